@@ -1,5 +1,5 @@
-# Everything runs in .venv, which is made on first use with the exact versions and contents of requirements.lock.
-# Other Python or other places:  make PYTHON=python3.12 VENV=/somewhere demo
+# Every target runs in .venv. The first one creates it and installs the packages of requirements.lock, whose hashes pip checks.
+# To use another Python or directory:  make PYTHON=python3.12 VENV=/somewhere demo
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -7,14 +7,14 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 VENV ?= .venv
-# Only packages whose contents have a hash in the lock file are installed.
+# pip installs only packages whose hash is in the lock file.
 HASHED := --quiet --disable-pip-version-check --no-build-isolation --require-hashes
 PIP := $(VENV)/bin/pip install $(HASHED)
 PYTEST := $(VENV)/bin/python -m pytest
 CORE := $(wildcard $(foreach kind,py pyx pxd,src/binlake/core/*/*.$(kind)))
 
 .PHONY: help
-help: ## what there is to make
+help: ## list the targets
 	@echo "binlake: MySQL and MariaDB binary logs as Spark tables"
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,8 @@ $(VENV)/ready: requirements.lock pyproject.toml setup.py
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --no-index --editable .
 	@touch $@ $(VENV)/compiled
 
-# The installation above has compiled the core already; later only what changed is compiled. The
-# file's time is that of the beginning: what changes while it compiles is compiled the next time.
+# The installation above has compiled the core already. Later runs compile changed modules only. The file's time is the
+# start of the compilation, so the next run compiles a module that changes in the meantime.
 $(VENV)/compiled: $(VENV)/ready $(CORE)
 	@touch $@.begun
 	@if [ ! -e $@ ] || [ -n "$$(find $(CORE) -newer $@)" ]; then \
@@ -41,101 +41,101 @@ $(VENV)/compiled: $(VENV)/ready $(CORE)
 	@mv $@.begun $@
 
 .PHONY: setup java
-setup: $(VENV)/compiled ## make .venv and compile the core (every target does this when needed)
+setup: $(VENV)/compiled ## create .venv and compile the core (every target does this when needed)
 
 java:
 	@$(PYTHON) dev/check_tools.py java
 
 .PHONY: build
-build: $(VENV)/compiled ## source archive and wheel into dist/ (PYTHONS="python3.11 python3.12": one for each)
+build: $(VENV)/compiled ## build the source archive and a wheel in dist/ (PYTHONS="python3.11 python3.12": one wheel for each)
 	@$(VENV)/bin/python -m dev.build_wheels $(PYTHONS)
 
 .PHONY: test-install
-test-install: java ## install the wheels of dist/ without a compiler, with each set of extras, and try them (ARGS="--python python3.12 server")
+test-install: java ## install the wheels in dist/ without a compiler, with each set of extras, and run them (ARGS="--python python3.12 server")
 	@PYTHONPATH= $(VENV)/bin/python -m dev.test_install $(ARGS)
 
 .PHONY: man
-man: $(VENV)/compiled ## man pages into build/man
+man: $(VENV)/compiled ## write the man pages to build/man
 	@$(VENV)/bin/python -m dev.man_pages build/man
 
 .PHONY: docs
-docs: $(VENV)/compiled ## the documentation site into build/site; a broken link is an error
+docs: $(VENV)/compiled ## build the documentation site in build/site; a broken link is an error
 	@$(VENV)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/site
 	@echo build/site/index.html
 
 .PHONY: clean
-clean: ## remove what was built, not .venv
+clean: ## remove everything that was built, except .venv
 	rm -rf build dist man demo-out src/binlake.egg-info
 	rm -f src/binlake/core/*/*.so $(VENV)/compiled
 
-# --- seeing it work ---
+# --- demos ---
 
 .PHONY: demo
-demo: $(VENV)/compiled java ## real MySQL and MariaDB logs to tables with Spark, and a look at them
+demo: $(VENV)/compiled java ## export real MySQL and MariaDB logs to tables with Spark, and query the tables
 	@$(VENV)/bin/python dev/demo.py
 
 .PHONY: live-demo
-live-demo: $(VENV)/compiled java ## a real server (downloaded once), rows that change, and Spark that sees them arrive
+live-demo: $(VENV)/compiled java ## start a real server (downloaded once), change rows, and show how they arrive in Spark
 	@$(VENV)/bin/python -m dev.live_demo
 
 .PHONY: mirror-demo
-mirror-demo: $(VENV)/compiled java ## a real server mirrored into Iceberg: writes, an ALTER, a kill -9, then the proof
+mirror-demo: $(VENV)/compiled java ## mirror a real server into Iceberg during writes, an ALTER and a kill -9, then compare both
 	@$(VENV)/bin/python -m dev.mirror_demo
 
-# --- checking it ---
+# --- tests ---
 
 .PHONY: lint
-lint: $(VENV)/compiled ## ruff, strict mypy
+lint: $(VENV)/compiled ## run ruff and mypy (strict)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
 .PHONY: format
-format: $(VENV)/ready ## ruff's formatting and safe fixes
+format: $(VENV)/ready ## format the source, and apply ruff's safe fixes
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: $(VENV)/compiled ## the tests of about ten minutes: no real server, no Spark; says what it left out
+test: $(VENV)/compiled ## run the tests that need no server and no Spark (10 to 20 minutes)
 	$(PYTEST) -m "not server and not spark and not costs" $(ARGS)
 
 .PHONY: test-all
-test-all: $(VENV)/compiled java ## every test; downloads the real servers first (1.2 GB unpacked)
+test-all: $(VENV)/compiled java ## run all tests except test-lakes; downloads the servers first (1.2 GB unpacked)
 	@$(VENV)/bin/python -m dev.servers provision
 	$(PYTEST) -m "not lakes" $(ARGS)
 
-# A JVM takes the formats' jars when it starts, so these tests share it with no others.
+# A JVM loads the jars of the table formats when it starts, so these tests need a JVM of their own.
 .PHONY: test-lakes
-test-lakes: $(VENV)/compiled java ## tables of Iceberg and Delta, written, merged and read; downloads their jars first
+test-lakes: $(VENV)/compiled java ## write, merge and read Iceberg and Delta tables; downloads their jars first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-readers
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/spark $(ARGS)
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
 .PHONY: test-mirror
-test-mirror: $(VENV)/compiled java ## the mirror's short proof: 24 kills on two servers, then verify; downloads Iceberg's jar first
+test-mirror: $(VENV)/compiled java ## kill a mirror 24 times on two servers, then verify the lake; downloads Iceberg's jar first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/compiled java ## exactly-once against real servers with 200 kills (BINLAKE_KILLS, BINLAKE_SEED)
+soak: $(VENV)/compiled java ## test exactly-once delivery with real servers and 200 kills (BINLAKE_KILLS, BINLAKE_SEED)
 	BINLAKE_KILLS=$${BINLAKE_KILLS:-200} BINLAKE_REQUIRE=1 $(PYTEST) -s tests/proof $(ARGS)
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_KILLS=$${BINLAKE_KILLS:-200} BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_kills_at_places.py
 	BINLAKE_KILLS=20 BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_kills.py
 	BINLAKE_MIRROR_ROUNDS=1000 BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_compaction.py
 
-# Interrupted, it goes on where it was: everything is in build/mirror-soak (ARGS="--state DIR": elsewhere).
+# After an interruption, it continues from the state in build/mirror-soak (ARGS="--state DIR" sets another directory).
 .PHONY: mirror-soak
-mirror-soak: $(VENV)/compiled java ## 200 kills of a mirror, of its JVM, workers, executors, server; 1,000 rounds (ARGS="--kills N --rounds N --seed N --server NAME")
+mirror-soak: $(VENV)/compiled java ## kill a mirror, its JVM, workers, executors and server 200 times, then run 1,000 rounds (ARGS="--kills N --rounds N --seed N --server NAME")
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_soak $(ARGS)
 
-# Spark's newest supported line, in its own environment.
+# The newest supported version of Spark, in its own environment.
 .PHONY: setup-spark43 test-spark43
 setup-spark43:
 	@$(MAKE) --no-print-directory VENV=.venv-spark43 .venv-spark43/spark43 java
 
-test-spark43: setup-spark43 ## the Spark tests on PySpark 4.3.0
+test-spark43: setup-spark43 ## run the Spark tests on PySpark 4.3.0
 	.venv-spark43/bin/python -m pytest -m "spark and not lakes" $(ARGS)
 
 .venv-spark43/spark43: .venv-spark43/compiled dev/locks/spark43.lock
@@ -143,47 +143,47 @@ test-spark43: setup-spark43 ## the Spark tests on PySpark 4.3.0
 	@touch $@
 
 .PHONY: test-asan
-test-asan: $(VENV)/compiled ## core tests and mutations under AddressSanitizer and UndefinedBehaviorSanitizer
+test-asan: $(VENV)/compiled ## run the core's tests and mutated logs under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(VENV)/bin/python dev/asan.py $(ARGS)
 
-# Coverage-guided fuzzing needs clang; what it finds stays in build/fuzz, and later runs begin there.
+# Coverage-guided fuzzing needs clang. It keeps its findings in build/fuzz, and later runs start from them.
 .PHONY: fuzz-core
-fuzz-core: $(VENV)/compiled ## a minute of libFuzzer on the core under sanitizers (ARGS=SECONDS: longer)
+fuzz-core: $(VENV)/compiled ## run libFuzzer on the core under sanitizers for a minute (ARGS=SECONDS: longer)
 	@$(VENV)/bin/python -m dev.fuzz $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/compiled ## 100,000 seeded mutations of the golden logs, then an hour of libFuzzer
+fuzz: $(VENV)/compiled ## read 100,000 seeded mutations of the golden logs, then run libFuzzer for an hour
 	BINLAKE_FUZZ_CASES=$${BINLAKE_FUZZ_CASES:-100000} $(PYTEST) -m fuzz $(ARGS)
 	@$(VENV)/bin/python -m dev.fuzz 3600
 
 .PHONY: fidelity
-fidelity: $(VENV)/compiled ## values, events, character sets against real servers; writes docs/fidelity.md
+fidelity: $(VENV)/compiled ## compare values, events and character sets with real servers; writes docs/fidelity.md
 	@$(VENV)/bin/python -m dev.fidelity $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/compiled java ## a 300 MB log against the other decoders; writes benchmarks/results/
+bench: $(VENV)/compiled java ## measure binlake and the other decoders on a log of 300 MB; writes benchmarks/results/
 	@$(PIP) --requirement dev/locks/benchmarks.lock
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
 
-# --- making test data anew ---
+# --- test data ---
 
 .PHONY: golden
-golden: $(VENV)/compiled ## tests/golden from real servers (downloads them once, 1.2 GB unpacked)
+golden: $(VENV)/compiled ## write tests/golden again with real servers (downloads them once, 1.2 GB unpacked)
 	@$(VENV)/bin/python -m dev.golden $(ARGS)
 
 .PHONY: demo-logs
-demo-logs: $(VENV)/compiled ## the logs that `make demo` shows, from real servers
+demo-logs: $(VENV)/compiled ## write the logs of `make demo` again with real servers
 	@$(VENV)/bin/python -m dev.demo_logs $(ARGS)
 
-# --- the supply chain ---
+# --- pinned packages ---
 
-# `make lock` needs a registry; everything else checks what it installs against these hashes. No file
-# names a registry: pip takes the one of its own settings (PIP_INDEX_URL).
+# `make lock` needs a package registry. All other targets check the packages that they install against these hashes. No file
+# names a registry: pip uses the one in its own settings (PIP_INDEX_URL).
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .PHONY: lock
-lock: .venv-lock/ready ## requirements.lock and dev/locks anew, for every Python and system, with hashes
+lock: .venv-lock/ready ## write requirements.lock and dev/locks again, with hashes for every Python and system
 	@printf 'pip\nsetuptools\nwheel\n' > .venv-lock/more.in
 	@$(LOCK) --constraint constraints.txt --all-extras --output-file requirements.lock pyproject.toml .venv-lock/more.in
 	@sed '/^pyspark==/d' constraints.txt > .venv-lock/without-pyspark.txt

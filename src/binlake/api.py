@@ -188,7 +188,7 @@ class Log:
         options = history_options(self.options, table)
         asked = RowKey(key) if key else RowKey.of_columns(columns)
         ledger = self._new_ledger()
-        chain = the_only_chain(self._meant, "a history is that of a row of one server")
+        chain = the_only_chain(self._meant, "a history covers a row of one server")
         schema = declared_schema(options, self._inputs)
         return HistoryReader(chain, options, schema, ledger, asked).read()
 
@@ -375,7 +375,7 @@ class Log:
 
         if name not in VIEWS:
             raise OptionError(
-                f"there is no view {name!r}",
+                f"unknown view {name!r}",
                 name="view",
                 value=name,
                 hint=f"views: {', '.join(VIEWS)}",

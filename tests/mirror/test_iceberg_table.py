@@ -68,7 +68,7 @@ def test_rows_without_a_key_are_a_multiset(lake: Lake, iceberg_spark: Any, tmp_p
     table.commit(Change(rows([{**one, "id": 2}]), rows([one, one])), {})
     found = by_spark(iceberg_spark, "db.keyless", "id, name")
     assert found == [(1, ""), (1, None), (2, None)]
-    with pytest.raises(IncompleteError, match="2 rows are deleted of which the lake has 1"):
+    with pytest.raises(IncompleteError, match="2 rows are deleted, but the lake has only 1"):
         table.commit(Change(None, rows([one, one])), {})
     assert by_spark(iceberg_spark, "db.keyless", "id, name") == found
 

@@ -229,7 +229,9 @@ def test_tables_are_partitioned(
         session.execute("ALTER TABLE t DROP name", "UPDATE log SET note = 'e' WHERE note = 'd'")
     other = Lake(iceberg_spark, lake.folder, server, tables=(f"{database}.t", f"{database}.log"))
     other.catalog = lake.catalog
-    with pytest.raises(OptionError, match=r"partitioned by .*, and is to be by nothing"):
+    with pytest.raises(
+        OptionError, match=r"partitioned by .*, but should be partitioned by nothing"
+    ):
         other.catch_up()
     lake.catch_up()
     assert "by which the lake table is partitioned" in quarantined(lake)[f"{database}.t"]

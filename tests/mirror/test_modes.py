@@ -266,9 +266,9 @@ def test_a_renamed_column_that_would_be_shown(
     lake.catch_up()
     reasons = quarantined(lake)
     assert (
-        "was left out, is renamed to open, which is to be shown" in reasons[f"{DATABASE}.reveals"]
+        "was left out, is renamed to open, which should be shown" in reasons[f"{DATABASE}.reveals"]
     )
-    assert "was shown, is renamed to h, which is to be hashed" in reasons[f"{DATABASE}.hides"]
+    assert "was shown, is renamed to h, which should be hashed" in reasons[f"{DATABASE}.hides"]
     Control(IcebergLake(lake.spark, lake.catalog), None, None).request_resync(set(reasons))
     lake.catch_up()
     assert states(verified(lake)) == {"reveals": "equal", "hides": "equal"}
@@ -360,7 +360,7 @@ def test_soft_deletes(server: Server, iceberg_spark: Any, tmp_path: Path) -> Non
     modes = {table.table.partition(".")[2]: table.mode for table in shown.tables}
     assert (modes["softened"], modes["plain"]) == ("soft deletes", "mirror")
     plainly = Lake(iceberg_spark, tmp_path, server, **{**options, "soft_delete_tables": ()})
-    with pytest.raises(OptionError, match="copied in the mode 'soft deletes', and is to be in"):
+    with pytest.raises(OptionError, match="copied in the mode 'soft deletes', but should be in"):
         plainly.catch_up()
     server.execute(
         f"TRUNCATE {DATABASE}.minimal", f"ALTER TABLE {DATABASE}.softened ADD _deleted_at INT"

@@ -150,7 +150,7 @@ def test_what_is_gone_is_said(server: Server, logs: list[str]) -> None:
     name, offset = server.position()
     with pytest.raises(PositionLostError, match=f"ends at {offset}"):
         to_the_end(url_of(server), Position("", name, offset + 1000))
-    with pytest.raises(PositionLostError, match="means nothing on another server"):
+    with pytest.raises(PositionLostError, match="valid on one server only"):
         to_the_end(url_of(server), Position("another", name, offset))
 
 

@@ -391,8 +391,8 @@ def _check_beginnings(server: ServerConnection, states: Sequence[ArchiveState]) 
     if len(lately) >= _MOST_BEGINNINGS:
         raise ServerError(
             f"{server.where}: the archive has begun {len(lately)} directories for this server within"
-            " an hour, because its logs were reset or its identity changed: it begins no more",
-            hint="find out what resets this server",
+            " an hour, because its logs were reset or its identity changed; it does not begin another",
+            hint="find out why this server is reset",
         )
 
 

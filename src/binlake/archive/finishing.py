@@ -342,7 +342,7 @@ class Finisher:
             return
         self._failed += failed
         if code is not None and code < 0:
-            why = f"their process was ended by signal {-code}"
+            why = f"signal {-code} ended their process"
         first_s, longest_s = self._pauses_s
         pause_s = min(longest_s, first_s * 2 ** min(self._failures, 16))
         self._failures += 1

@@ -122,7 +122,7 @@ class GrowingFile:
             raise self._error
         if self._error is not None:
             what = f"{type(self._error).__name__} {self._error}".strip()
-            raise OSError(f"the thread that writes has ended: {what}") from self._error
+            raise OSError(f"the writer thread has ended: {what}") from self._error
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:

@@ -113,7 +113,7 @@ class ArchiveMetrics:
 
     def _counters(self) -> list[tuple[str, str, float]]:
         return [
-            ("binlake_archive_received_bytes", "Bytes of logs that came", self.bytes),
+            ("binlake_archive_received_bytes", "Bytes of logs received", self.bytes),
             ("binlake_archive_logs_finished", "Logs that were completed", self.logs_finished),
             ("binlake_archive_syncs", "How often data was made durable", self.syncs),
             ("binlake_archive_sync_seconds", "Time that took", self.sync_s),
@@ -140,7 +140,7 @@ class ArchiveMetrics:
             ),
             (
                 "binlake_archive_logs_unfinished",
-                "Complete logs that are to be indexed or compressed",
+                "Complete logs that wait to be indexed or compressed",
                 self.logs_unfinished,
             ),
             (

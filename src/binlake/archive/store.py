@@ -166,7 +166,7 @@ class StoreFolder(Folder):
             if not at_once:
                 self._files.move(partial, final)
             if self._files.get_file_info(final).size != size:
-                raise OSError("the store has not kept all of it")
+                raise OSError("the store does not contain all of it")
         except OSError as error:
             raise writing_error(self.path_of(name), error) from error
         self.forget_parts(name)

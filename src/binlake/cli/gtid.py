@@ -256,7 +256,7 @@ def _one_chain(path: str, options: ReadOptions) -> Chain:
     chains = resolve([path], options.index_directory)
     if len(chains) > 1:  # the option applies to the arguments that need it
         chains = of_source(chains, options.source)
-    return the_only_chain(chains, f"{path} can mean the GTIDs of one server only")
+    return the_only_chain(chains, f"{path} can stand for the GTIDs of one server only")
 
 
 def _alike(left: AnyGtidSet, right: AnyGtidSet) -> tuple[Any, Any]:

@@ -128,9 +128,7 @@ def _start(
         raise OptionError("--start, --after and --from-start are mutually exclusive", name="start")
     place = options.start
     if place is not None and not place.file:
-        raise OptionError(
-            "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
-        )
+        raise OptionError("--start POS: the file is missing", name="start", hint="use FILE:POS")
     with connect_any(
         servers
     ) as connection:  # which, unlike following, does not retry without an end

@@ -1,7 +1,7 @@
 """The compiled core: from the bytes of events to the buffers of Arrow arrays.
 
-    memory    the checked readers, growing bytes, what went wrong as a struct
-    events    headers and checksums of a stretch of a log; GTIDs; what each event means for transactions
+    memory the checked readers, growing bytes, errors as a struct
+    events    headers and checksums of a part of a log; GTIDs; the effect of each event on transactions
     values    single values to numbers and to text: decimals, times, binary JSON
     rows      rows events to columns: `walk` is the Python side, `walk_loop` the loop over events,
               `table_sink` the changes of a table, `image` and `row_values` their values, `sink` one column

@@ -1,8 +1,8 @@
 """The base of all typed events: a frame, the fields in wire order, and their JSON form.
 
 A family's file declares a dataclass whose fields are the event's, and how they lie on the wire:
-a `layout` where they simply follow one another, else `decode` and `encode`, side by side. How
-fields are shown is said there too (`renders`), so `to_fields` is written once, here.
+a `layout` where they simply follow one another, else `decode` and `encode`, side by side. The class
+also defines how fields are shown (`renders`), so `to_fields` exists once, here.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def bits(table: Mapping[int, str]) -> Render:
 class Event:
     """One decoded event. Subclasses add the body's fields in wire order.
 
-    `trailing` is what follows the last field that is known: padding, or fields of a later
-    server. `layout` says how the fields are read and written, where nothing else does. `renders`
-    says how `to_fields` shows a field where `json_value` is not enough (HIDDEN: not at all, a
+    `trailing` are the bytes after the last known field: padding, or fields of a later server.
+    `layout` describes how the fields are read and written, unless the class has methods for that.
+    `renders` defines how `to_fields` shows a field if `json_value` is not enough (HIDDEN: not at
+    all, a
     property shows what it means); `extra_fields` names properties that it shows after the fields.
     """
 

@@ -1,4 +1,4 @@
-"""Events that have no typed class: named where the name is known, their bytes kept."""
+"""Events without a typed class, with their bytes, and their name if it is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RawEvent"]
 
 @dataclass(slots=True)
 class RawEvent(Event):
-    """An event of a type that is unknown, or known and not typed: nothing is lost of it.
+    """An event of an unknown type, or of a known type without a class. It keeps all bytes.
 
     `body` is everything between the common header and the checksum.
     """

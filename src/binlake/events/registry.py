@@ -1,8 +1,7 @@
 """The class of each event type, and the function that decodes any event.
 
-What an event is (its role, its version, whether it is compressed) comes from
-format/event_types.py; this table only says which class knows its body. Types without one
-arrive as RawEvent: named where the name is known, with their bytes.
+The properties of an event type (role, version, compression) are in format/event_types.py. This
+table only maps types to classes. Types without a class become RawEvent.
 """
 
 from __future__ import annotations
@@ -143,8 +142,8 @@ def decode_event(
     `fmt` says, and its CRC may be left on. The event may hold views of `body`, which must not
     change while it lives. Its frame has the type in today's numbering (`effective_type`).
 
-    Raises FormatError for bytes that are not what the format says, UnsupportedError for a
-    variant that is not known; both with the event's position, type, offset and field.
+    Raises FormatError for bytes that contradict the format, UnsupportedError for an unknown
+    variant; both with the event's position, type, offset and field.
     """
     if fmt is not None:
         code = effective_type(frame.type_code, fmt)

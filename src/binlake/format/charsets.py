@@ -1,6 +1,6 @@
 """Character sets of MySQL and MariaDB: how each one's bytes become Unicode.
 
-Facts, read off real servers (MySQL 9.7, MySQL 5.6, MariaDB 10.11 and 11.8 agree) by converting
+The facts come from real servers (MySQL 9.7, MySQL 5.6, MariaDB 10.11 and 11.8 agree) by converting
 every one- and two-byte code, and every three-byte code of ujis and eucjpms, on the server:
 most sets are a Python codec with some codes that the servers map otherwise, or not at all.
 `tests/server/test_charsets.py` does the same comparison again.
@@ -19,7 +19,7 @@ __all__ = ["BINARY", "CHARSETS", "Charset"]
 #: The name that servers give to bytes without a character set (collation 63).
 BINARY = "binary"
 
-_UNDEFINED = "\ufffe"  # what codecs.charmap_decode takes for "no character"
+_UNDEFINED = "\ufffe"  # codecs.charmap_decode reads it as "no character"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Charset:
 
     @cached_property
     def table(self) -> str:
-        """The 256 characters of a single-byte set: its codec's, but for `differences`."""
+        """The 256 characters of a single-byte set: those of its codec, except `differences`."""
         characters = []
         for code in range(256):
             try:
@@ -185,7 +185,7 @@ def _cp932() -> Mapping[bytes, str | None]:
 
 
 def _gb18030() -> Mapping[bytes, str | None]:
-    # the two characters that changed places in GB 18030-2005
+    # the two characters that GB 18030-2005 exchanged
     return {b"\xa8\xbc": "ḿ", b"\x81\x35\xf4\x37": "\ue7c7"}
 
 

@@ -59,7 +59,7 @@ MOST_COLUMNS = 4096
 class TypeInfo(NamedTuple):
     """One column type.
 
-    `metadata_bytes` is what TABLE_MAP spends on it; `value_bytes` the width of a value where
+    `metadata_bytes` is the length of its metadata in TABLE_MAP; `value_bytes` the width of a value where
     it is the same for every column of the type, else None; `signed_bit` whether the
     SIGNEDNESS field has a bit for it.
     """
@@ -125,7 +125,7 @@ def column_type_name(code: int) -> str:
 
 #: Types that have an entry in the charset fields of the optional metadata, by flavour. Real
 #: types: ENUM and SET have fields of their own. MySQL leaves out JSON and GEOMETRY; MariaDB
-#: takes whatever has a character set, which a geometry has there.
+#: includes every type with a character set, and a geometry has one there.
 CHARACTER_TYPES: Mapping[str, frozenset[int]] = MappingProxyType(
     {
         "mysql": frozenset(

@@ -80,7 +80,7 @@ _NAMES = {code: name for name, code in list(globals().items()) if type(code) is 
 
 
 class Role(IntEnum):
-    """The role of an event for a reader that goes through a log in order."""
+    """The role of an event for a reader that reads a log in order."""
 
     UNKNOWN = 0  # no meaning known: raw bytes are kept
     FORMAT = 1  # defines how later events are read

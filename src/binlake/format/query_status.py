@@ -1,4 +1,4 @@
-"""The status variables of QUERY events: what follows each code.
+"""The status variables of QUERY events: the data after each code.
 
 A status variable is a code byte and data without a length field, so a reader has to know
 every code; an unknown one ends the parsing (the statement begins at a known place).
@@ -46,7 +46,7 @@ OVER_MAX_DBS_IN_EVENT_MTS = 254  # count byte of UPDATED_DB_NAMES: too many, no 
 class StatusVariable(NamedTuple):
     """One status variable: `name`, and the widths in bytes of its fixed integers, in order.
 
-    `widths` None marks a layout that fixed integers cannot describe; `layout` says it.
+    `widths` is None for a layout that fixed integers cannot describe; `layout` names it.
     """
 
     code: int

@@ -87,7 +87,7 @@ class Findings:
         """Describe the content in one line."""
         if self.foreign:
             some = ", ".join(self.foreign[:3]) + (", …" if len(self.foreign) > 3 else "")
-            return f"holds files that no export wrote ({some})"
+            return f"contains files that no export wrote ({some})"
         if self.ledger is not None:
             found = self.ledger.get("export")
             made = found if isinstance(found, dict) else {}
@@ -99,7 +99,7 @@ class Findings:
             )
         when = self.runs[0].get("started", "unknown time") if self.runs else "unknown time"
         whole = f", {counted(len(self.tables), 'table')} of it already whole" if self.tables else ""
-        return f"holds an export that was started {when} and did not finish{whole}"
+        return f"contains an export that was started {when} and did not finish{whole}"
 
 
 def _tables(made: Mapping[str, Any]) -> Iterable[str]:

@@ -46,7 +46,7 @@ def mirror(
     `once=False` continues until the process is interrupted. `tables` are patterns; `options` are fields of
     `MirrorOptions`. `spark` is a session that has Iceberg's jar and the `catalog`; without one, a session
     is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
-    directory for the key indexes. `note` takes sentences for people. Raises BinlogError.
+    directory for the key indexes. `note` receives messages for the user. Raises BinlogError.
     """
     chosen = MirrorOptions.of({"tables": tuple(tables), **options})
     place = os.fspath(lake)
@@ -83,8 +83,9 @@ def verify(
 ) -> Verification:
     """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
 
-    Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of rows
-    to compare, above 0. Raises SourceError where the lake has no mirror or another process mirrors into
+    Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of
+    rows to compare, above 0. Raises SourceError if the lake has no mirror or another process
+    mirrors into
     it, OptionError, ServerError.
     """
     options = VerifyOptions(sample=sample)
@@ -112,7 +113,7 @@ def status(
     catalog: str = CATALOG,
     state: _Path | None = None,
 ) -> MirrorStatus:
-    """Return the status that the lake records, with what only the mirror's own machine knows.
+    """Return the status that the lake records, with the facts that only the mirror's own machine has.
 
     `state` as in `mirror`. Raises SourceError where there is none.
     """
@@ -163,7 +164,7 @@ def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATA
 
 
 def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
-    """Have a paused mirror go on."""
+    """Resume a paused mirror."""
     _control(lake, spark, catalog).pause(paused=False)
 
 

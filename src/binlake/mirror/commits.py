@@ -1,4 +1,4 @@
-"""The commits of what a range of log changed in one table."""
+"""The commits of one table's changes in a range of the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def commit_range(
     """Commit the changes from the table's place to `end`; returns how many rows changed.
 
     Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
-    commits, at once or again and again, as the options say.
+    commits, the first time or repeatedly, depending on the options.
     """
     for attempt in range(_TRIES):
         try:
@@ -45,7 +45,7 @@ def commit_range(
 def commit_emptied(
     table: Followed, of: Emptying, end: StreamOffset, round_number: int, options: MirrorOptions
 ) -> None:
-    """Commit that all rows of a table go; it is then at `end`. Raises what `Mode.emptied` and `MirrorTable.commit` raise."""
+    """Commit the removal of all rows of a table, which is then at `end`. Raises what `Mode.emptied` and `MirrorTable.commit` raise."""
     _commit_parts(table, table.mode.emptied(of, options.commit_bytes), end, round_number)
 
 
@@ -54,7 +54,7 @@ def _commit_parts(
 ) -> int:
     """One part, unless the range is larger than memory should hold.
 
-    All parts but the last keep the place where the range begins: after a kill it is applied again.
+    All parts except the last keep the position at which the range begins, so after a kill the range is applied again.
     """
     unfinished = table.position_properties(table.offset, round_number)
     before = Change()

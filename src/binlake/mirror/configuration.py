@@ -1,4 +1,4 @@
-"""`mirror` from a TOML file: where from, where to, what, and the settings of Spark.
+"""`mirror` from a TOML file: source, lake, options, and the settings of Spark.
 
 [mirror]
 url = "mysql://repl@db1/"
@@ -70,7 +70,7 @@ _KEYS: dict[str, Key] = {
 
 @dataclass(frozen=True, slots=True)
 class MirrorConfiguration:
-    """What a file says: the values of `[mirror]` by key, and the settings of `[mirror.spark]`."""
+    """The contents of a file: the values of `[mirror]` by key, and the settings of `[mirror.spark]`."""
 
     values: Mapping[str, Any]
     spark: Mapping[str, str]
@@ -85,7 +85,7 @@ def read_mirror_configuration(file: str) -> MirrorConfiguration:
     """Read a file. Raises OptionError."""
     top = open_toml(file)
     if "mirror" not in top:
-        raise OptionError(f"{file}: there is no [mirror]", name="config")
+        raise OptionError(f"{file}: the table [mirror] is missing", name="config")
     mirror = top.table("mirror")
     values = mirror.take(_KEYS, ("spark",))
     for name in ("url", "lake"):

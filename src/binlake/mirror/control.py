@@ -1,8 +1,8 @@
 """The state of a mirror in the lake: the table `_binlake.rounds`.
 
-A row per round: where in the log it ended, and which snapshot each table had then, so that all
-tables can be read as of one moment. The newest round's properties also say how far tables came that
-the log had no changes of: their own snapshots stay as they are. The table's properties hold the
+A row per round: its end in the log, and the snapshot of each table at that time, so that all tables
+can be read as of one moment. The newest round's properties also record the position of tables
+without changes, which get no new snapshot. The table's properties hold the
 options, which tables are quarantined, and which the server no longer has.
 """
 
@@ -97,7 +97,7 @@ class Control:
         if not lake.exists(NAMESPACE, _TABLE):
             if options is None or source is None:
                 raise SourceError(
-                    "this lake has no mirror", hint="`binlake mirror URL LAKE` begins one"
+                    "this lake has no mirror", hint="start one with `binlake mirror URL LAKE`"
                 )
             settings = {
                 "format-version": "2",
@@ -126,7 +126,7 @@ class Control:
         found: Mapping[str, str] = self._known.get("summary", {})
         return found
 
-    # -- what it was told --------------------------------------------------------------------------
+    # -- requests and settings --------------------------------------------------------------------------
 
     @property
     def source(self) -> str:
@@ -162,7 +162,7 @@ class Control:
         self._set({_QUARANTINE: _with(self.quarantined, name, reason)})
 
     def release(self, name: str) -> None:
-        """The table is sound again."""
+        """Clear the quarantine of a table."""
         if name in self.quarantined:
             self._set({_QUARANTINE: _without(self.quarantined, name)})
 

@@ -1,4 +1,4 @@
-"""What a mirror keeps on the machine of its driver: the key indexes, and a lock."""
+"""The state of a mirror on the machine of its driver: the key indexes, and a lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOCK = "mirror.lock"
 
 
 def check_lake(lake: str) -> None:
-    """Refuse what would show a password, before Spark's process gets it in its arguments.
+    """Refuse a text that contains a password, before Spark's process gets it in its arguments.
 
     Raises OptionError for the URL of a server, SourceError for credentials in the URI of a store.
     """
@@ -31,7 +31,7 @@ def check_lake(lake: str) -> None:
 
 
 def index_directory(lake: str, state: str | None) -> Path:
-    """Where the key indexes of a lake are: in it, or for one in an object store in the user's cache."""
+    """The directory of a lake's key indexes: in the lake, or in the user's cache if the lake is in an object store."""
     if state is not None:
         return Path(state)
     if not is_uri(lake):

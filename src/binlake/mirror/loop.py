@@ -3,9 +3,10 @@
     mirror = Mirror(spark, "mysql://repl@db1/", "/lake", MirrorOptions(tables=("shop.*",)))
     mirror.run(once=True)
 
-A round reads a bounded range of log once for all tables that came to its beginning, and commits each
-table by itself, with the place in the log in the same commit. A kill between two commits leaves tables at
-different places: the next round is then for those that are behind, up to where the others are.
+A round reads a bounded range of the log once for all tables at its beginning, and commits each
+table separately, together with its position in the log. A kill between two commits leaves tables at
+different positions. The next round then brings the tables that are behind to the position of the
+others.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mirror"]
 
-# What may be wrong with the values of one table.
+# Errors in the values of one table.
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
@@ -69,8 +70,9 @@ class Mirror:
     """Keeps the tables of a lake equal to those of a server.
 
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
-    this machine for the key indexes, which can be rebuilt. `note` takes sentences for people, `watch`
-    how far a copy is, `show` the status every few seconds. Raises OptionError for a URL with a password.
+    this machine for the key indexes, which can be rebuilt. `note` receives messages for the user,
+    `watch` the progress of a copy, `show` the status every few seconds. Raises OptionError for a
+    URL with a password.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class Mirror:
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release all resources."""
         self._upkeep.close()
         self._logs.close()
         self._staging.close()
@@ -154,8 +156,8 @@ class Mirror:
     def run(self, *, once: bool, interval_s: float = 1.0) -> None:
         """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now.
 
-        A table that cannot be followed is quarantined. Raises BinlogError for all else; then nothing
-        is lost, and the next run goes on.
+        A table that cannot be followed is quarantined. Raises BinlogError for all other errors;
+        then nothing is lost, and the next run continues.
         """
         check_task_login(self._engine, self._url)
         self._tables.open()
@@ -225,11 +227,11 @@ class Mirror:
 
     @property
     def gone(self) -> dict[str, str]:
-        """How the server's tables went that it no longer has, by name."""
+        """The reasons why the server no longer has some tables, by name."""
         return {name: entry.reason for name, entry in self._control.gone.items()}
 
     def _obey(self) -> None:
-        """Do what other processes have asked for."""
+        """Handle the requests of other processes."""
         to_resync = sorted(self._control.to_resync)
         for full_name in to_resync:
             self._control.release(full_name)
@@ -282,7 +284,7 @@ class Mirror:
         return True
 
     def _after_failover(self) -> None:
-        """Where some tables have changed servers, the others do, too: places of two servers have no order."""
+        """If some tables have changed to another server, change the others too, because positions of two servers have no order."""
         tables = list(self._tables.followed.values())
         if len({table.offset.position.server_uuid for table in tables}) > 1:
             for table in tables:
@@ -319,7 +321,7 @@ class Mirror:
         return found
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
-        """Commit what a range changed, table by table."""
+        """Commit the changes of a range, table by table."""
         for table in group:
             if not self._tables.follows(table):
                 continue
@@ -351,7 +353,7 @@ class Mirror:
     # -- DDL ---------------------------------------------------------------------------------------
 
     def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
-        """What comes before a statement, then the statement: a round of its own each."""
+        """Apply the changes before a statement, then the statement, in separate rounds."""
         if self._schema_changes.copied_again(group, ddl):
             return
         position = ddl.position
@@ -374,7 +376,7 @@ class Mirror:
         same = self._tables.follows(table)
         return same and place_key(table.offset.position) == place_key(start.position)
 
-    # -- writing rounds down -----------------------------------------------------------------------
+    # -- recording rounds --------------------------------------------------------------------------
 
     def _after_round(self, end: StreamOffset) -> None:
         if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_place():
@@ -384,7 +386,7 @@ class Mirror:
         return len({place_key(t.offset.position) for t in self._tables.followed.values()}) == 1
 
     def _record(self) -> None:
-        """Write down the place that all tables have reached, if it is a new one."""
+        """Record the position that all tables have reached, if it is new."""
         self._recorded = time.monotonic()
         if not self._tables.followed or not self._all_at_one_place():
             return

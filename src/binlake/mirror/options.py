@@ -1,4 +1,4 @@
-"""The options of a mirror: each is a field of `MirrorOptions`, whose metadata says how it is written.
+"""The options of a mirror: each is a field of `MirrorOptions`, whose metadata defines its text form.
 
 The flags of `binlake mirror run` and the keys of `[mirror]` in a configuration file are made from these fields, so
 an option cannot exist in one of them only.
@@ -46,7 +46,7 @@ _NOT_OF_DELTA = (
 
 @dataclass(frozen=True, slots=True)
 class MirrorOption:
-    """How one option is written.
+    """The text form of one option.
 
     `flag` is that of the command, "" if there is none, `shown` its default in the help. `parse` checks one text of
     an option that is a list of them, and raises ValueError. `least` limits a number; a `size` may have a unit.
@@ -71,7 +71,7 @@ class MirrorOption:
 
     @property
     def shown_default(self) -> str:
-        """The default as people write it; "" if none is to be shown."""
+        """The default as text; "" to show none."""
         if self.shown or self.is_list or self.default in ("", 0):
             return self.shown
         return f"{self.default >> 20}MB" if self.is_size else str(self.default)
@@ -153,7 +153,7 @@ class MirrorOptions:
     partition_tables: tuple[str, ...] = _option(
         (),
         "Partition these tables by columns: identity(c) or c, bucket(n, c), truncate(n, c), years(c), months(c), "
-        "days(c), hours(c); several are separated by commas. The first rule that matches a table counts.",
+        "days(c), hours(c); several are separated by commas. The first rule that matches a table applies.",
         flag="--partition",
         metavar="DB.TABLE=SPEC",
         parse=parse_partition_rule,

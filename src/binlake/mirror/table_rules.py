@@ -1,4 +1,4 @@
-"""Options that say something of the tables that match a pattern: `DATABASE.TABLE=VALUE`."""
+"""Options for the tables that match a pattern: `DATABASE.TABLE=VALUE`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WITH_WIDTH = ("bucket", "truncate")
 
 @dataclass(frozen=True, slots=True)
 class TableRule:
-    """A pattern of tables, and what holds for them."""
+    """A pattern of tables, and the value for them."""
 
     pattern: str
     value: str

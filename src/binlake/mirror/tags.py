@@ -1,7 +1,8 @@
 """Tags of the mirror: names of snapshots before statements that emptied, dropped or replaced a table.
 
-A tag keeps its snapshot and the data files of that. Iceberg's own age of a tag is that of its snapshot, which may be
-years older than the statement, so the mirror counts from the time at which it first saw the tag.
+A tag keeps its snapshot and the data files of that. Iceberg computes the age of a tag from its
+snapshot, which may be years older than the statement. So the mirror counts from the time at which
+it first saw the tag.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from binlake.mirror.iceberg.jvm import IcebergTable
 
 __all__ = ["expire_tags"]
 
-# The mirror's own: what happened, and where in the log. Others may name a tag `before-…`, too.
+# Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
 _OURS = re.compile(r"before-(?:copy|drop|rename|truncate)-.+-\d+")
 _SEEN = "binlake.tags-seen"
 

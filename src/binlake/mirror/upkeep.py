@@ -1,10 +1,10 @@
-"""What keeps lake tables fit to read, between the rounds: compaction, expiry of snapshots, orphans.
+"""Maintenance of lake tables between the rounds: compaction, expiry of snapshots, orphans.
 
     upkeep = Upkeep(engine, control, options, note)
     upkeep.work(tables)        # after each round: begins what is due, commits what is done
 
-The loop is the only one who commits. Rows are rewritten by tasks beside the rounds, for one table at a
-time and for at most half of the time; what the rounds delete meanwhile is translated at the commit.
+Only the loop commits. Rows are rewritten by tasks beside the rounds, for one table at a
+time and for at most half of the time; deletes of these rounds are translated at the commit.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ class _Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Return whether it has ended, with or without an error."""
         return self.thread is not None and not self.thread.is_alive()
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until it has ended."""
         if self.thread is not None:
             self.thread.join()
 
     def abandon(self) -> None:
-        """Have its files removed, now or when it ends."""
+        """Discard its files, now or when it ends."""
         self.is_unwanted = True
         if self.is_over:
             _discard(self.done)
@@ -221,7 +221,7 @@ class Upkeep:
         self._next_job = time.monotonic() + took
         table = tables.get(job.name)
         if job.error is not None:
-            # whatever it is: the rows are where they were, and rounds go on
+            # whatever the error: the rows are unchanged, and rounds continue
             self._failed(job, job.error)
         elif table is not None and table.lake is job.lake:
             try:
@@ -247,7 +247,7 @@ class Upkeep:
         properties = table.position_properties(table.offset, self._control.round)
         return _iceberg(table).commit_rewrites(list(rewrites), properties)
 
-    # -- what is not needed any more -----------------------------------------------------------------
+    # -- expiry and orphans --------------------------------------------------------------------------
 
     def _clean(self, tables: Mapping[str, Followed]) -> None:
         """Expire old snapshots, and look for orphans, now and then: both read much of the metadata."""

@@ -1,4 +1,4 @@
-"""Whether the tables of a lake equal those of their source, at one position of its log.
+"""Compare the tables of a lake with those of their source, at one position of its log.
 
 The source is read in one consistent snapshot, whose position is known. The mirror applies the log up to
 exactly there, and then both sides show the same moment.
@@ -111,7 +111,7 @@ def compare_tables(
     left: Sequence[str] = names
     for _ in range(_MOMENTS):
         if first is not None:
-            mirror.reach()  # so that little is left to follow while a statement can come
+            mirror.reach()  # so that little log remains, and few statements can occur meanwhile
         with exact_session(mirror.url) as source:
             if not mirror.reach(source.position):
                 raise BinlogError("the mirror was stopped before its tables were compared")
@@ -175,7 +175,7 @@ def _compare_now(
 def _verified(
     source: ExactSource, followed: Followed, mirror: Mirror, options: VerifyOptions | None
 ) -> tuple[TableVerification, bool]:
-    """The result, and whether it can be that of a table which was altered after the moment of `source`."""
+    """The result, and whether the table may have been altered after the moment of `source`."""
     name = followed.full_name
     if place_key(followed.offset.position) > place_key(source.position):
         reason = "the table was copied after the position at which the source is read"

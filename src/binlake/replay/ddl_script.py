@@ -154,7 +154,7 @@ class DdlScript:
     def _count(self, kind: str, position: ChainPosition, why: str) -> None:
         if why and self._options.on_unshown == "error":
             raise IncompleteError(
-                f"a statement ({kind}) {why}: what it did in part is not known",
+                f"a statement ({kind}) {why}: the log does not show which part of it was executed",
                 file=position.file,
                 event_pos=position.offset,
                 hint="on_unshown=count leaves it out and counts it",

@@ -121,8 +121,8 @@ class _LogText:
         if ordinal != self._file:
             if flavour != self._flavour:
                 raise OptionError(
-                    "the logs are of MySQL and of MariaDB, and neither's statements are the"
-                    " other's; print them one after the other"
+                    "some logs are of MySQL, others of MariaDB, and one script cannot contain the"
+                    " statements of both; print them separately"
                 )
             self._file = ordinal
             self.printer.next_file()
@@ -161,8 +161,8 @@ def chains_to_print(files: Sequence[str], index_directories: Sequence[str] = ())
             if len(found) > 1:
                 names = ", ".join(chain.source for chain in found)
                 raise OptionError(
-                    f"{path} holds the logs of {len(found)} sources ({names}), and the text is"
-                    " replayed as the changes of one",
+                    f"{path} contains the logs of {len(found)} sources ({names}), but a script"
+                    " replays the changes of one",
                     name="FILE",
                     hint="name the directory or the files of one",
                 )

@@ -260,7 +260,7 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
     """Return the path and chain that `path` means: its own, or that of the one server below it."""
     if is_server_url(path):
         raise OptionError(
-            f"{without_secrets(path)} is a server, whose replicas can follow it themselves",
+            f"{without_secrets(path)} is a live server; let replicas follow it directly",
             hint="use binlake archive to copy its logs to a directory, and serve that",
         )
     below = _servers_below(path)

@@ -1,4 +1,4 @@
-"""How the logs of one read are opened: with which keys, and with how much memory."""
+"""The keys and the memory limit with which a read opens its logs."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def _out_of_band(
     if done != reference.records:
         raise MalformedError(
             f"{files.name(commit.number)}, byte {commit.offset}: {done} out-of-band records, "
-            f"not {reference.records} as the commit record says"
+            f"but the commit record counts {reference.records}"
         )
 
 

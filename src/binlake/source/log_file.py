@@ -86,7 +86,7 @@ _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
 
 
 #: The hint for damage where reading stops.
-SKIP_HINT = "on_error=skip continues at the next intact transaction and reports what is lost"
+SKIP_HINT = "on_error=skip continues at the next intact transaction and reports the loss"
 
 
 class Damage(StrEnum):

@@ -58,7 +58,7 @@ def opened(
 
     `given` is the place of a file that a user gives. Raises BinlogError.
     """
-    why = "a state is that of one server"
+    why = "a state covers one server"
     if is_server_url(rows):
         if given.is_known:
             raise OptionError(

@@ -65,7 +65,7 @@ def table_name(table: str) -> tuple[str, str]:
     try:
         parse_table_pattern(table)
         if set("*?") & set(table):
-            raise ValueError("a state is that of one table")
+            raise ValueError("a state covers one table")
     except ValueError as error:
         raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
     database, _, name = table.partition(".")
@@ -289,7 +289,7 @@ class TableState:
         if truncates(ddl.sql):
             raise UnsupportedError("the log does not contain the rows that it removed")
         if creates(ddl.sql) or drops(ddl.sql):
-            raise UnsupportedError("the table was another one, or did not exist")
+            raise UnsupportedError("the table was a different one, or did not exist")
         if not keeps_columns(ddl):
             raise UnsupportedError("the columns or keys may have been others")
 
@@ -309,7 +309,7 @@ class TableState:
             if alteration is not None:
                 if not self.shape.key:
                     raise UnsupportedError(
-                        "the columns change, and the table has no key that tells rows apart"
+                        "the columns change, and the table has no key that identifies rows"
                     )
                 self._alterations.append(alteration)
                 self.shape = alteration.shape
@@ -323,8 +323,8 @@ class TableState:
         for old, new in (renamed_tables(ddl) or {}).items():
             if new[0].lower() == name[0].lower() and new[1].lower() == name[1].lower():
                 raise UnsupportedError(
-                    f"another table gets the name: {'.'.join(old)}, whose rows until then are its state as of"
-                    f" {ddl.position}"
+                    f"the name goes to another table: {'.'.join(old)}; to see that table's rows until then, print"
+                    f" its state as of {ddl.position}"
                 )
         return new_name(ddl, *name) if self._is_there else None
 
@@ -336,7 +336,7 @@ class TableState:
     def _create(self, ddl: DdlStatement) -> None:
         """Begin with the empty table that a statement creates."""
         if self._is_there and not replaces(ddl.sql):
-            raise UnsupportedError("the table is another one from there on")
+            raise UnsupportedError("the table is a different one from there on")
         definition = self.shape.definition
         name = (definition.database, definition.table)
         self.shape = created_shape(ddl, name, definition.flavour, self._options)

@@ -311,7 +311,7 @@ class CountedRows:
             if lacking:
                 raise UnsupportedError(
                     f"{self.shape.full_name}, {change.place}: the row image lacks column {lacking[0]},"
-                    " and the table has no key that tells rows apart",
+                    " and the table has no key that identifies rows",
                     hint=_IMAGE_HINT,
                 )
             identity = self.shape.identity(row)

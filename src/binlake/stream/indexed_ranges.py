@@ -1,7 +1,7 @@
 """The ranges of each log of a chain that a read needs, found with the indexes beside the logs.
 
 Indexes save reading and change no result. Without them, and where they do not fit, a log is read as a whole.
-What reads them is imported where there is one: most logs have none.
+The module that reads them is only imported if there is one: most logs have none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["IndexedRanges"]
 
 
 class ReadsTransactions(Protocol):
-    """What tells whether an earlier transaction may need bytes that no filter wants."""
+    """The interface to ask whether an earlier transaction may need bytes that no filter wants."""
 
     @property
     def expects_more(self) -> bool: ...

@@ -177,7 +177,7 @@ class _Seen:
 
 
 def _finder(table: str) -> Callable[[Window, bytes], bool]:
-    """Return what tells whether a statement of a window contains the name of a table, in quotes or not.
+    """Return a function that reports whether a statement of a window contains the name of a table, quoted or not.
 
     All character sets of clients write ASCII as ASCII, so statements need not be decoded for such a name.
     """

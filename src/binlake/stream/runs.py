@@ -174,7 +174,7 @@ class Transaction:
     `start` is the first byte of the group (its GTID event, or BEGIN, or the prefix of a
     statement), `end` the byte after its last event, in the file where it ends (relay logs: a group
     may go on in the next file). `decided` is the start of the group that decides: the sort key of
-    commit order. `thread_id` is None when the log does not tell. `bytes` in the file. `xid` is the
+    commit order. `thread_id` is None if the log does not contain it. `bytes` in the file. `xid` is the
     number that an XID event commits, `xa_xid` the name of an XA transaction as servers write it.
     `duration_us` is in whole seconds, because event headers are: from the earliest time that its
     events have (a GTID event has that of the COMMIT, BEGIN that of the first statement) to the

@@ -47,7 +47,7 @@ _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 _OPERATIONS = ("inserts", "updates", "deletes")
 _SUMMED = ("bytes", *_OPERATIONS)  # what Measures has beside the number of transactions
-_UNKNOWN = -1  # a thread that the log does not tell
+_UNKNOWN = -1  # a thread that the log does not contain
 #: Lists of transactions: what is compared, and how much of it there must be at least.
 _RANKS = {
     "largest_by_bytes": ("bytes", 1),

@@ -1,4 +1,4 @@
-"""The DDL and TRUNCATE statements of a log, seen while its runs pass to the decoder of rows."""
+"""The DDL and TRUNCATE statements of a log, collected while its runs pass to the decoder of rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def watched_statements(run: Run) -> Iterator[WatchedStatement]:
 
 
 class WatchedReader:
-    """A reader whose runs `see` takes before the decoder does."""
+    """A reader that passes each run to `see` before the decoder gets it."""
 
     def __init__(self, reader: LogReader, see: Callable[[Run], None]) -> None:
         self._reader = reader

@@ -45,7 +45,7 @@ class TransactionFacts:
 
     ts: pa.Array  # timestamp[us, UTC]: commit time
     gtid: pa.Array  # string, null where the log has none
-    thread_id: pa.Array  # int64, null where the log does not tell
+    thread_id: pa.Array  # int64, null if the log does not contain it
     start: pa.Array  # int64: offset of the first event in its file
 
     def ts_text(self) -> pa.Array:

@@ -64,7 +64,7 @@ METADATA: tuple[MetadataColumn, ...] = (
     MetadataColumn(
         "absent",
         NAMES,
-        "names of the columns of which the images tell no value, null when none",
+        "names of the columns whose values the images do not contain; null if there are none",
     ),
     MetadataColumn("before", None, "before-image of an update (struct of the columns)", "before"),
     MetadataColumn("query", pa.string(), "the statement, where the log has it", "query"),

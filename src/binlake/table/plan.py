@@ -100,7 +100,7 @@ class TableTypes:
 
     @property
     def is_missing_some(self) -> bool:
-        """Whether a sentence says what the log does not tell of the table."""
+        """Whether a warning lists what the log does not contain about the table."""
         return missing_sentence(self.definition, self._missing) is not None
 
     @cached_property

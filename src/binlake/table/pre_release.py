@@ -171,7 +171,7 @@ def _nullable(column: DeclaredColumn, declared: DeclaredTable, where: str) -> bo
         return column.nullable
     if declared.line:  # `binlake schema` and others leave it out
         raise UnsupportedError(
-            f"the declaration of {where} does not say whether it may be NULL",
+            f"the declaration of {where} does not state whether it may be NULL",
             hint="write NULL or NOT NULL after the types of all columns",
         )
     return not column.sql.startswith("timestamp")
@@ -220,7 +220,7 @@ def _string_bytes(column: DeclaredColumn, where: str) -> int:
         return column.length
     raise UnsupportedError(
         f"{where}: the length of its values depends on its character set, which the DDL does "
-        "not say",
+        "not name",
         hint="declare the table with the option schema",
     )
 

@@ -41,7 +41,7 @@ def row_history(session: LogSession, table: str, key: RowKey, stop: Event) -> di
     newest. Raises BinlogError, Stopped.
     """
     options = history_options(session.options, table)
-    chain = the_only_chain(session.chains, "a history is that of a row of one server")
+    chain = the_only_chain(session.chains, "a history covers a row of one server")
     ledger = Ledger()
     with closing(declared_schema(options, session.files)) as schema:
         reader = HistoryReader(chain, options, schema, ledger, key)

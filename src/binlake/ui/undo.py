@@ -37,7 +37,7 @@ def undo_of_row_text(
 ) -> dict[str, Any]:
     """Return the undo of the changes of a row from a point on. Raises BinlogError, Stopped."""
     options = history_options(session.options, table)
-    chain = the_only_chain(session.chains, "a history is that of a row of one server")
+    chain = the_only_chain(session.chains, "a history covers a row of one server")
     choices, ledger = UndoChoices(), Ledger()
     with closing(declared_schema(options, session.files)) as schema:
         reader = HistoryReader(chain, options, schema, ledger, key)

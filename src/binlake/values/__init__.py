@@ -1,1 +1,1 @@
-"""The nouns that travel between the rooms: positions, GTID sets, plans, options, counts."""
+"""Values that all packages share: positions, GTID sets, plans, options, counts."""

@@ -1,4 +1,4 @@
-"""What two processes with perhaps different builds of the package may send each other."""
+"""Values that two processes send each other, even if they run different builds of the package."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def installed_version() -> str | None:
 class PickledByName:
     """Base of dataclasses with slots that travel between processes.
 
-    Python restores such a dataclass by the order of its fields, so in another build values would
-    become those of other fields. Here they go by name.
+    Python restores such a dataclass by the order of its fields, so another build could assign
+    values to the wrong fields. This class stores them by name.
     """
 
     __slots__ = ()
@@ -40,7 +40,7 @@ def _restored(kind: type[Any], values: dict[str, Any]) -> Any:
     if unknown := sorted(values.keys() - known):
         raise SourceError(
             f"another build of binlake has sent {kind.__name__} with the field {unknown[0]}, which "
-            "this one does not have",
+            "this build does not have",
             hint="install the same version on the driver and on every executor",
         )
     return kind(**values)

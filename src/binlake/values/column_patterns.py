@@ -10,7 +10,7 @@ __all__ = ["matches_column", "parse_column_pattern"]
 
 
 def parse_column_pattern(text: str) -> str:
-    """A pattern as it is. Raises ValueError for a text that is none."""
+    """Return the pattern unchanged. Raises ValueError for a text that is not a pattern."""
     if len([part for part in text.split(".") if part]) < 3:
         raise ValueError(
             f"expected DATABASE.TABLE.COLUMN, with * and ? as wildcards; *.*.{text} is in any table"
@@ -19,10 +19,10 @@ def parse_column_pattern(text: str) -> str:
 
 
 def matches_column(patterns: Sequence[str], database: str, table: str, column: str) -> bool:
-    """Whether a column matches one of the patterns.
+    """Return whether a column matches one of the patterns.
 
-    Case is no difference, not even in names that a server tells apart by it: a pattern that is meant
-    to protect a column must not miss it.
+    Case does not matter, even for names that a server distinguishes by case, because a pattern that
+    protects a column must not miss it.
     """
     name = f"{database}.{table}.{column}".casefold()
     return any(_pattern(text).fullmatch(name) for text in patterns)

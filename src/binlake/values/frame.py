@@ -1,4 +1,4 @@
-"""The nouns of framing: one event's header, and the format that a stretch of a log has."""
+"""The header of an event, and the format of the events in a part of a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DEFAULT_MAX_MEMORY", "FIRST_EVENT", "EventFormat", "Frame", "most_in
 
 #: Default of the option max_memory.
 DEFAULT_MAX_MEMORY = 256 << 20
-_SHARE_OF_AN_EVENT = 4  # an event is held several times on its way
+_SHARE_OF_AN_EVENT = 4  # memory contains several copies of an event while binlake decodes it
 _BYTES_OF_A_COLUMN = (
     4096  # of a table: its definition, plan, types and buffers, and as much for the rest
 )
@@ -21,7 +21,7 @@ class Frame(NamedTuple):
     """The common header of one event and where it lies.
 
     `offset` is the 64-bit byte offset of the event in its file (inside a payload: in the
-    inflated payload), computed, never the 32-bit `log_pos` (end position as the header says).
+    inflated payload), computed, not the 32-bit `log_pos` (the end position in the header).
     `length` counts header, body and checksum. `timestamp` is in seconds since 1970.
     """
 
@@ -55,7 +55,7 @@ class EventFormat:
     `flavour` is "mysql" or "mariadb"; `version` the three numbers of `server_version`;
     `checksum_alg` None when the server predates checksums, else 0 (off) or 1 (CRC32);
     `post_header_lengths[type - 1]` as the event lists them. Inside a transaction payload
-    `checksum_bytes` is 0 whatever the log says. `max_memory` is the option of that name: it travels
+    `checksum_bytes` is always 0. `max_memory` is the option of that name: it travels
     with the format to all that inflate events.
     """
 
@@ -76,7 +76,7 @@ class EventFormat:
 
     @property
     def most_table_columns(self) -> int:
-        """The most columns of tables that a read keeps known, by what one of them costs."""
+        """The limit on the columns of tables that a read keeps in memory."""
         return self.max_memory // _BYTES_OF_A_COLUMN
 
     @property

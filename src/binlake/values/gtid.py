@@ -1,7 +1,7 @@
 """GTIDs and sets of them, of both flavours, as values.
 
 MySQL: `source_uuid:gno` or `source_uuid:tag:gno`; a set is `uuid:1-5:7:tag:1-3,uuid:…`.
-MariaDB: `domain-server-sequence`; a list of them says how far each (domain, server) came.
+MariaDB: `domain-server-sequence`; a list of them contains the last number of each (domain, server).
 
 Numbers are kept as full interval sets: `values/intervals.py`.
 """
@@ -40,7 +40,7 @@ __all__ = [
     "uuid_text",
 ]
 
-GNO_END = (1 << 63) - 1  # gno is below it (MySQL sql/rpl_gtid.h, GNO_END)
+GNO_END = (1 << 63) - 1  # every gno is below it (MySQL sql/rpl_gtid.h, GNO_END)
 _U32_END = 1 << 32
 _U64_END = 1 << 64
 
@@ -166,7 +166,7 @@ class GtidSet(IntervalSets[_Key]):
         header = reader.u64("count")
         tagged = header >> 56 == 1
         if not tagged and header >> 56:
-            raise MalformedError(f"a GTID set of format {header >> 56} is not known", field="count")
+            raise MalformedError(f"unknown format {header >> 56} of a GTID set", field="count")
         if tagged and header & 0xFF != 1:
             raise MalformedError("the format of a GTID set is not the same twice", field="count")
         result = cls()
@@ -198,7 +198,7 @@ class GtidSet(IntervalSets[_Key]):
         if tagged is None:
             tagged = self.has_tags
         elif not tagged and self.has_tags:
-            raise ValueError("the form without tags cannot hold a set that has some")
+            raise ValueError("the format without tags cannot represent a set with tags")
         entries = sorted(self._bounds.items())
         header = 1 << 56 | len(entries) << 8 | 1 if tagged else len(entries)
         out = bytearray(header.to_bytes(8, "little"))
@@ -288,9 +288,9 @@ class _Reader:
 
 
 class MariaGtidSet:
-    """How far MariaDB's replication came: the last sequence number per (domain, server).
+    """The state of MariaDB's replication: the last sequence number per (domain, server).
 
-    This is what a GTID_LIST event and `@@gtid_binlog_state` hold. Order matters: the last
+    A GTID_LIST event and `@@gtid_binlog_state` contain this. Order matters: the last
     entry of a domain is its current one (`position`). `add` changes this set.
     """
 
@@ -322,7 +322,7 @@ class MariaGtidSet:
         return {gtid.domain_id: gtid for gtid in self}
 
     def copy(self) -> MariaGtidSet:
-        """An equal set that changes on its own."""
+        """A copy of the set."""
         return MariaGtidSet(self)
 
     def __iter__(self) -> Iterator[MariaGtid]:
@@ -333,7 +333,7 @@ class MariaGtidSet:
         return len(self._last)
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every server came equally far; the order of entries does not count."""
+        """Compare the last number of every server; the order of entries does not matter."""
         return isinstance(other, MariaGtidSet) and self._last == other._last
 
     def __str__(self) -> str:
@@ -347,9 +347,9 @@ class MariaGtidIntervals(IntervalSets[_Stream]):
     """A set of MariaDB GTIDs: an interval set per (domain, server).
 
     `str()` is `0-1:1-5:7,0-2:6`, which `parse_gtid_filter` understands too. MariaDB itself only
-    writes how far each server came: `parse` and `up_to` take that as everything up to there, as
-    replication does. (The servers of a domain share its numbers, so numbers of another server
-    count in below; no operation tells the difference.)
+    writes the last number of each server: `parse` and `up_to` read it as all numbers up to this
+    one, as replication does. (The servers of a domain share its numbers, so the set can contain
+    numbers of another server; no operation is affected.)
     """
 
     __slots__ = ()
@@ -366,7 +366,7 @@ class MariaGtidIntervals(IntervalSets[_Stream]):
 
     @classmethod
     def up_to(cls, reached: MariaGtidSet) -> MariaGtidIntervals:
-        """Everything up to where each server came."""
+        """All numbers up to the last one of each server."""
         result = cls()
         for gtid in reached:
             result.add_interval(gtid.domain_id, gtid.server_id, 1, gtid.seq_no + 1)
@@ -433,14 +433,14 @@ class MariaGtidGaps(IntervalSets[int]):
 
 
 def parse_gtid_set(text: str) -> GtidSet | MariaGtidIntervals:
-    """A set of either flavour, told by its text: a MySQL set, or MariaDB GTIDs and ranges.
+    """Parse a set of either flavour: a MySQL set, or MariaDB GTIDs and ranges.
 
     "" is the empty set (of MySQL). Raises ValueError, also where the flavours are mixed.
     """
     entries = "".join(text.split()).split(",")
     of_mariadb = {is_mariadb(entry) for entry in entries if entry}
     if len(of_mariadb) > 1:
-        raise ValueError("GTIDs of MySQL and of MariaDB in one set")
+        raise ValueError("one set cannot contain GTIDs of both MySQL and MariaDB")
     return MariaGtidIntervals.parse(text) if True in of_mariadb else GtidSet.parse(text)
 
 

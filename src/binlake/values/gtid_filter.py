@@ -28,12 +28,12 @@ class GtidFilter:
 
     @property
     def mysql(self) -> GtidSet:
-        """Those of MySQL."""
+        """The GTIDs of MySQL."""
         return self._mysql
 
     @property
     def mariadb(self) -> MariaGtidIntervals:
-        """Those of MariaDB."""
+        """The GTIDs of MariaDB."""
         return self._mariadb
 
     def contains_mysql(self, sid: bytes, tag: str, gno: int) -> bool:
@@ -55,7 +55,7 @@ class GtidFilter:
         return self._mysql.bounds_of((parse_uuid(uuid), tag))
 
     def contains_text(self, gtid: str) -> bool:
-        """Whether a GTID, spelled as its flavour does, is in it. Raises ValueError."""
+        """Return whether a GTID in the text form of its flavour is in it. Raises ValueError."""
         if ":" in gtid:
             return Gtid.parse(gtid) in self._mysql
         return self.contains_mariadb(*MariaGtid.parse(gtid))
@@ -65,7 +65,7 @@ def parse_gtid_filter(text: str) -> GtidFilter:
     """Parse the GTIDs that a user gives to choose transactions.
 
     A comma-separated list: MySQL sets as the server spells them (`uuid:1-5:7:tag:9`), MariaDB
-    GTIDs (`0-1-5`, that one alone), and ranges of one MariaDB server in MySQL's manner
+    GTIDs (`0-1-5`, which is this GTID only), and ranges of one MariaDB server in MySQL's manner
     (`0-1:1-5:7`). Raises ValueError.
     """
     mysql = GtidSet()

@@ -1,8 +1,8 @@
-"""Interval sets: which numbers of a sequence are there.
+"""Interval sets: sets of integers.
 
 An interval set is a sorted list of boundaries [start, end, start, end, …], ends exclusive: a
-number is inside when an odd number of boundaries are at or below it, so every question is one
-bisection. `IntervalSets` keeps one per key; sets of GTIDs are such (`values/gtid.py`).
+number is inside when an odd number of boundaries are at or below it, so every lookup is one
+bisection. `IntervalSets` keeps one per key; GTID sets are built on it (`values/gtid.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def inside(bounds: Bounds, number: int) -> bool:
 
 
 def unite(bounds: Bounds, start: int, end: int) -> None:
-    """Put [start, end) into the set, joining what it touches."""
+    """Add [start, end) to the set and join adjacent intervals."""
     first, last = bisect_left(bounds, start), bisect_right(bounds, end)
     new_start = [] if first & 1 else [start]
     new_end = [] if last & 1 else [end]
@@ -86,7 +86,7 @@ K = TypeVar("K")
 class IntervalSets(Generic[K]):
     """An interval set per key, and the algebra of such sets: `|`, `-`, `&`, `<=` and `==`.
 
-    A subclass says what a key is, how the set is filled and how it is written.
+    A subclass defines the keys, how the set is filled, and its text form.
     """
 
     __hash__ = None  # type: ignore[assignment]  # it can change
@@ -104,7 +104,7 @@ class IntervalSets(Generic[K]):
         return self._bounds.get(key, [])
 
     def copy(self) -> Self:
-        """An equal set that changes on its own."""
+        """A copy of the sets."""
         return self | self
 
     def _combined(self, other: Self, keep: Callable[[bool, bool], bool]) -> Self:

@@ -1,7 +1,7 @@
-"""The ledger: what a read saw, what it made of it, and what it left out.
+"""The ledger: what a read covered, what it returned, and what it left out.
 
-Every task keeps its own; they are added up (`+=`) where the results meet, and there the
-ranges that tasks covered are proven to join (`join_problems`).
+Every task has its own ledger. The ledgers are added up (`+=`) where the results are collected.
+There, `join_problems` proves that the ranges of the tasks join.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from binlake.values.plan import NameSource
 __all__ = ["CoveredRange", "FileCounts", "Ledger", "RenamedColumn", "SkippedRange", "counted"]
 
 _SHOWN_TABLES = 5
-# A warning about a table: its name, and the words that say what it is about.
+# A warning about a table: its name, and the words that introduce the subject.
 _OF_TABLE = re.compile(r"[^\s:]+\.[^\s:]+: (?:\S+ ){3}")
 _OPERATIONS = ("insert", "update", "delete")
 
 
 class CoveredRange(NamedTuple):
-    """Bytes [start, end) of a file whose transactions one task has taken care of."""
+    """Bytes [start, end) of a file whose transactions one task has read."""
 
     file: str
     start: int
@@ -42,7 +42,7 @@ class SkippedRange(NamedTuple):
 
 
 class RenamedColumn(NamedTuple):
-    """A column that DDL at a place of the log renames."""
+    """A column that DDL at a position of the log renames."""
 
     file: str
     pos: int
@@ -56,7 +56,7 @@ class RenamedColumn(NamedTuple):
 class FileCounts:
     """The complete events of one file itself (not those inside payloads).
 
-    `bytes` they take; `events_by_type` by type code; by checksum: `verified` (right), `bad`,
+    `bytes`: their total length; `events_by_type` by type code; by checksum: `verified` (correct), `bad`,
     and `unchecked` (the log has none, or verifying was turned off).
     """
 
@@ -90,7 +90,7 @@ class FileCounts:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FileCounts:
-        """What `to_json` wrote."""
+        """Read the output of `to_json`."""
         checksum = value["checksum"]
         return cls(
             bytes=value["bytes"],
@@ -103,7 +103,7 @@ class FileCounts:
 
 @dataclass(slots=True)
 class Ledger:
-    """What one read did; add up the ledgers of tasks with `+=`.
+    """The counts of one read; `+=` adds the ledgers of tasks.
 
     - `files`: counts by file, keyed as the reader names it; make an entry with `file(name)`.
     - `rows`: row changes shown, by (database, table), then "insert", "update", "delete".
@@ -112,13 +112,13 @@ class Ledger:
     - `transactions`: by outcome: "committed", "rolled back", "prepared", "torn".
     - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`);
       `unshown_of_others` of them concern no table that the options want.
-    - `decoded_bytes`: bytes of row events whose images were decoded; what filters save.
+    - `decoded_bytes`: bytes of row events whose images were decoded; filters reduce them.
     - `zero_dates`: zero and partial dates that became null, by `database.table.column`.
     - `json_differences`: JSON values shown as the differences they are, by `database.table`.
-    - `planned`: what there was to read, [start, end) by file (`plan`); `covered`: the byte
-      ranges that were taken care of (`cover`); `skipped`: ranges lost to damage.
-    - `columns`: columns that a user's schema names: whether any row's table has it (`look_for`).
-    - `where_columns`: the same of the columns that the option where names (`look_for_where`).
+    - `planned`: the ranges to read, [start, end) by file (`plan`); `covered`: the byte ranges that
+    were read (`cover`); `skipped`: ranges lost to damage.
+    - `columns`: for each column that a user's schema names, whether the table of any row has it (`look_for`).
+    - `where_columns`: the same for the columns that the option where names (`look_for_where`).
     - `renamed`: columns that DDL renames, in the order of the log, where columns of several
       definitions are united.
     - `warnings`: sentences, each once (`warn`).
@@ -150,12 +150,12 @@ class Ledger:
         self.rows.setdefault((database, table), Counter())[operation] += count
 
     def plan(self, file: str, start: int, end: int) -> None:
-        """Say that bytes [start, end) of a file are to be read, by this task or others."""
+        """Record that this task or others should read bytes [start, end) of a file."""
         known = self.planned.get(file, (start, end))
         self.planned[file] = (min(known[0], start), max(known[1], end))
 
     def cover(self, file: str, start: int, end: int) -> None:
-        """Say that the transactions that start in bytes [start, end) of a file are done."""
+        """Record that the transactions that start in bytes [start, end) of a file have been read."""
         self.covered.append(CoveredRange(file, start, end))
 
     def look_for(self, wanted: Iterable[str], names: Iterable[str]) -> None:
@@ -163,7 +163,7 @@ class Ledger:
         _look_for(self.columns, wanted, names)
 
     def look_for_where(self, wanted: Iterable[str], names: Iterable[str]) -> None:
-        """The same of the columns that the option where names."""
+        """Note which of the columns that the option where names are among a table's."""
         _look_for(self.where_columns, wanted, names)
 
     def warn(self, sentence: str) -> None:
@@ -171,7 +171,7 @@ class Ledger:
         self._warnings[sentence] = None
 
     def take(self) -> Ledger:
-        """Return everything in it as a separate ledger, and empty this one."""
+        """Move all counts to a new ledger and return it."""
         taken = Ledger()
         for one in fields(self):
             mine, fresh = getattr(self, one.name), getattr(taken, one.name)
@@ -181,7 +181,7 @@ class Ledger:
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings, in the order they came up."""
+        """The warnings, in the order in which they occurred."""
         return list(self._warnings)
 
     @property
@@ -260,7 +260,7 @@ class Ledger:
         return problems
 
     def lines(self) -> list[str]:
-        """The counts as lines for people; what was left out is in `remarks`."""
+        """The counts as lines of text; `remarks` contains what was left out."""
         total = self.total
         types = total.events_by_type.most_common()
         lines = [
@@ -284,7 +284,7 @@ class Ledger:
         return lines
 
     def remarks(self) -> list[str]:
-        """Sentences for the end of a run about what was not shown; [] if nothing was left out."""
+        """Sentences for the end of a run about changes that were not shown; [] if there are none."""
         lines = [
             f"{r.file}: bytes {r.start} to {r.end} were skipped: {r.why}"
             for r in sorted(self.skipped)
@@ -364,7 +364,7 @@ class Ledger:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Ledger:
-        """What `to_json` wrote; sums that can be derived are derived again."""
+        """Read the output of `to_json`; derived sums are computed again."""
         result = cls(
             files={entry["file"]: FileCounts.from_json(entry) for entry in value["files"]},
             names={
@@ -400,8 +400,8 @@ def _look_for(found: dict[str, bool], wanted: Iterable[str], names: Iterable[str
 
 
 def _one_of_each(warnings: Sequence[str]) -> list[str]:
-    """The warnings, but of those of one table that begin alike only the last, and how many there are:
-    each definition of a table may give rise to one.
+    """The warnings. Of warnings about one table that begin alike, this returns the last one and
+    their number, because each definition of a table can cause one.
     """
     alike: dict[str, list[str]] = {}
     for sentence in warnings:
@@ -425,7 +425,7 @@ def _rows_json(rows: Iterable[tuple[tuple[str, str], Counter[str]]]) -> list[dic
 
 
 def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> list[str]:
-    """Why sorted `ranges` are not exactly [start, end)."""
+    """Sentences for each difference between sorted `ranges` and [start, end)."""
     problems = []
     reached = start
     for first, last in ranges:
@@ -442,5 +442,5 @@ def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> lis
 
 
 def counted(count: int, noun: str) -> str:
-    """A number and its noun, for people: `1 file`, `2,000 files`."""
+    """Return a number with its noun: `1 file`, `2,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

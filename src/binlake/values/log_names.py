@@ -55,7 +55,7 @@ class LogName(NamedTuple):
 
     def numbered(self, number: int) -> str:
         """The name that a file of this number has in the same chain."""
-        # a number that outgrew its zeros does not say how many digits smaller ones have
+        # if a number fills all digits, the padding of smaller numbers is unknown
         width = len(self.digits) if self.digits.startswith("0") else min(6, len(self.digits))
         return f"{self.head}{number:0{width}d}{self.tail}"
 

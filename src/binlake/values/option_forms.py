@@ -1,4 +1,4 @@
-"""How the values of options are written: one entry per metavar of an OptionSpec."""
+"""The text forms of option values: one entry per metavar of an OptionSpec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["FORMS", "Form"]
 
 
 class Form(NamedTuple):
-    """What a value says, its unit included, and texts that are such values."""
+    """The meaning of a value, including its unit, and example texts."""
 
     meaning: str
     examples: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How a field of a dataclass is an option: its help, its values, and how they are parsed.
+"""Options as fields of a dataclass: help, values and parsing.
 
     @dataclass(frozen=True)
     class Options:
@@ -110,7 +110,7 @@ def option(
     choices: tuple[str, ...] = (),
     surfaces: tuple[str, ...] = _SURFACES,
 ) -> Any:
-    """Return the field of a dataclass that is an option. A tuple as default: it is repeatable."""
+    """Return the field of a dataclass that is an option. If the default is a tuple, the option is repeatable."""
     spec = metavar, help, parse, default, choices, surfaces
     return field(default=default, metadata={_SPEC: spec})
 

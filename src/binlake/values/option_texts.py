@@ -39,11 +39,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FilePosition(PickledByName):
-    """FILE:POS as typed by a person.
+    """FILE:POS as a user types it.
 
     `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
-    the only one (`at`) of all that are read. `directory` is what was typed before it, "" if nothing
-    was: it tells logs of the same name apart.
+    the only one (`at`) of all that are read. `directory` is the directory before it, or "". It
+    distinguishes logs of the same name.
     """
 
     file: str
@@ -94,7 +94,7 @@ _CLOCK = re.compile(
 def parse_time_us(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 UTC of a date or time; one without a zone is UTC.
 
-    Accepts what `parse_calendar_us` does, and what is relative to `now` (default: the clock of this
+    Accepts the forms of `parse_calendar_us`, and times relative to `now` (default: the clock of this
     machine): `now`, `today`, `yesterday`, `14:03`, `yesterday 14:03`, and `-90s`, `-30m`, `-1h`, `-2d`
     or `-1w` ago. Raises ValueError.
     """
@@ -113,7 +113,7 @@ def parse_time_us(text: str, now: datetime | None = None) -> int:
 
 
 def parse_calendar_us(text: str) -> int:
-    """The same of a date or time that says its day.
+    """Like `parse_time_us`, for a time that contains its date.
 
     Accepts `2026-11-21`, `2026-11-21 14:00[:05[.123456]]`, with `T`, `Z` or `+hh:mm`, and
     `@SECONDS` since 1970. Raises ValueError.
@@ -133,7 +133,7 @@ def parse_calendar_us(text: str) -> int:
 
 
 def calendar_text(time_us: int) -> str:
-    """A time in microseconds since 1970 as people write it, and as `parse_calendar_us` reads it."""
+    """Return a time in microseconds since 1970 as text that `parse_calendar_us` reads."""
     try:
         moment = _EPOCH + timedelta(microseconds=time_us)
     except OverflowError:
@@ -142,7 +142,7 @@ def calendar_text(time_us: int) -> str:
 
 
 def _offset_us(zone: str) -> int:
-    """How far a zone `Z`, `+hh:mm` or `-hhmm` is ahead of UTC ("0": no zone)."""
+    """The offset of a zone `Z`, `+hh:mm` or `-hhmm` from UTC ("0": no zone)."""
     if zone in ("0", "Z", "z"):
         return 0
     digits = zone[1:].replace(":", "")
@@ -211,7 +211,7 @@ def parse_text(text: str) -> str:
 
 
 def parse_charset(text: str) -> str:
-    """A character set by its name, of which servers take any case; utf8 is utf8mb3."""
+    """The name of a character set, in any case; utf8 is utf8mb3."""
     name = text.strip().lower()
     name = "utf8mb3" if name == "utf8" else name
     if name != BINARY and name not in CHARSETS:

@@ -37,7 +37,7 @@ from binlake.values.option_texts import (
 
 __all__ = ["FILTER_OPTIONS", "READ_OPTIONS", "ROW_FILTERS", "ReadOptions"]
 
-#: The options that choose what is read; the others say how.
+#: The options that select what is read; the others set how it is read.
 FILTER_OPTIONS = (
     "source",
     "table",
@@ -133,7 +133,7 @@ class ReadOptions(PickledByName):
 
     @property
     def chooses_rows(self) -> bool:
-        """Whether only some tables or operations are wanted."""
+        """Whether the options select tables or operations."""
         return bool(self.table or self.exclude_table or self.op)
 
     @property
@@ -148,7 +148,7 @@ class ReadOptions(PickledByName):
         return [name for name in names if getattr(self, name) not in (None, ())]
 
     def refuse_row_filters(self, what: str) -> None:
-        """For what does not look at values. Raises OptionError if single row changes are chosen."""
+        """Raise OptionError if an option selects single row changes. For readers that do not decode values."""
         if self.where is not None:
             raise OptionError(
                 f"option where chooses row changes by their values, and {what} has none",

@@ -1,8 +1,8 @@
 """Table definitions (TableDefinition), and how row images are decoded (ColumnPlan).
 
-A TableDefinition says what the log, or a schema beside it, tells of a table. A ColumnPlan is
-made from it (`table/plan.py`) and is all that the compiled kernels in `core/` know: which
-kernel reads the wire bytes, with which numbers, into which buffers.
+A TableDefinition contains what the log or a schema records about a table. A ColumnPlan is
+made from it (`table/plan.py`) and contains everything that the compiled kernels in `core/` need:
+the kernel that reads the wire bytes, its parameters, and its buffers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class NameSource:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """One column as TABLE_MAP and, behind it, a supplied schema describe it.
+    """One column as TABLE_MAP or, if that lacks something, a schema describes it.
 
-    `type_code` is the *real* type (ENUM 247, SET 248 and CHAR 254 told apart),
+    `type_code` is the *real* type (ENUM 247, SET 248 and CHAR 254 are distinguished),
     `length` its byte length or width (CHAR/VARCHAR max bytes, ENUM/SET/BLOB prefix
     bytes, BIT bits, FLOAT 4 / DOUBLE 8), `decimals` the scale or fractional digits,
     `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when unknown.
@@ -62,7 +62,7 @@ class TableDefinition:
 
     `primary_key`: ordinals in key order, () when none is known. `flavour` ("mysql" or
     "mariadb") matters for what counts as a character column and for text rendering.
-    `name_origin` says where the DDL or the schema that gave the names stands.
+    `name_origin` is the position of the DDL, or the schema, that supplied the names.
     """
 
     database: str
@@ -125,10 +125,10 @@ class Kernel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How one column is decoded: plain data, made once per table definition.
+    """The decoding of one column: plain data, made once per table definition.
 
-    `kernel` None means that the column cannot be decoded (`why` says so; an error when a row
-    needs it). `wanted` False: the kernel only skips. `table` is the 256-entry tuple of UTF-8
+    `kernel` None means that the column cannot be decoded, for the reason `why`; a row that needs it
+    is an error. `wanted` False: the kernel only skips. `table` is the 256-entry tuple of UTF-8
     byte strings of a single-byte character set (Kernel.LATIN); an entry None is invalid there.
     Making an array of the kernel's buffers adds at most `finished_bytes` to a value (the text of an
     ENUM), and inflates the values of a column that is `compressed`.

@@ -10,7 +10,7 @@ __all__ = ["Position"]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a reader has come: it has read everything before this position and nothing after.
+    """The position of a reader: it has read everything before this position and nothing after.
 
     `offset` is the 64-bit offset in `file` (a base name), computed and never the 32-bit
     position of an event header. `gtid_set` is the text of all GTIDs up to here as the flavour
@@ -28,7 +28,7 @@ class Position:
 
     @classmethod
     def from_json(cls, text: str) -> Position:
-        """The position that `to_json` wrote. Raises ValueError."""
+        """Parse the output of `to_json`. Raises ValueError."""
         try:
             made = cls(**json.loads(text))
         except (TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Which tables the options table and exclude_table mean."""
+"""The options table and exclude_table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TableFilter"]
 class TableFilter:
     """The options table and exclude_table: which tables are wanted.
 
-    In a pattern `*` stands for any characters and `?` for one; every other stands for itself.
+    In a pattern, `*` matches any characters, `?` matches one, and every other character matches itself.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -27,7 +27,7 @@ class TableFilter:
         return _matches(f"{database}.{table}", self._wanted, self._excluded)
 
     def may_want(self, database: str, table: str) -> bool:
-        """The same for names from a statement, which may be spelled in another case."""
+        """Like `wants`, for names from a statement, whose case may differ."""
         return self.wants(database, table) or _matches(
             f"{database}.{table}".lower(), self._lower_wanted, self._lower_excluded
         )

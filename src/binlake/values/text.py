@@ -83,7 +83,7 @@ def _code_length(charset: str, raw: bytes, pos: int) -> int:
 
 
 def encode(charset: str, text: str) -> bytes:
-    """The bytes that `decode` makes `text` of; of several, those that the codec prefers.
+    """Encode text as the servers do. If several byte sequences decode to it, return the one that the codec prefers.
 
     Raises UnicodeEncodeError for text that the character set cannot hold, and KeyError for a
     name that is not in `format.charsets.CHARSETS`.
@@ -111,7 +111,7 @@ def encode(charset: str, text: str) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def _multi_byte_code(charset: str, character: str) -> bytes:
-    """The code of one character, which is a character of the codec and of the server."""
+    """The code of one character that both the codec and the server know."""
     code = _patched_codes(charset).get(character) or character.encode(CHARSETS[charset].codec)
     with suppress(UnicodeDecodeError):
         if decode(charset, code) == character:
@@ -131,7 +131,7 @@ def _single_byte_codes(charset: str) -> Mapping[int, int]:
 
 @cache
 def _patched_codes(charset: str) -> Mapping[str, bytes]:
-    """Codes of the characters that the codec does not write as the server does."""
+    """Codes of the characters that the codec encodes differently from the server."""
     known = CHARSETS[charset]
     codes: dict[str, bytes] = {}
     for code, character in known.patches().items():

@@ -1,9 +1,9 @@
-"""The expression of the option `where`: its parts, and how MySQL's syntax becomes them.
+"""The expression of the option `where`: its syntax tree, and the parser of MySQL's syntax.
 
     parse_where("before.state = 'new' AND total >= 10")
 
-sqlglot parses; this module keeps what binlake can decide as a server does, and refuses the rest with
-one sentence. It knows no table: `table/where/` binds the names to columns.
+sqlglot parses the text. This module accepts what binlake can evaluate as a server does, and refuses
+the rest with one sentence. It knows no table: `table/where/` binds the names to columns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "parse_where",
 ]
 
-#: The image of an unqualified column: the one that the expression is evaluated for.
+#: The image of an unqualified column: the image for which the expression is evaluated.
 ROW = "row"
 _IMAGES = ("before", "after")
 _MOST_DEPTH = 200
@@ -59,7 +59,7 @@ class ColumnName:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a JSON column has at a path of keys and indexes; `unquoted` as `->>` gives it."""
+    """The value at a path in a JSON column; `unquoted` as `->>` returns it."""
 
     column: ColumnName
     path: tuple[str | int, ...]
@@ -72,7 +72,7 @@ class Document:
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A constant: int, Decimal, float, str, bytes, or None for NULL. `is_moment`: its keyword (DATE,
-    TIME, TIMESTAMP) makes it a date or time whatever it is compared with.
+    TIME, TIMESTAMP) makes it a date or time in every comparison.
     """
 
     value: int | Decimal | float | str | bytes | None
@@ -87,7 +87,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Collated:
-    """An operand that is compared under a collation; `binary` for the operator BINARY."""
+    """An operand with the collation of the comparison; `binary` for the operator BINARY."""
 
     operand: ColumnName | Document | Literal
     collation: str
@@ -167,17 +167,16 @@ Condition = Comparison | Like | IsNull | Changed | Not | Both | Either | OneOf
 
 @cache
 def parse_where(text: str) -> Condition:
-    """The condition that a text in MySQL's syntax means.
+    """Parse a condition in MySQL's syntax.
 
-    Raises ValueError with one sentence for text that is not such an expression, and for what binlake
-    cannot decide.
+    Raises ValueError with one sentence if the text is not an expression, or if binlake cannot evaluate it.
     """
     if not text.strip():
         raise ValueError("expected an expression that is not empty")
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    # without a handler, Python prints what sqlglot remarks, of any length and with any character
+    # without a handler, Python prints sqlglot's messages, whatever their length and characters
     logging.getLogger("sqlglot").addHandler(_SILENT)
     try:
         parsed = sqlglot.parse_one(text, dialect="mysql")
@@ -239,7 +238,7 @@ def _syntax_error(text: str, error: Exception) -> str:
 
 
 class _Reader:
-    """Turns sqlglot's tree into ours. Raises ValueError."""
+    """Converts sqlglot's tree. Raises ValueError."""
 
     def condition(self, node: exp.Expr) -> Condition:
         from sqlglot import exp
@@ -415,7 +414,7 @@ _OPERATORS = {
     "NullSafeEQ": "<=>",
 }
 _CAN = (
-    "there are = <> < <= > >= <=> IN BETWEEN LIKE IS NULL AND OR NOT XOR changed(column), "
+    "supported are = <> < <= > >= <=> IN BETWEEN LIKE IS NULL AND OR NOT XOR changed(column), "
     "JSON paths, BINARY and COLLATE"
 )
 

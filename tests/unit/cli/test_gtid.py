@@ -137,7 +137,7 @@ def test_logs_without_gtids_say_so(capfd: pytest.CaptureFixture[str], golden: Pa
         (["locate", f"{A}:1", "/no/such/dir"], "/no/such/dir does not exist"),
         (["union", f"{A}:x"], "has no numbers after the tag 'x'"),
         (["union", "rubbish"], "'rubbish' is neither a set of GTIDs nor a log"),
-        (["union", f"{A}:1,0-1-1"], "GTIDs of MySQL and of MariaDB in one set"),
+        (["union", f"{A}:1,0-1-1"], "one set cannot contain GTIDs of both MySQL and MariaDB"),
         (["errant", f"{A}:1", "0-1-1"], "one set contains GTIDs of MySQL, the other of MariaDB"),
         (["union", "@/no/such/file"], "cannot read /no/such/file"),
         (["union", "binlog.000099"], "binlog.000099 does not exist"),

@@ -183,7 +183,7 @@ def test_a_program_needs_no_main_guard(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["/nope/binlog.000001", "LAKE"], "/nope/binlog.000001 does not exist"),
-        (["LOGS", "FULL"], "holds files that no export wrote"),
+        (["LOGS", "FULL"], "contains files that no export wrote"),
         (["LOGS", "FILE"], "is a file"),
         (["LOGS", "FILE/below"], "is a file"),
         (["LOGS", "mysql://ada@db1/"], "is a live server"),

@@ -249,6 +249,6 @@ def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
             read(server)
         took_s = time.monotonic() - begun
         ended.set()
-    assert "no row has come for 0.5 seconds" in str(caught.value)
+    assert "the server has sent no row for 0.5 seconds" in str(caught.value)
     assert "read-timeout" in str(caught.value.hint)
     assert took_s < 3

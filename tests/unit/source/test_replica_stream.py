@@ -182,7 +182,7 @@ def test_a_heartbeat_that_contradicts_what_came(beat: object, off: int, name: st
     log = small_log()
     assert callable(beat)
     said = beat(len(log.data) + off, name)
-    with pytest.raises(ServerError, match=f"heartbeat says {name}:"):
+    with pytest.raises(ServerError, match=f"heartbeat is at {name}:"):
         read(packets(fake_rotate(), *events_of(log), said))
     items = read(packets(fake_rotate(), *events_of(log), beat(len(log.data))))
     assert sum(item.confirmed for item in items if isinstance(item, Idle)) == 2
@@ -208,7 +208,7 @@ def test_another_file_or_place_than_asked_for() -> None:
 def test_an_event_that_is_left_out_or_comes_twice() -> None:
     events = events_of(small_log())
     for wrong in ([*events[:3], *events[4:]], [*events[:3], events[2], *events[3:]]):
-        with pytest.raises(ServerError, match="should be"):
+        with pytest.raises(ServerError, match="should follow"):
             read(packets(fake_rotate(), *wrong))
 
 

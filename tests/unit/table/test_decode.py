@@ -294,7 +294,7 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
     assert line["after"] == {"col_0": -1, "col_1": "0x416461", "col_2": None}
     assert ledger.warnings == [  # one line for a table, whatever is not told
         (
-            "shop.t: the log does not tell the names of the columns (called col_0, col_1 …), the sign of"
+            "shop.t: the log does not contain the names of the columns (called col_0, col_1 …), the sign of"
             " col_0 (read as signed) and the character set of col_1 (given as bytes); the option schema"
             " and the option assume_charset can"
         )

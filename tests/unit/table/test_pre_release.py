@@ -120,7 +120,7 @@ def test_a_schema_has_to_say_what_may_be_null(tmp_path: Path) -> None:
     log = OldLog(create=b"").rows(INSERT, ONE)
     schema = tmp_path / "schema.sql"
     schema.write_bytes(b"USE shop;\n" + CREATE + b";\n")
-    with pytest.raises(UnsupportedError, match=r"shop\.t\.n does not say whether it may be NULL"):
+    with pytest.raises(UnsupportedError, match=r"shop\.t\.n does not state whether it may be NULL"):
         log.lines(tmp_path, schema=str(schema))
     told = CREATE.replace(b"SMALLINT,", b"SMALLINT NULL,").replace(
         b"latin1,", b"latin1 DEFAULT NULL,"

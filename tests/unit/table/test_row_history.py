@@ -127,7 +127,7 @@ def test_options_that_hide_changes_are_refused(option: str, value: str) -> None:
 
 
 def test_a_pattern_is_no_table() -> None:
-    with pytest.raises(OptionError, match="a history is that of one table"):
+    with pytest.raises(OptionError, match="a history covers one table"):
         binlake.open(str(LOGS)).history("shop.*", 1)
 
 

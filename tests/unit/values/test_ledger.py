@@ -131,12 +131,12 @@ def test_a_table_that_was_altered_often_has_one_remark() -> None:
     for table in ("shop.a", "shop.b"):
         for columns in range(1, 121):
             listed = ", ".join(f"col_{n}" for n in range(columns))
-            ledger.warn(f"{table}: the log does not tell the sign of {listed}; --schema can")
+            ledger.warn(f"{table}: the log does not contain the sign of {listed}; --schema can")
     ledger.warn("shop.a: the declaration at schema.sql:3 does not fit")
     ledger.warn("binlog.000001: the file ends inside an event")
     ledger.warn("binlog.000002: the file ends inside an event")
     first, second, *others = Ledger.from_json(ledger.to_json()).remarks()
-    assert first.startswith("shop.a: the log does not tell the sign of col_0, col_1,")
+    assert first.startswith("shop.a: the log does not contain the sign of col_0, col_1,")
     assert first.endswith("col_119; --schema can (the last of 120 such remarks)")
     assert second.startswith("shop.b: ")
     assert others == [

@@ -95,10 +95,10 @@ class ChangeWriter:
         return self._counted(changes.count)
 
     def flush(self) -> None:
-        """Flush the output. Raises BrokenPipeError if the reader of the output is gone."""
+        """Flush the output. Raises BrokenPipeError if the reader has closed the output."""
         self._target.flush()
         if _is_abandoned(self._target):
-            raise BrokenPipeError(errno.EPIPE, "the reader of the output is gone")
+            raise BrokenPipeError(errno.EPIPE, "the reader has closed the output")
 
     def close(self) -> None:
         """Write the end of a table; the target stays open."""

@@ -106,7 +106,7 @@ def history(
     asked, files = key_and_files(arguments, key or ())
     options = history_options(options, table)
     chains = chains_of(files, options)
-    chain = the_only_chain(chains, "a history is that of a row of one server")
+    chain = the_only_chain(chains, "a history covers a row of one server")
     options = check_undo(undo, chain, choices, options)
     ledger = Ledger()
     differs = False

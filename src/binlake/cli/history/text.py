@@ -60,7 +60,7 @@ def lines(history: RowHistory, *, colours: bool = False) -> Iterator[str]:
 def summary(history: RowHistory) -> str:
     """The first line: `shop.orders, id = 4711: 5 changes of 2 rows`."""
     count = counted(len(history.changes), "change")
-    rows = f" of {history.lives} rows, which had the key one after the other"
+    rows = f" of {history.lives} rows that had the key in turn"
     return (
         f"{history.full_name}, {key_text(history.key)}: {count}{rows if history.lives > 1 else ''}"
     )

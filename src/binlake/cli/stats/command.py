@@ -84,7 +84,7 @@ def stats(
         bool,
         Option(
             "--digest",
-            help="With --statements: those that differ in values only as one, with count, rows and bytes.",
+            help="With --statements: group statements that differ in their values only, with count, rows and bytes.",
         ),
     ] = False,
 ) -> None:

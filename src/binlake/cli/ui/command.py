@@ -106,7 +106,7 @@ def _refuse_what_is_read_once(files: Sequence[str]) -> None:
         if path == "-" or is_server_url(path):
             what = "standard input" if path == "-" else "a live server"
             raise OptionError(
-                f"ui reads parts of the logs again and again, and not from {what}",
+                f"ui reads parts of the logs repeatedly, and cannot read {what}",
                 name="FILE",
                 hint="give files; binlake archive copies the logs of a server",
             )

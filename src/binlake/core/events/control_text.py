@@ -1,8 +1,8 @@
-"""Statements that control transactions, told by their text.
+"""Statements that control transactions, recognised by their text.
 
 BEGIN, COMMIT and ROLLBACK are written by the servers themselves (MySQL sql/binlog.cc, MariaDB
-sql/log.cc). SAVEPOINT, ROLLBACK TO and XA statements are too in today's servers; before 5.5
-they were the user's own words, comments and all.
+sql/log.cc). Today's servers also write SAVEPOINT, ROLLBACK TO and XA statements. Servers before 5.5
+log the user's text, with its comments.
 """
 
 from __future__ import annotations

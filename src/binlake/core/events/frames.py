@@ -1,4 +1,4 @@
-"""The frame scan: common headers of a stretch of a log, as columns.
+"""The frame scan: common headers of a part of a log, as columns.
 
 A frame is one event's common header and the place where the event lies. The header is 19
 bytes, little-endian (formats: MySQL `libs/mysql/binlog/event/binlog_event.h`, MariaDB
@@ -14,8 +14,8 @@ bytes, little-endian (formats: MySQL `libs/mysql/binlog/event/binlog_event.h`, M
 
 Before MySQL 4.0 (binary log version 1) the header ends after the length: 13 bytes.
 
-Nothing here judges what an event means. `scan` walks from header to header and stops at the
-first event that is not wholly there, so a caller never meets half an event.
+This module does not interpret events. `scan` walks from header to header and stops at the first
+incomplete event, so a caller only gets complete events.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def scan_v1(
 
 
 def read_frame(data: Buffer, base: cython.longlong, pos: cython.Py_ssize_t) -> Frame:
-    """The header at `data[pos]`, unjudged; the event's body need not be there.
+    """The header at `data[pos]`, without checks; the event's body may be missing.
 
     Raises IndexError if the 19 bytes are not.
     """
@@ -356,7 +356,7 @@ def find_pair(
 def first_unanchored(block: FrameBlock, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> int:
     """Index of the first frame of [first, last) whose log_pos is not where it ends, or -1.
 
-    A log_pos of 0 (artificial events) says nothing and passes.
+    A log_pos of 0 (artificial events) passes.
     """
     if not 0 <= first <= last <= block.count:
         raise IndexError(f"frames [{first}, {last}) of {block.count}")

@@ -80,10 +80,10 @@ def _signed(value: cython.ulonglong) -> int:
 class GtidFields:
     """The fields of one GTID event; one object is reused for many events.
 
-    A field that the event does not hold is 0 (b"" for bytes, -1 for `xid_format`,
+    A field that the event does not contain is 0 (b"" for bytes, -1 for `xid_format`,
     `flags_extra` and `thread_id`, where 0 can be a value). Times are microseconds since 1970;
-    `original_commit_us` and `original_server_version` equal the immediate ones unless the
-    event carries its own. `reached` counts the parts that MySQL's body has after the clock: the
+    `original_commit_us` and `original_server_version` equal the immediate ones unless the event
+    contains them. `reached` counts the parts that MySQL's body has after the clock: the
     commit times, the transaction's length, the server versions, the ticket.
     """
 
@@ -142,7 +142,7 @@ class GtidFields:
         return cursor.skip(self._at - cursor.pos)
 
     def _raise_cut(self, cursor: Cursor) -> int:
-        """Raise what is wrong where reading stopped."""
+        """Raise the error at the place where reading stopped."""
         cursor.skip(self._at - cursor.pos)
         if self._needed == _LENENC:
             cursor.lenenc()

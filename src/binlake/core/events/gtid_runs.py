@@ -1,7 +1,7 @@
-"""Runs of GTID events that follow one another, so that many small transactions cost little.
+"""Runs of consecutive GTID events, so that many small transactions cost little.
 
-A source counts its transactions: of thousands of GTID events in a stretch of a log, nearly all
-continue the one before. `gtid_runs` finds where they do not; only there is Python needed.
+A source numbers its transactions, so nearly all GTID events continue the one before. `gtid_runs`
+finds the exceptions; only these need Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def gtid_runs(data: Buffer, base: cython.longlong, block: FrameBlock) -> list[tu
 
     `base` is the file offset of `data[0]`, which holds all frames. In a run each event of MySQL
     has the sid of the one before it and the next gno, each of MariaDB its domain and server.
-    Tagged ones, and events too short to tell, are runs of their own. Raises IndexError for frames that
+    Tagged events, and events that are too short, are separate runs. Raises IndexError for frames that
     do not lie in `data`.
     """
     runs: list[tuple[int, int]] = []
@@ -80,7 +80,7 @@ def _continues(
     last: cython.Py_ssize_t,
     index: cython.Py_ssize_t,
 ) -> bool:
-    """Whether the event at `at` is the next transaction of who wrote the one at `before`."""
+    """Return whether the event at `at` is the next transaction of the server that wrote the one at `before`."""
     byte: cython.Py_ssize_t
     if block.type_code[index] == _MARIADB:
         if block.length[index] < _MARIADB_BYTES or block.server_id[index] != block.server_id[last]:

@@ -44,7 +44,7 @@ def inflate_event_data(data: bytes | bytearray | memoryview, most: int = 1 << 30
     if head & 0x80 == 0 or not 1 <= width <= 4 or view.nbytes < 1 + width:
         raise MalformedError(f"0x{head:02X} does not begin compressed data", field="compressed")
     if head & 0x70:
-        raise UnsupportedError(f"compression algorithm {head >> 4 & 0x07} is not known")
+        raise UnsupportedError(f"unknown compression algorithm {head >> 4 & 0x07}")
     claimed = int.from_bytes(view[1 : 1 + width], "big")
     packed = view[1 + width :]
     if claimed > packed.nbytes * _MAX_RATIO + _SLACK_BYTES:
@@ -61,6 +61,7 @@ def inflate_event_data(data: bytes | bytearray | memoryview, most: int = 1 << 30
         ) from error
     if not stream.eof or len(plain) != claimed or stream.unused_data:
         raise MalformedError(
-            f"the compressed data does not hold the {claimed} bytes it says", field="compressed"
+            f"the compressed data does not contain the {claimed} bytes that its header claims",
+            field="compressed",
         )
     return plain

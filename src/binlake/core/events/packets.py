@@ -1,4 +1,4 @@
-"""The packets of a replication stream: runs of whole plain events, without what wraps them.
+"""The packets of a replication stream: runs of whole plain events, without their wrapping.
 
 A source sends an event as one packet (MySQL sql/rpl_binlog_sender.cc, MariaDB
 sql/sql_repl.cc):
@@ -9,8 +9,8 @@ sql/sql_repl.cc):
     2   semi-synchronous connections: 0xEF, and 1 where an acknowledgement is waited for
     n   the event
 
-Nearly all of them can be taken as they are. `copy_events` does that, and stops at the first
-that says something about the stream itself: it is for Python.
+Nearly all events can be copied unchanged. `copy_events` does that, and stops at the first event
+about the stream itself, which Python handles.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def copy_events(
     """Copy the events of whole plain packets in `data[pos:end]` to `out[out_pos:]`.
 
     `offset` is where the next event lies in the source's file, `wrapped` how many bytes stand
-    between a packet's header and its event (1, semi-synchronous 3), `plain[type]` is not 0 for
-    the types that need no look. A plain packet holds one whole event of such a type, not
+    between a packet's header and its event (1, semi-synchronous 3), `plain[type]` is not 0 for the
+    types that need no check. A plain packet holds one whole event of such a type, not
     artificial, whose log_pos is where it ends, modulo 2**32.
 
     Returns (next pos, next out_pos, why it stopped): MORE, FULL or SPECIAL. Raises IndexError

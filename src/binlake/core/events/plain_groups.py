@@ -72,7 +72,7 @@ class PlainGroups:
     Entry i of each column belongs to transaction i: `first` and `last`, its frames
     [first, last); `commit_us` (see `commit_time_us`); `begun_us`, the earliest time of its
     first two events (whole seconds: a GTID event has the time of the COMMIT, BEGIN that of the
-    first statement); `thread_id`, -1 where the log does not tell: that of the GTID event
+    first statement); `thread_id`, -1 if the log does not contain it: that of the GTID event
     (MariaDB 11.5), of BEGIN, or of COMMIT; `gtid_kind` (NO_GTID, MYSQL, MARIADB) and `number`,
     the gno or sequence number; `domain_id` of MariaDB's, `sid_at` the index in the data of a MySQL UUID.
 

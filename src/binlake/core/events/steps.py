@@ -1,10 +1,10 @@
-"""What each frame of a window means for the grouping of events into transactions.
+"""The effect of each frame of a window on the grouping of events into transactions.
 
 A *step* comes from the table of event types, the flags of rows and GTID events, and the first
 bytes of QUERY texts. They are found for a whole window in one pass that does not hold the
 interpreter's lock; only texts that may be savepoints, XA statements or commented are matched
-afterwards. A step that the header and a few bytes cannot tell (a compressed QUERY, a body too
-short) is UNDECIDED, and left to `stream/`, which can decode events.
+afterwards. If the header and a few bytes do not determine the step (a compressed QUERY, a body too
+short), it is UNDECIDED, and `stream/` decodes the event.
 
 `core/events/plain_groups.py` finds whole transactions among the steps.
 """
@@ -61,9 +61,9 @@ _THREAD_BYTES = cython.declare(cython.Py_ssize_t, 4)  # the first field of a QUE
 @cython.final
 @cython.cclass
 class StepRules:
-    """How the steps of events of one format are found.
+    """The tables to find the steps of events of one format.
 
-    `step_of[type]` is the step of each type code as far as the type tells (QUERY_EVENT:
+    `step_of[type]` is the step of each type code as far as the type determines it (QUERY_EVENT:
     STATEMENT); `rows_flags_at[type]` where the flags of a rows event lie in its body.
     `header_bytes`, `checksum_bytes` and `query_header_bytes` (the post-header of QUERY) are the
     format's.
@@ -187,7 +187,7 @@ class Steps:
     def _step_at(
         self, rules: StepRules, block: FrameBlock, frame: cython.Py_ssize_t, step: cython.int
     ) -> int:
-        """The step of a frame whose type says `step`."""
+        """The step of a frame whose type has the step `step`."""
         type_code: cython.int = block.type_code[frame]
         lo: cython.Py_ssize_t = self.body_start(rules, block, frame)
         hi: cython.Py_ssize_t = self.body_end(rules, block, frame)

@@ -1,4 +1,4 @@
-# The C view of failure.py: what went wrong where no exception can be raised.
+# Errors of code that cannot raise exceptions.
 
 from libc.stdint cimport int64_t
 

@@ -18,10 +18,10 @@ cdef int fail(
     return -1
 
 
-# MariaDB writes fractions in the old formats, too, and its logs do not tell how many digits
+# MariaDB writes fractions in the old formats, too, and its logs do not contain the number of digits
 _OLD_HINT = "if the column has fractional digits, give its CREATE TABLE with the option schema"
 
-# The class of the exception, its text (`{0}`: need, `{1}`: have) and what else belongs to it.
+# The class of the exception, its text (`{0}`: need, `{1}`: have) and its other arguments.
 _TEXTS = {
     COLUMN_FULL: (
         UnsupportedError,

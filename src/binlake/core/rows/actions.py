@@ -1,4 +1,4 @@
-"""What the walk over frames does with each event type, as tables by type code.
+"""The actions of the walk over frames, as tables by type code.
 
 Derived from the one table of event types; 256 entries each, so that a type of one byte needs no
 check.

@@ -1,12 +1,13 @@
 """One side of row changes: the images of many rows, decoded column by column.
 
 An image is a null bitmap, one bit per *present* column, and the values of
-the present columns that are not null. Which columns are present is said once per rows event;
-layouts.pyx makes a Layout of each distinct bitmap.
+the present columns that are not null. A rows event contains the bitmap of present columns once, for
+all its images. layouts.pyx makes a Layout of each distinct bitmap.
 
 The after-image of an update may lack a column that the before-image has (binlog_row_image
-MINIMAL, NOBLOB, FULL_NODUP): it was not assigned, so its value is the one before. Where rows are
-wanted rather than images, it is taken from there (`choose` with `passed`, `carry`).
+MINIMAL, NOBLOB, FULL_NODUP): the statement did not assign it, so its value is that of the
+before-image. A reader of rows, rather than images, takes it from there (`choose` with `passed`,
+`carry`).
 """
 
 from typing import NamedTuple
@@ -49,8 +50,8 @@ class ImageBuffers(NamedTuple):
 
     `columns[i]` belongs to column i of the plan, None for one that is not wanted, and for each if no
     row has an image on this side. `validity`
-    (as in SinkBuffers) tells the `null_count` rows without an image on this side; what the
-    columns hold there means nothing. `presence` are runs: (first row, bitmap): from that row on
+    (as in SinkBuffers) marks the `null_count` rows without an image on this side; the values of the
+    columns in these rows are undefined. `presence` are runs: (first row, bitmap): from that row on
     the images had the columns whose bit is set (bit i % 8 of byte i // 8), or got them carried over.
     """
 
@@ -63,8 +64,8 @@ class ImageBuffers(NamedTuple):
 
 @cython.final
 cdef class ImageSink:
-    """The images of one side of a table's changes, by the plans of its columns; of those that are
-    not `wanted` no values are kept.
+    """The images of one side of a table's changes, by the plans of its columns; it keeps the values
+    of `wanted` columns only.
     """
 
     def __init__(self, plans, wanted):
@@ -141,8 +142,8 @@ cdef class ImageSink:
         return ImageBuffers(rows, nulls, validity, columns, presence)
 
     cdef int list_absent(self, sizes) except -1:
-        """Count what lists of absent columns take: so many bytes for each column, None for its name. They
-        are made for all rows.
+        """Count the memory of lists of absent columns: the given bytes for each column, or the
+        length of its name if None. All rows get such a list.
         """
         cdef ColumnSink sink
         if sizes is None:
@@ -153,7 +154,7 @@ cdef class ImageSink:
         return 0
 
     cdef int list_present(self, texts) except -1:
-        """Count the text around the values of present columns: so many bytes for each column."""
+        """Count the text around the values of present columns: the given bytes for each column."""
         cdef ColumnSink sink
         for sink, size in zip(self.sinks, texts, strict=True):
             sink.column.listed_bytes = size
@@ -271,7 +272,7 @@ cdef int append_image(Image* image, Reader* r) noexcept nogil:
 
 
 cdef int carry(Image* image, Reader* r) noexcept nogil:
-    """Take from the before-image at the reader what the next row's own image lacks.
+    """Take the values that the next row's own image lacks from the before-image at the reader.
 
     `append_image` has to follow.
     """
@@ -356,7 +357,7 @@ cdef int64_t _restore(uint8_t* validity, int64_t rows, int64_t capacity) noexcep
 
 
 cdef int64_t count_inflated(Image* image) noexcept nogil:
-    """Add up what the values of new rows in compressed columns claim to inflate to; return the sum."""
+    """Return the sum of the inflated lengths that the values of new rows in compressed columns claim."""
     cdef int64_t total = 0
     cdef int64_t last = min(image.rows, image.filled)
     cdef int64_t i, row

@@ -1,4 +1,4 @@
-# What an image consists of: its columns, and the layouts that the bitmaps of present columns mean.
+# The columns of an image, and the layouts that belong to bitmaps of present columns.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 

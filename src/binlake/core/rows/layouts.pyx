@@ -1,6 +1,6 @@
 """Which columns an image has: layouts, made of the bitmaps of present columns, and kept.
 
-A rows event tells once for all its images which columns these have, so a layout is chosen for each event.
+A rows event contains one bitmap for all its images, so a layout is chosen for each event.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -60,8 +60,8 @@ cdef Layout* choose(
 ) noexcept nogil:
     """The layout of a bitmap, which is then `image.layout`; NULL: a failure.
 
-    With `passed`, both bitmaps are at `bitmaps`, the one of the before-images first: what the
-    images lack is told by these. `passed` steps over the columns of those that are not needed.
+    With `passed`, both bitmaps are at `bitmaps`, the one of the before-images first: these show
+    which columns the images lack. `passed` steps over the columns of those that are not needed.
     """
     cdef int64_t size = image.bitmap_bytes * (1 if passed == NULL else 2)
     cdef Layout* layout = image.layout
@@ -141,7 +141,7 @@ cdef Layout* _lay_out(
         column = image.columns[i]
         here = _has(own, i)
         before = passed != NULL and _has(bitmaps, i)
-        # what the server computes it may leave out although it changed
+        # the server may leave out a computed column although it changed
         told_before = before and not image.virtual[i]
         if here:
             _add_step(&layout.image, column)

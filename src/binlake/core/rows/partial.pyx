@@ -36,8 +36,8 @@ cdef int change_partially(
 ) except -1:
     """Decode one row change at the reader, which is in the buffer `data` that starts at `base`.
 
-    Raises FormatError; `drop_unfinished` has to follow. A difference whose document the
-    before-image does not hold is counted, and its value is its text, marked.
+    Raises FormatError; `drop_unfinished` has to follow. A difference whose document is not in the
+    before-image is counted, and its value is its text, marked.
     """
     cdef const uint8_t* image = r.pos
     documents = {}
@@ -120,7 +120,7 @@ cdef int _append_after(
 
 
 cdef object _partial_columns(TableSink sink, Reader* r):
-    """The columns whose values are differences, as the head of an after-image tells."""
+    """The columns whose values are differences, as listed in the head of an after-image."""
     cdef const uint8_t* bits
     cdef int64_t offset = r.pos - r.start
     cdef uint64_t options = 0

@@ -12,7 +12,7 @@ cdef class RowSelection:
     """Row changes in the order of the log: `pos` are the positions of their rows events, `row` their ordinals
     in these, `start` the places of their images in the event, as TableBuffers has them.
 
-    The walker that takes a selection uses it up.
+    A walker consumes the selection.
     """
 
     @property

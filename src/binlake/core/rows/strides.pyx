@@ -1,4 +1,4 @@
-"""Images stepped over without a look at each column: where the values of a few columns are."""
+"""Find the values of a few columns in an image, without a step for each other column."""
 
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy

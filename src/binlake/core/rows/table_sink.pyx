@@ -1,4 +1,4 @@
-"""The row changes of one table: their images, and per change where and in what it happened."""
+"""The row changes of one table: their images, and per change its position and transaction."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -55,7 +55,8 @@ class TableBuffers(NamedTuple):
     `op` u8: INSERT, UPDATE, DELETE. `pos`, `end_pos` i64: the event's place in the file. `row`
     u32: ordinal of the change in that top-level event. `txn` u32: index into the transactions
     finished with this batch. `seq` i64: order over all tables. `server_id` u32. `start` u32: where
-    the images start in the event's body, or in what a compressed event inflates to. What `before` and `after` hold is said by the TableSink that made them. `unknown_documents` values of
+    the images start in the event's body, or in what a compressed event inflates to. The TableSink
+    that made them defines the contents of `before` and `after`. `unknown_documents` values of
     `after` are JSON differences, as the log lacks the documents that they change.
     """
 
@@ -74,11 +75,11 @@ class TableBuffers(NamedTuple):
 
 
 cdef class TableSink:
-    """Takes the rows events of one table. A subclass says which image goes where.
+    """Takes the rows events of one table. A subclass defines the destination of each image.
 
     `plans` are the column plans of all columns of the table, `before_plans` those for the
     before-images where they differ. `operations` are the selected ones; events of others
-    are skipped. `purpose` belongs to the maker of the sink: what it uses the rows for.
+    are skipped. `purpose` is for the maker of the sink.
     """
 
     def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):
@@ -161,8 +162,7 @@ cdef class BothImages(TableSink):
 
 
 cdef class StoredImages(BothImages):
-    """As BothImages, but JSON differences stay what they are, also where the before-image has
-    the document that they change.
+    """As BothImages, but JSON differences are not applied, even if the before-image has the document.
     """
 
     def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE), texts=None):

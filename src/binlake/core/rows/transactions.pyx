@@ -17,7 +17,7 @@ cdef const char* _HEX = b"0123456789abcdef"
 class TransactionBuffers(NamedTuple):
     """`count` transactions. `gtid`: text as the flavour spells it, null where the log has none.
     `commit_us` i64: commit time, microseconds since 1970 UTC. `start` i64: offset of the first
-    event in its file. `thread_id` i64, null where the log does not tell.
+    event in its file. `thread_id` i64, null if the log does not contain it.
     """
 
     count: int

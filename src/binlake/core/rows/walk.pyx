@@ -1,7 +1,7 @@
 """The walk over frames that turns rows events into row changes: the hot path of binlake.
 
-The loop over frames (walk_loop.pyx) runs without the interpreter's lock and comes back here for
-what is rare: a table that it does not know yet, compressed rows, JSON differences.
+The loop over frames (walk_loop.pyx) runs without the interpreter's lock. It returns to this module
+for rare cases: an unknown table, compressed rows, JSON differences.
 
 Tables are found by the bytes of their definition, first in a small table by id.
 """
@@ -59,7 +59,7 @@ class UndecidedError(Exception):
 
 
 class WalkedRows(NamedTuple):
-    """What a walk has collected: the transactions, and per table its changes.
+    """The result of a walk: the transactions, and the changes of each table.
 
     `tables` are those with at least one change; a change's `txn` indexes `transactions`.
     """
@@ -79,7 +79,7 @@ cdef class DefinedTable:
 
 @cython.final
 cdef class TableId:
-    """What a table id means."""
+    """The table that an id stands for."""
 
     def __init__(self, table_id, DefinedTable table):
         self.table = table
@@ -98,7 +98,7 @@ cdef class RowWalker:
 
     `resolve(body, format)` is asked once per table definition: `body` is that of a TABLE_MAP
     event, the answer the TableSink for its rows, or None to pass over them. A definition is
-    known by its bytes after table id and flags, until all known tables have more columns than
+    identified by its bytes after table id and flags, until all known tables have more columns than
     the option max_memory allows: then only those of the open statement stay known.
 
         walker.set_format(format)
@@ -364,7 +364,7 @@ cdef class RowWalker:
         w.full = False
         return WalkedRows(transactions, tuple(tables))
 
-    # -- what the loop comes back for --------------------------------------------------------
+    # -- cases that the loop returns for ------------------------------------------------------
 
     def _hold_active(self):
         """The sinks that have rows stay alive until `finish`, whatever is forgotten."""
@@ -373,7 +373,7 @@ cdef class RowWalker:
             self.active.append(<TableSink>w.active[len(self.active)].owner)
 
     cdef int _attend(self, int reason) except -1:
-        """Do what the loop cannot, which then goes on; STOPPED: the limit is reached inside of an event."""
+        """Handle a case that the loop cannot; then the loop continues. STOPPED: the limit is reached inside an event."""
         cdef Walk* w = &self.walk
         if reason == UNKNOWN_TABLE:
             return self._bind()

@@ -2,8 +2,7 @@
 
 It handles two kinds of events: TABLE_MAP events, which bind an id to a table, and rows events, which
 contain images. It skips all others. The columns of plain_groups.py, or the caller of the walker, determine
-where transactions begin and what identifies them. It comes back to the walker (walk.pyx) for
-what is rare.
+where transactions begin and what identifies them. It returns to the walker (walk.pyx) for rare cases.
 """
 
 from libc.stdint cimport INT64_MAX, uint64_t
@@ -69,7 +68,7 @@ cdef int _COMPRESSED = COMPRESSED
 
 
 cdef int walk_frames(Walk* w, int64_t last) noexcept nogil:
-    """Walk up to frame `last`, or until the limit is reached; why it came back."""
+    """Walk up to frame `last`, or until the limit is reached; return the reason for the stop."""
     cdef int code, action, reason
     cdef Reader r
     while w.frame < last and not w.full:

@@ -3,11 +3,11 @@
 
     {"file":"binlog.000001","pos":883,…,"type":"XID_EVENT",…,"event":{"xid":14}}
 
-The header of every line, and all of a GTID, XID or statement event, are written from the bytes. What
-TABLE_MAPs, the heads of rows events and the status variables of QUERY events mean is worked out by
-the typed events once: `learn_…` keeps the JSON of their bytes, which a log repeats all the time.
-`write` stops before an event that it does not know. `cli/inspect/event_json.py` makes the lines of those, and
-tests compare the two on every log that there is.
+The header of every line, and all of a GTID, XID or statement event, are written from the bytes. The
+typed events decode TABLE_MAPs, the heads of rows events and the status variables of QUERY events
+once. `learn_…` keeps the JSON for their bytes, because a log repeats them all the time.
+`write` stops before an event that it does not know. `cli/inspect/event_json.py` makes the lines of
+those, and tests compare the two on every test log.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -119,7 +119,7 @@ cdef class EventJson(TextWriter):
         self.gtid = GtidFields()
         self.forget()
 
-    # -- what typed events have said
+    # -- texts learned from typed events
 
     def forget(self):
         """Forget everything learned."""
@@ -155,7 +155,7 @@ cdef class EventJson(TextWriter):
     def learn_query(self, bytes body, bytes fields, sql_text):
         """The JSON of a QUERY event's fields between its time of execution and its statement.
 
-        `sql_text` says which statements under the same status variables are written as they are.
+        `sql_text` selects the statements under the same status variables that are written unchanged.
         """
         cdef int64_t end = self._query_start(<const uint8_t*>body, len(body))
         if end >= 0:

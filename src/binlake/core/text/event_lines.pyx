@@ -3,11 +3,11 @@
 
     binlog.000001:157        2026-11-21T10:31:09Z          1 QUERY_EVENT                         80  [shop] BEGIN
 
-A log of a busy server is GTID, QUERY, TABLE_MAP, rows and XID events almost alone. Their lines
-need a few bytes of the body, so they are written here without making typed events. Everything
-else, and whatever is odd (a name that is not plain ASCII, a field that does not fit), is left to
-the typed events: `write` stops before it. `cli/inspect/event_text.py` says what a line is; tests compare
-the two on every log that there is.
+A log of a busy server consists almost entirely of GTID, QUERY, TABLE_MAP, rows and XID events. Their lines
+need a few bytes of the body, so they are written here without making typed events. `write` stops
+before all other events and unusual fields (a name that is not plain ASCII, a field that does not
+fit), and the typed events write these lines. `cli/inspect/event_text.py` defines the lines; tests
+compare the two on every test log.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

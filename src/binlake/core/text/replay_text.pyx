@@ -3,10 +3,10 @@
 
 A transaction of a busy server is GTID, BEGIN, statements of TABLE_MAP and rows events, and XID.
 Their text is a place, a header line, and words that depend on little: the words about a table
-are those of the same bytes before, the session of a BEGIN is that of the BEGIN before. Such words
-are looked up in what the printer (`replay/`) has said of the same bytes; the rest is written here. A
-transaction's frame and each whole statement is written at once. `write` stops before everything
-else, which the printer prints event by event, and which teaches it new words.
+are those of the same bytes before, the session of a BEGIN is that of the BEGIN before. The kernel
+reuses the words that the printer (`replay/`) wrote for the same bytes, and writes the rest. It
+writes the frame of a transaction, and each whole statement, in one step. `write` stops before
+everything else. The printer then prints event by event, and the kernel learns the new words.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -71,7 +71,7 @@ cdef class ReplayText(TextWriter):
     statements; `says_queries`: statements behind row changes are shown (-vv of MySQL, always of
     MariaDB); `counts_rows`: how many rows a statement changed is said (MariaDB).
 
-    What the printer said is in `table_words` (by `server_version` and body of a TABLE_MAP),
+    The words of the printer are in `table_words` (by `server_version` and body of a TABLE_MAP),
     `rows_words` (by type, table id and flags), `queries` (by state of the session, header flags
     and body: what stands before and behind the timestamp, and the state after it).
 
@@ -84,7 +84,7 @@ cdef class ReplayText(TextWriter):
     cdef public bint in_transaction, has_gtid, names_next
     cdef public int64_t server_version
     cdef public object state
-    # what MariaDB's session was told last
+    # the last settings of MariaDB's session
     cdef public object parallel, domain_id, server_id
     cdef bytes kinds, id_bytes
     cdef bint mariadb, prints_base64, says_queries, counts_rows
@@ -195,7 +195,7 @@ cdef class ReplayText(TextWriter):
                 return -1
             pos = after
 
-    # -- what stands before the words of an event
+    # -- the lines before the words of an event
 
     cdef int put_place(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base) noexcept:
         """The place and the header line of an event."""

@@ -6,8 +6,8 @@ A value is a u32 length and, in these bytes, differences one after the other:
     path            lenenc length, a JSON path in UTF-8: `$.a[3]."b c"`
     value           lenenc length, a binary JSON document; not of REMOVE
 
-They are applied in order to the document of the before-image. That happens to the server's
-text of both, which loses nothing of them: a number is kept as it is written, and the texts of
+They are applied in order to the document of the before-image. They are applied to the server's text
+of both, which loses nothing: a number is kept as it is written, and the texts of
 parts make the text of the whole. Source: sql/json_diff.cc (apply_json_diffs), where a
 difference that does not fit its document stops a replica, too.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "write_json",
 ]
 
-#: Begins the text of differences whose document the log does not hold. No JSON begins so.
+#: The prefix of differences whose document is not in the log. No JSON begins with it.
 MARK = "JSON_DIFF "
 
 _OPERATIONS = ("replace", "insert", "remove")

@@ -1,4 +1,4 @@
-# A binary JSON document at work, for the modules that render its values.
+# The state of rendering a binary JSON document, for the modules that render its values.
 #
 # Functions without a docstring of their own return 0, or -1 and describe the failure.
 

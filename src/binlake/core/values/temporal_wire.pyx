@@ -1,6 +1,6 @@
 """The wire bytes of dates and times that are rare: TIME, and all formats of before MySQL 5.6.
 
-What they become is said in `temporal_wire.pxd`, which has the frequent ones.
+`temporal_wire.pxd` defines the results, and handles the frequent types.
 
 MariaDB has fractional digits in the old formats, too (mysql56_temporal_format=OFF; sql/field.cc,
 Field_datetime_hires, Field_time_hires, Field_timestamp_hires).

@@ -1,4 +1,4 @@
-"""The zlib data of MariaDB's compressed events, made; core/events/inflate.py reads it and describes it."""
+"""Compression for MariaDB's compressed events; core/events/inflate.py reads the data and describes the layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_BYTES = 1 << 32
 
 
 def deflate_event_data(plain: bytes | memoryview) -> bytes:
-    """`plain` compressed, with its head. Another zlib may have made other bytes of the same.
+    """Compress `plain`, and put the head before it. Another zlib may produce other bytes.
 
     Raises MalformedError if the data are longer than the header can record.
     """

@@ -1,8 +1,7 @@
 """From events to bytes: header, body and checksum, as a server writes them.
 
-`encode_event(decode_event(…))` gives back the bytes of the log. Where bytes do not follow from
-the fields (compressed statements: another zlib makes others of the same content) the class says
-so.
+`encode_event(decode_event(…))` returns the bytes of the log. If the fields do not determine the
+bytes (another zlib compresses a statement differently), the class documents it.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def encode_body(event: Event, fmt: EventFormat | None) -> bytes:
 def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"") -> bytes:
     """The whole event in the format `fmt` (None: before there is one), with its checksum.
 
-    Timestamp, server, position and flags of the header are the frame's, the length is counted.
+    Timestamp, server, position and flags of the header are the frame's, the length is computed.
     `header_extra` are the extra bytes of a header longer than today's servers write. Raises
     MalformedError for fields that do not fit.
     """
@@ -61,7 +60,7 @@ def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"
     if not checksum_bytes:
         return raw
     summed = raw
-    if is_format:  # the flag that a file is in use is set and cleared without a new checksum
+    if is_format:  # servers set and clear the flag for a file in use without a new checksum
         flags = frame.flags & ~LOG_EVENT_BINLOG_IN_USE_F
         summed = _header(frame, type_code, length, flags) + body
     return raw + zlib.crc32(summed).to_bytes(CHECKSUM_BYTES, "little")

@@ -16,7 +16,7 @@ __all__ = ["REST", "SHORT", "U8", "U16", "U32", "U64", "FieldFormat", "counted",
 
 
 class FieldFormat(NamedTuple):
-    """How a field is read and written; both take its name for errors."""
+    """Reader and writer of a field; both take its name for errors."""
 
     read: Callable[[BodyReader, str], Any]
     write: Callable[[BodyWriter, str, Any], None]

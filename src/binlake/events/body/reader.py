@@ -1,4 +1,4 @@
-"""The reading of event bodies, field by field; `writer.py` is its twin."""
+"""Reader of event bodies, field by field; `writer.py` is the counterpart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["BodyReader"]
 
 
 class BodyReader:
-    """An event body, read field by field; `field` names what is being read, for errors.
+    """Reads an event body field by field; `field` is the current field, for errors.
 
     A thin layer over the one bounds-checked Cursor: each read takes the field's name first.
     """
@@ -113,7 +113,7 @@ class BodyReader:
         cursor.bound(block_end, outer_end)
 
     def name_text(self, name: str, raw: bytes) -> str:
-        """An identifier: servers log them in utf8mb3 whatever the connection speaks."""
+        """An identifier: servers log it in utf8mb3, whatever the character set of the connection."""
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:

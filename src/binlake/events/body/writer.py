@@ -1,8 +1,8 @@
-"""The writing twin of BodyReader: an event body, put together field by field.
+"""The counterpart of BodyReader: writes an event body field by field.
 
-Every method has the name of the one that reads the same thing, and takes the field's name first,
-so that an encoder is its decoder read again. A value that the wire cannot hold is a
-MalformedError that names the field.
+Every method has the name of the method that reads the same field, and takes the field's name first,
+so encoder and decoder look alike. A value that does not fit its field is a MalformedError that
+names the field.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def lenenc_bytes(value: int) -> bytes:
 
 
 class BodyWriter:
-    """Grows `data`, the body."""
+    """Appends fields to `data`, the body."""
 
     __slots__ = ("data",)
 
@@ -92,6 +92,6 @@ class BodyWriter:
     def until_nul(self, name: str, raw: bytes) -> None:
         """Bytes and a zero byte that ends them."""
         if 0 in raw:
-            raise MalformedError("a name that a zero byte ends cannot hold one", field=name)
+            raise MalformedError("a zero-terminated name cannot contain a zero byte", field=name)
         self.data += raw
         self.nul(name)

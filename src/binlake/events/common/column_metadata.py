@@ -49,7 +49,7 @@ _PREFIX_OF_JSON_ARRAY = 4
 
 
 class _Layout(NamedTuple):
-    """How the metadata bytes of a type are read, and made again."""
+    """Reader and writer of the metadata bytes of a type."""
 
     read: Callable[[int, bytes], ColumnMetadata]
     write: Callable[[ColumnMetadata], bytes]
@@ -149,11 +149,11 @@ def decode_column_metadata(
 ) -> tuple[tuple[ColumnMetadata, ...], tuple[bytes, ...]]:
     """Read the metadata block, one entry per column, to its end; and the elements of arrays.
 
-    The latter are the types that TYPED_ARRAY columns consist of, with their metadata, as bytes:
-    no log has such columns, so nothing needs to know more of them.
+    The elements are the types of TYPED_ARRAY columns with their metadata, as bytes. No log contains
+    such columns, so binlake does not decode them further.
 
-    Raises TruncatedError, MalformedError, and UnsupportedError for a column type that is not
-    known: nothing after it could be told apart.
+    Raises TruncatedError, MalformedError, and UnsupportedError for an unknown column type, because
+    the length of its metadata is unknown.
     """
     found: list[ColumnMetadata] = []
     elements: list[bytes] = []

@@ -62,7 +62,7 @@ _FIXED_BYTES = 57
 # The first servers that write an algorithm byte and a CRC.
 _FIRST_WITH_CHECKSUM = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}
 
-# Of formats with permuted types: see EventFormat.
+# For formats with permuted types, see EventFormat.
 _PERMUTATION = {
     16: TABLE_MAP_EVENT,
     17: PRE_GA_WRITE_ROWS_EVENT,
@@ -103,7 +103,7 @@ class FormatDescriptionEvent(Event):
         """Decode the body, with or without its CRC; the length of the frame decides which."""
         binlog_version = reader.u16("binlog_version")
         if binlog_version != 4:
-            raise UnsupportedError(f"binary log version {binlog_version} is not known", offset=0)
+            raise UnsupportedError(f"unknown binary log version {binlog_version}", offset=0)
         version_raw = reader.take("server_version", SERVER_VERSION_BYTES)
         created = reader.u32("created")
         header_length = reader.u8("header_length")
@@ -121,7 +121,7 @@ class FormatDescriptionEvent(Event):
             checksum_alg = reader.u8("checksum_alg")
             if checksum_alg not in (_CHECKSUM_OFF, _CHECKSUM_CRC32):
                 raise UnsupportedError(
-                    f"checksum algorithm {checksum_alg} is not known", offset=reader.pos - 1
+                    f"unknown checksum algorithm {checksum_alg}", offset=reader.pos - 1
                 )
             checksum = reader.u32("checksum") if has_crc else None
         return cls(
@@ -171,7 +171,7 @@ def version_text(raw: bytes) -> str:
 def is_pre_release(fmt: EventFormat) -> bool:
     """Whether the log is of a pre-release of MySQL 5.1 that does not describe the columns of tables.
 
-    Those write 22 types, in whatever numbering; 5.1.17 was the last.
+    Those write 22 types, in any numbering; 5.1.17 was the last.
     """
     return len(fmt.post_header_lengths) == _PRE_RELEASE_TYPES and fmt.version >= (5, 1, 0)
 

@@ -30,7 +30,7 @@ _V2_POSITION = 2
 
 @dataclass(slots=True)
 class HeartbeatEvent(Event):
-    """Where the source stands: `position` is a byte offset in `file`."""
+    """The position of the source: `position` is a byte offset in `file`."""
 
     renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN}
     extra_fields: ClassVar[tuple[str, ...]] = ("file",)
@@ -56,7 +56,7 @@ class HeartbeatEvent(Event):
 
 @dataclass(slots=True)
 class HeartbeatV2Event(Event):
-    """Where the source stands; `position` is 64 bits wide here.
+    """The position of the source; `position` has 64 bits here.
 
     `unknown` are entries of later servers, as (type, value).
     """

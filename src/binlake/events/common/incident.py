@@ -1,4 +1,4 @@
-"""INCIDENT_EVENT (26): something happened that the log does not hold.
+"""INCIDENT_EVENT (26): the log may lack changes.
 
 Source: libs/mysql/binlog/event/control_events.cpp, Incident_event. MariaDB: same. Since 5.1.18.
 Replicas stop here: events are missing.
@@ -36,7 +36,7 @@ class IncidentEvent(Event):
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         number = reader.u16("number")
-        # MariaDB takes an event without a message too (sql/log_event.cc, Incident_log_event).
+        # MariaDB also accepts an event without a message (sql/log_event.cc, Incident_log_event).
         return cls(frame, number, reader.short("message") if reader.left else None)
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:

@@ -2,8 +2,8 @@
 EXEC_LOAD_EVENT (10), DELETE_FILE_EVENT (11).
 
 Source: libs/mysql/binlog/event/load_data_events.cpp; MariaDB sql/log_event.cc. 9 to 11 since 4.0,
-17 since 5.0.3. BEGIN_LOAD_QUERY is an APPEND_BLOCK that begins a file; what becomes
-of it says EXEC_LOAD or EXECUTE_LOAD_QUERY, or DELETE_FILE when the statement failed.
+17 since 5.0.3. BEGIN_LOAD_QUERY is an APPEND_BLOCK that begins a file; EXEC_LOAD or
+EXECUTE_LOAD_QUERY loads the file, and DELETE_FILE removes it when the statement failed.
 Body:
     4     file_id
     rest  block     9 and 17 only

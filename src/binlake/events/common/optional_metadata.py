@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DefaultCharset:
-    """A collation for all columns of a kind but the listed ones (index among them: collation)."""
+    """A collation for all columns of a kind, except the listed ones (index among them: collation)."""
 
     collation_id: int
     others: dict[int, int]
@@ -55,7 +55,7 @@ class OptionalMetadata:
 
     `signedness` and `visibility` are bitmaps, first column in the highest bit; members are raw
     bytes in their column's character set; `primary_key` holds (column, prefix length in
-    characters, 0 for all) in key order. `order` are the types of the fields as the event has them.
+    characters, 0 for all) in key order. `order` are the types of the fields, in the order of the event.
     """
 
     signedness: bytes | None = None

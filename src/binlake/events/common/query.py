@@ -138,7 +138,7 @@ class QueryEvent(Event):
 
     @property
     def client_collation(self) -> int | None:
-        """Id of the collation whose character set the statement is in, None when not logged."""
+        """Id of a collation with the character set of the statement; None if it is not logged."""
         found = dict(self.status_items).get(Q_CHARSET_CODE)
         return None if found is None else int(found[0])
 

@@ -2,8 +2,8 @@
 
 Source: libs/mysql/binlog/event/control_events.cpp, Rotate_event.
 MariaDB: same. Since 3.23. Written as the last event of a file; the copy that a source sends at
-the start of a stream is ARTIFICIAL, has timestamp 0 and names the file that follows. In a
-relay log the source's rotations lie in the middle of the file.
+the start of a stream is ARTIFICIAL, has timestamp 0 and names the file that follows. In a relay
+log, the source's ROTATE events can be anywhere in the file.
 Body:
     8     position   first byte to read in that file; 4 except in artificial ones; not in logs
                      of version 1

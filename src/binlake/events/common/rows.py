@@ -2,8 +2,8 @@
 
 Source: libs/mysql/binlog/event/rows_event.cpp, Rows_event; MariaDB sql/log_event.cc,
 Rows_log_event. Everything before the first row image is read by
-core/rows/rows_header.py, which describes it; the images are the row decoders' (core/), which know
-the table. In MariaDB's compressed events the images are compressed together.
+core/rows/rows_header.py, which describes it; the row decoders in core/, which know the table, read
+the images. In MariaDB's compressed events the images are compressed together.
 Version 0 (20 to 22, pre-releases of 5.1): one bitmap for both images of an update, and images
 that begin with the null bytes of the server's own record (a bit unused, then one per nullable
 column), which a log of that time does not describe: the event is typed, its rows are not
@@ -55,8 +55,8 @@ class RowsEvent(Event):
 
     `width` is the number of columns of the table, `present` the bitmap (bit i: column i,
     lowest first) of those in the images, `present_after` the same of an update's after-images
-    (None otherwise). `rows` are the images as the log has them (a view of the decoded buffer).
-    `partition_id`, `source_partition_id` and `ndb` are what `extra_raw` says.
+    (None otherwise). `rows` are the images as in the log (a view of the decoded buffer).
+    `partition_id`, `source_partition_id` and `ndb` come from `extra_raw`.
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {

@@ -1,4 +1,4 @@
-"""INTVAR_EVENT (5) and RAND_EVENT (13): the values that the next statement needs to have the same effect again.
+"""INTVAR_EVENT (5) and RAND_EVENT (13): values that a replica needs to repeat the effect of the next statement.
 
 Source: libs/mysql/binlog/event/statement_events.cpp, Intvar_event, Rand_event. MariaDB: same.
 Since 3.23.

@@ -2,7 +2,7 @@
 
 Codes, names and layouts: format/query_status.py. A variable is kept as (code,
 value), in the log's order: a tuple of integers, bytes, a tuple of those. An unknown code ends
-the parsing, since nothing says how long its data is.
+the parsing, since the length of its data is unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PARTS = {
 
 
 class _Layout(NamedTuple):
-    """How the data of a variable is read, written, and shown."""
+    """Reader, writer and rendering of the data of a variable."""
 
     read: Callable[[BodyReader, StatusVariable], Any]
     write: Callable[[BodyWriter, StatusVariable, Any], None]
@@ -135,7 +135,7 @@ def _read_flags3(reader: BodyReader, variable: StatusVariable) -> tuple[int, ...
 
 def _write_flags3(writer: BodyWriter, variable: StatusVariable, value: tuple[int, ...]) -> None:
     if bool(value[0] & _ALTER_END) != (len(value) == 2):
-        raise MalformedError("the flags say whether a number follows", field=variable.name)
+        raise MalformedError("the flags and the number contradict each other", field=variable.name)
     writer.u8(variable.name, value[0])
     for number in value[1:]:
         writer.u64(variable.name, number)

@@ -1,9 +1,8 @@
 """The table that a TABLE_MAP event describes: which metadata field belongs to which column.
 
 Each optional field counts only the columns of its kind: signedness the numeric ones, charsets
-the character ones (which differ by flavour), and so on. Lists that do not have
-an entry for each of theirs mean that the columns are counted wrongly, so values would be too:
-an error, not a guess.
+the character ones (which differ by flavour), and so on. If a list does not have one entry for each
+of its columns, the columns were counted wrongly and values would be wrong, so it is an error.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class ColumnsDescription:
-    """What a TABLE_MAP event contains behind the table's name. Tables with the same columns share it.
+    """The part of a TABLE_MAP event after the table's name. Tables with the same columns share it.
 
     `types` are the types as in the event, `metadata` one (type, length, precision, decimals) per
     column after ENUM, SET and CHAR have been told apart (None when the event ends before it),
@@ -68,7 +67,7 @@ class ColumnsDescription:
 
 @dataclass(frozen=True)
 class TableDescription:
-    """A TABLE_MAP event without its table id and flags: the same for every event of a table."""
+    """A TABLE_MAP event without its table id and flags: identical in every event of a table."""
 
     database: str
     table: str
@@ -76,7 +75,7 @@ class TableDescription:
 
     @cached_property
     def definition(self) -> TableDefinition:
-        """The table as a value, with flags 0.
+        """The table definition, with flags 0.
 
         Raises MalformedError when fields disagree, UnsupportedError when the server was too old
         to describe its columns.

@@ -50,10 +50,10 @@ _Known = TypeVar("_Known")
 
 
 class _KnownBytes(Generic[_Known]):
-    """What was made of bytes that a log repeats, by these bytes and the flavour.
+    """A cache of objects that were decoded from repeated bytes, by bytes and flavour.
 
-    When too many come by, it starts anew; what is made of many bytes (thousands of ENUM members) is
-    not kept, so memory is bounded.
+    It is emptied when it has too many entries, and it does not store objects from many bytes
+    (thousands of ENUM members), so memory is bounded.
     """
 
     MOST = 256
@@ -129,7 +129,7 @@ class TableMapEvent(Event):
         return self.description.table
 
     def definition(self) -> TableDefinition:
-        """The table as a value, for column plans.
+        """The table definition, for column plans.
 
         Raises MalformedError when fields disagree, UnsupportedError when the server was too old
         to describe its columns.

@@ -118,7 +118,7 @@ class UserVarEvent(Event):
 
     @property
     def data_type(self) -> str | None:
-        """MariaDB's name of the variable's data type where it is more than one of `type`."""
+        """MariaDB's name of the variable's data type, if it is more specific than `type`."""
         tail = self.tail[1:] if self.unsigned is not None else self.tail
         if len(tail) < 2 or tail[0] != _DATA_TYPE:
             return None

@@ -1,8 +1,8 @@
 """XA_PREPARE_LOG_EVENT (38): ends the prepared part of an XA transaction.
 
 Source: libs/mysql/binlog/event/control_events.cpp, XA_prepare_event; sql/log_event.cc of
-MariaDB 10.5, XA_prepare_log_event (same layout). Since MySQL 5.7.7. What the rows become is
-decided by a later XA COMMIT or XA ROLLBACK, perhaps in a later file; with `one_phase` set the
+MariaDB 10.5, XA_prepare_log_event (same layout). Since MySQL 5.7.7. A later XA COMMIT or XA
+ROLLBACK, perhaps in a later file, completes the transaction; with `one_phase` set the
 event itself commits (XA COMMIT … ONE PHASE).
 Body:
     1  one_phase
@@ -60,5 +60,5 @@ class XaPrepareEvent(Event):
 
 
 def xid_text(gtrid: bytes, bqual: bytes, format_id: int) -> str:
-    """An XA transaction's name as both servers log it: `X'6162',X'',1`."""
+    """The name of an XA transaction in the form that both servers log: `X'6162',X'',1`."""
     return f"X'{gtrid.hex()}',X'{bqual.hex()}',{format_id}"

@@ -1,6 +1,6 @@
 """GTID_EVENT (162): a MariaDB transaction or standalone statement begins.
 
-Layout and sources: core/events/gtid.py, which reads it. The event stands for BEGIN: none follows.
+Layout and sources: core/events/gtid.py, which reads it. The event replaces BEGIN.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GTID_LIST_EVENT (163): how far each domain had come when the file began (MariaDB 10.0).
+"""GTID_LIST_EVENT (163): the last GTIDs of each domain at the start of the file (MariaDB 10.0).
 
 Source: MariaDB sql/log_event.cc, Gtid_list_log_event. Some versions pad the
 body of an empty list. In a replication stream, an ARTIFICIAL one informs a replica that it may start.
@@ -29,7 +29,7 @@ _FLAGS = {1 << 28: "UNTIL_REACHED", 1 << 29: "IGN_GTIDS"}
 
 @dataclass(slots=True)
 class GtidListEvent(Event):
-    """Last GTIDs per domain and server; of one domain the last in the list is current."""
+    """Last GTIDs per domain and server; the last one in the list of a domain is its current one."""
 
     renders: ClassVar[Mapping[str, Render | None]] = {
         "flags": bits(_FLAGS),
@@ -52,7 +52,7 @@ class GtidListEvent(Event):
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
         if len(self.gtids) > _COUNT_MASK:
-            raise MalformedError("a list cannot hold so many GTIDs", field="count")
+            raise MalformedError("too many GTIDs for one list", field="count")
         writer.u32("count", self.flags | len(self.gtids))
         for gtid in self.gtids:
             writer.u32("domain_id", gtid.domain_id)

@@ -1,9 +1,9 @@
 """PARTIAL_ROW_DATA_EVENT (172): a fragment of a rows event that was too long (MariaDB 12.3).
 
-Source: MariaDB's protocol documentation, PARTIAL_ROW_DATA_EVENT (MDEV-32570). No
-log with such events was at hand. The fragments follow one another; the TABLE_MAP comes before the
+Source: MariaDB's protocol documentation, PARTIAL_ROW_DATA_EVENT (MDEV-32570). We had no log with
+such events. The fragments follow one another; the TABLE_MAP comes before the
 first. The pages disagree whether the last fragment is one too or a plain rows event, and do not
-say whether the joined bytes begin with the rows event's own header.
+state whether the joined bytes begin with the rows event's own header.
 Body:
     4     total          number of fragments
     4     sequence       of this one, from 1

@@ -1,7 +1,7 @@
 """START_ENCRYPTION_EVENT (164): the rest of the file is encrypted (MariaDB 10.1).
 
-Source: MariaDB sql/log_event.h, Start_encryption_log_event. In a stream the
-source has decrypted the events and sets IGNORABLE.
+Source: MariaDB sql/log_event.h, Start_encryption_log_event. In a stream, the source sends decrypted
+events and sets IGNORABLE.
 Body:
     1   scheme        1
     4   key_version

@@ -2,7 +2,7 @@
 
 Source: libs/mysql/binlog/event/control_events.cpp, Transaction_context_event, View_change_event;
 MySQL 5.7.6. Members send 36 to each other to find conflicts, and log 37 when one
-joins or leaves. No log of a real group was at hand.
+joins or leaves. We had no log of a real group.
 Body of 36:
     1     length of server_uuid
     4     thread_id
@@ -93,7 +93,7 @@ class TransactionContextEvent(Event):
 
     @property
     def snapshot(self) -> str:
-        """The GTIDs that were executed when the transaction began; 0x… if they are no set."""
+        """The GTIDs that were executed when the transaction began; 0x… if they are not a valid set."""
         return _gtids_text(self.snapshot_raw)
 
 

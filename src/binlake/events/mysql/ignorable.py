@@ -1,4 +1,4 @@
-"""IGNORABLE_LOG_EVENT (28): of later servers, for those that understand it; others skip it.
+"""IGNORABLE_LOG_EVENT (28): an event of a later server, which other servers skip.
 
 Source: libs/mysql/binlog/event/control_events.h, Ignorable_event. MariaDB: same. Since 5.6. No
 server writes the type itself: events that may be skipped have types of their own and the header's

@@ -2,8 +2,8 @@
 
 Source: MySQL's trunk after 9.7.4, libs/mysql/binlog/event/large_transaction_header_event.cpp;
 Such a transaction is not copied into the log: the file that it was collected in
-becomes the next log file, and this event fills the room that was left at its beginning. The
-header's IGNORABLE flag is set. No log of such a server was at hand.
+becomes the next log file, and this event fills the reserved space at its beginning. The
+header's IGNORABLE flag is set. We had no log of such a server.
 Body:
     1     version
     8     terminating_event_offset   of the event that ends the transaction, in the file

@@ -25,8 +25,8 @@ _COUNT_BYTES = 8  # how many entries; its last byte is the format: 1 with tags, 
 class PreviousGtidsEvent(Event):
     """The GTIDs of all transactions before this file.
 
-    `tagged` says that the set is written in the form with tags, which a server uses once it has
-    known a tagged GTID, even if none of the set has a tag.
+    `tagged` is true if the set has the form with tags. A server uses this form after its first
+    tagged GTID, even if no GTID of the set has a tag.
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {"tagged": HIDDEN}

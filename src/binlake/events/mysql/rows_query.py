@@ -3,7 +3,7 @@
 Source: libs/mysql/binlog/event/rows_event.cpp, Rows_query_event. MySQL 5.6.2 and later, when
 `binlog_rows_query_log_events` is on. MariaDB has ANNOTATE_ROWS_EVENT instead.
 Body:
-    1     length_byte   length of the text modulo 256, 0 in MySQL 9: useless
+    1     length_byte   length of the text modulo 256, 0 in MySQL 9; not usable
     rest  query
 """
 

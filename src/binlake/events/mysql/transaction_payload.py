@@ -35,7 +35,7 @@ _UNCOMPRESSED_SIZE = 3
 _COMPRESSIONS = {0: "ZSTD", 255: "NONE"}
 
 #: The largest zstd window that is accepted. The server compresses at levels 1 to 22, whose
-#: windows are at most 128 MiB; more is an attempt at our memory.
+#: windows are at most 128 MiB; a larger window is an attack on memory.
 MAX_WINDOW_BYTES = 1 << 27
 
 _INPUT_BYTES = 1 << 16
@@ -54,7 +54,7 @@ def _compression_name(value: int) -> str:
 class TransactionPayloadEvent(Event):
     """A compressed transaction; `inflate` gives its events' bytes.
 
-    `payload` is a view of the buffer that was decoded, `payload_size` its bytes.
+    `payload` is a view of the decoded buffer, `payload_size` its length in bytes.
     `uncompressed_size` is what the header claims (None when it does not), never trusted. `fields`
     are the header's as (type, value), in its order, those of later servers among them; the value
     of one that is known is in its own field, and b"" here.
@@ -125,7 +125,7 @@ class TransactionPayloadEvent(Event):
             return _slices(self.payload)
         if self.compression != 0:
             raise UnsupportedError(
-                f"payload compression {self.compression} is not known",
+                f"unknown payload compression {self.compression}",
                 event_pos=self.frame.offset,
                 event_type=self.name,
             )

@@ -43,7 +43,7 @@ _OPT_FLAGS = {0x01: "DUMPFILE", 0x02: "OPT_ENCLOSED", 0x04: "REPLACE", 0x08: "IG
 
 @dataclass(slots=True)
 class LoadEvent(Event):
-    """A LOAD DATA INFILE statement, taken apart.
+    """A LOAD DATA INFILE statement, as fields.
 
     `delimiters_raw` are those of `delimiters` as they are stored, `empty_flags` the bits of those
     that are stored although they are empty (None in the newer layout, which has lengths).

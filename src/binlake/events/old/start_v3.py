@@ -1,8 +1,8 @@
 """START_EVENT_V3 (1): the first event of a log before MySQL 5.0 (versions 1 and 3).
 
 Source: sql/log_event.cc of MySQL 5.0, Start_log_event_v3 and the constructor of
-Format_description_log_event from a version. It says what server wrote the log,
-but not how its events are laid out: that follows from the version.
+Format_description_log_event from a version. It names the server that wrote the log, but does not
+describe the layout of events, which follows from the version.
 Body:
     2   binlog_version   1 (3.23) or 3 (4.0.2 to 4.1); 2 was an alpha's
     50  server_version   padded with zero bytes
@@ -66,7 +66,7 @@ class StartV3Event(Event):
                 event_pos=self.frame.offset,
             )
         if version not in _HEADER_BYTES:
-            raise UnsupportedError(f"binary log version {version} is not known", offset=0)
+            raise UnsupportedError(f"unknown binary log version {version}", offset=0)
         if (version == 1) != (self.frame.length < FIRST_V3_BYTES):
             raise MalformedError(
                 f"an event of {self.frame.length} bytes does not begin a log of version {version}",

@@ -1,10 +1,10 @@
 """The row changes of one table as Arrow rows that travel between tasks and the driver.
 
-A row has the columns of the row as it is after the change (of a delete: as it was), and beside
-them, under names that no column of a server has:
+A row has the columns of the changed row after the change (for a delete, before it). It also has
+these columns, under names that no column of a server has:
 
 - `OP`: insert, update or delete, as a number (`table.batches.OPERATIONS`),
-- `ABSENT`: names of the columns without a value in the images, null where all have one,
+- `ABSENT`: names of the columns without a value in the images, null if all have one,
 - the requested facts, each under `fact` of the name of a metadata column,
 - `BEFORE` + name: for each key column its value before an update, else null.
 """
@@ -41,7 +41,7 @@ def is_special(name: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a column is one that MariaDB logs and does not show: the hash of a long unique value."""
+    """Return whether MariaDB logs a column but does not show it: the hash of a long unique value."""
     return _HIDDEN.fullmatch(name) is not None
 
 
@@ -100,7 +100,9 @@ def _refuse_uncomputed(changes: TableChanges, absent: pa.Array) -> None:
     """
     definition = changes.types.definition
     names = (column.name for column in definition.columns if column.generated)
-    generated = [name for name in names if not is_hidden(name)]  # the lake does not have those
+    generated = [
+        name for name in names if not is_hidden(name)
+    ]  # the lake does not have these columns
     if definition.flavour != "mariadb" or not generated:
         return
     written = absent.filter(pc.not_equal(changes.facts.op, _DELETE))

@@ -1,7 +1,7 @@
-"""A range of log, decoded into the row changes of each mirrored table and the DDL among them.
+"""Decode a range of the log into the row changes of each mirrored table and the DDL between them.
 
-Small ranges are decoded where the mirror runs. Of large ones each task decodes a part and leaves
-its rows as Arrow files (`Staging`).
+The mirror decodes small ranges itself. For a large range, each task decodes a part and writes its
+rows to Arrow files (`Staging`).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is decoded: the tables' keys (of a table without one, all of its columns), CREATE
-    TABLE statements of all of them, which columns are hashed, and by table the facts of each change
-    that are wanted, as names of metadata columns.
+    """The tables to decode: their keys (all columns of a table without one), their CREATE TABLE
+    statements, the columns to hash, and for each table the requested facts of each change, as names
+    of metadata columns.
     """
 
     keys: Mapping[TableName, tuple[str, ...]]
@@ -87,9 +87,9 @@ def decode_range(
     *,
     refuse_statements: bool = True,
 ) -> Decoded:
-    """Decode splits, by `engine` where they are more than one task should read.
+    """Decode splits, with `engine` if they are too large for one task.
 
-    Raises BinlogError; IncompleteError, with `refuse_statements`, for changes that the log holds but rows do not show.
+    Raises BinlogError; IncompleteError, with `refuse_statements`, for changes in the log that are not in row events.
     """
     parts = packed(splits, _TASK_BYTES)
     if len(parts) <= 1:
@@ -151,7 +151,7 @@ def _check_joined(ledger: Ledger, splits: Sequence[Split]) -> None:
         begins = bool(ranges) and ranges[0][0] == of[0].start
         if not (whole and begins and of[-1].end in (None, ranges[-1][1])):
             raise IncompleteError(
-                f"{name}: bytes {of[0].start} to {of[-1].end} were to be read, and read were {ranges}",
+                f"{name}: bytes {of[0].start} to {of[-1].end} should have been read, but {ranges} were",
                 hint="this is a fault of binlake, please report it; nothing of it was applied",
             )
     if covered:
@@ -159,17 +159,17 @@ def _check_joined(ledger: Ledger, splits: Sequence[Split]) -> None:
 
 
 def _base_name(path: str) -> str:
-    """The name of a log, whether it has been compressed meanwhile or not."""
+    """The name of a log, without the suffix that compression adds."""
     name = path.partition("?")[0].rpartition("/")[2]
     return name.removesuffix(".gz").removesuffix(".zst")
 
 
 def _refuse_unshown(ledger: Ledger) -> None:
-    """Raise IncompleteError for changes that no row event shows."""
+    """Raise IncompleteError for changes that are not in row events."""
     kinds = [kind for kind in _UNSHOWN if ledger.unshown.get(kind)]
     if kinds and ledger.unshown.total() > ledger.unshown_of_others:
         raise IncompleteError(
-            f"the log holds changes that no row event shows: {', '.join(kinds)}",
+            f"the log contains changes that are not in row events: {', '.join(kinds)}",
             hint="set binlog_format=ROW on the server; then resync the tables that were changed, "
             "or go on with --on-statement ignore",
         )

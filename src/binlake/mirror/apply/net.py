@@ -1,13 +1,14 @@
 """The net change of each row over a range of log.
 
-With a key: the row changes, in the order of the log, become "the row is gone" and "the row is
-this" of one key each; the last of a key holds. A change of the key is both: the old one is gone, the
-new one is this. So swaps, chains and rows that come and go need no rules of their own.
+With a key: each row change, in the order of the log, becomes one or two steps of a key: "the key
+has no row" and "the key has this row". The last step of a key applies. A change of the key is a
+step of the old key and one of the new key. So swaps, chains, and rows that are inserted and deleted
+need no special rules.
 
-An update whose image lacks columns leaves their values to the row that was there before: that of an
+An update whose image lacks columns takes their values from the row before it: that of an
 earlier change in the range, or that of the lake.
 
-Without a key: rows are inserted and removed as often as they were, whole.
+Without a key, whole rows are inserted and removed as often as on the server.
 """
 
 from __future__ import annotations
@@ -71,8 +72,7 @@ class Net:
 def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf) -> Net:
     """The net change of `changes` (see `change_rows`, in the types of the lake), in their order.
 
-    Raises IncompleteError where the row that an update is about is nowhere, SchemaError for a NULL
-    in a key, UnsupportedError.
+    Raises IncompleteError if an updated row does not exist, SchemaError for a NULL in a key, UnsupportedError.
     """
     found = KeySteps.of(changes, key)
     # in the order of the log: rows that are taken from all over a table cost five times as much
@@ -89,7 +89,8 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
 
 @dataclass(frozen=True, slots=True)
 class KeySteps:
-    """What `changes` do to each key. `before` has the key of each change before it, `old` that key's id in `steps`.
+    """The effect of `changes` on each key. `before` has the key of each change before it, `old`
+    that key's id in `steps`.
 
     `keys` are those after each change, then others that changes had before them: the key before a change is at its
     number in `places`.
@@ -135,7 +136,7 @@ class KeySteps:
     def rows_after(self, table: str, chosen: Indices, rows_of: RowsOf) -> pa.Table:
         """The whole rows after some changes, by their numbers.
 
-        Raises IncompleteError where the row that an update is about is nowhere, UnsupportedError.
+        Raises IncompleteError if an updated row does not exist, UnsupportedError.
         """
         columns = _columns(self.changes)
         if self.changes[ABSENT].null_count == self.changes.num_rows:
@@ -259,7 +260,7 @@ class Steps:
     def before(self, rows: Indices, ids: Indices) -> Indices:
         """The last step before each of `rows` on the key with that id; -1: none."""
         packed = self.ids.astype(np.int64) << np.int64(32) | self.steps
-        # the steps of a row itself do not count, so its first one is where to look
+        # the steps of the row itself do not count, so search before its first step
         at = np.searchsorted(packed, ids.astype(np.int64) << np.int64(32) | (2 * rows)) - 1
         found = np.where((at >= 0) & (self.ids[at] == ids), self.steps[at], -1)
         return found.astype(np.int64)
@@ -268,7 +269,7 @@ class Steps:
 def _completed(
     table: str, of: KeySteps, columns: Sequence[str], upserted: Indices, rows_of: RowsOf
 ) -> pa.Table:
-    """The rows `upserted`, what their images lack taken from the rows that were there before."""
+    """Return the rows `upserted`; values that their images lack come from the rows before them."""
     changes = of.changes
     absent = changes[ABSENT].combine_chunks()
     lacking = np.flatnonzero(~np.asarray(absent.is_null()))
@@ -300,7 +301,7 @@ def _completed(
             raise IncompleteError(
                 f"{table}: the log has an update of a row that the lake does not have, without its "
                 f"column {name}",
-                hint="`binlake mirror resync` makes the table anew; binlog_row_image=FULL avoids this",
+                hint="`binlake mirror resync` copies the table again; binlog_row_image=FULL avoids this",
             )
         kind = changes[name].type
         all_values = pa.chunked_array([*changes[name].chunks, *_values(lake, name, kind)], kind)

@@ -1,7 +1,7 @@
-"""Where tasks leave the rows that they decoded until the driver has taken them.
+"""The files in which tasks pass decoded rows to the driver.
 
-Tasks of this machine use a temporary directory. Those of a cluster have no other directory in common with the
-driver than the lake, be it an object store: they write there, and the driver fetches what they wrote.
+Tasks of this machine use a temporary directory. Tasks on a cluster share only the lake with the
+driver, which may be an object store: they write there, and the driver fetches their files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Staging:
         self.directory = self._here.name if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
         self._is_shared = lake is not None
         if self._is_shared:
-            self._empty()  # of what a killed run has left
+            self._empty()  # remove the files of a killed run
             fs, inner = file_system(self.directory)
             fs.create_dir(inner, recursive=True)
 

@@ -32,11 +32,11 @@ class ColumnRules(PickledByName):
     key_id: str = ""
 
     def pinned(self) -> ColumnRules:
-        """The same, for the key that is there now. Raises OptionError where one is needed and missing."""
+        """Return the rules with the id of the current key. Raises OptionError if a key is needed and missing."""
         return replace(self, key_id=read_key(self.key_file).id) if self.hash else self
 
     def treatment(self, database: str, table: str, column: str) -> Treatment:
-        """What becomes of a column."""
+        """The treatment of a column."""
         if matches_column(self.exclude, database, table, column):
             return "left out"
         return "hashed" if matches_column(self.hash, database, table, column) else "shown"
@@ -49,7 +49,7 @@ class ColumnRules(PickledByName):
         keyed = read_key(self.key_file)
         if self.key_id not in ("", keyed.id):
             raise OptionError(
-                "this process has another hash key than the one that began the work",
+                "the hash key of this process differs from that of the process that began the work",
                 name="hash_key_file",
                 hint="the key file must be the same on the driver and on every executor",
             )
@@ -66,7 +66,7 @@ class ColumnRules(PickledByName):
         return pa.schema(fields, metadata=schema.metadata)
 
     def described(self, database: str, table: str, names: Iterable[str]) -> dict[str, Any]:
-        """What the lake keeps: the columns of a table that are left out or hashed, and the key's id.
+        """The record in the lake: the columns of a table that are left out or hashed, and the key's id.
 
         Empty if there are none. Raises OptionError where a key is needed and missing.
         """

@@ -1,1 +1,1 @@
-"""What DDL statements of the log do to lake tables."""
+"""The effects of the log's DDL statements on lake tables."""

@@ -1,4 +1,4 @@
-"""What a DDL statement of the log does to a mirrored table.
+"""The effect of a DDL statement of the log on a mirrored table.
 
 An effect that the lake can follow without reading rows is a change of the Iceberg schema: columns
 are added (without a default), dropped, renamed, moved, or widened, by their field ids. Statements that
@@ -57,8 +57,9 @@ _NEEDS_ROWS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What to do: nothing (all empty), empty the table, change its schema, copy it again because of `recopied`, leave
-    it because it is `gone` (and how; its rows go if the server has `dropped` it); or why not, `refused`.
+    """What to do: nothing (all empty), empty the table, change its schema, copy it again because of
+    `recopied`, leave it because it is `gone` (the reason; its rows are deleted if the server has
+    `dropped` it); or `refused`, the reason why it cannot follow.
     """
 
     steps: tuple[tuple[dict[str, Any], ...], ...] = ()
@@ -205,16 +206,16 @@ def _compared(
 def _why_not_renamed(
     table: Followed, renamed: Sequence[tuple[str, str]], rules: ColumnRules
 ) -> str | None:
-    """The lake has no values for a new name that is left out or hashed otherwise than the old one."""
+    """Return why a rename is impossible: the new name is left out or hashed differently from the old one, so the lake has no values for it."""
     for a, b in renamed:
         before, after = (rules.treatment(*table.id, name) for name in (a, b))
         if before != after != "left out":
-            return f"column {a}, which was {before}, is renamed to {b}, which is to be {after}"
+            return f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
     return None
 
 
 def _equal(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two stored types are one, whatever their field ids."""
+    """Return whether two stored types are equal, ignoring field ids."""
     return one == other or (pa.types.is_nested(one) and str(one) == str(other))
 
 
@@ -244,7 +245,7 @@ def _one(schema: pa.Schema, name: str) -> dict[str, Any]:
 
 
 def _is_moved(old: DeclaredTable, new: DeclaredTable, renames: dict[str, str]) -> bool:
-    """Whether the columns that stay, and new ones at the end, do not stand as they would anyway."""
+    """Return whether the columns need to be moved: the order differs from that of the remaining columns followed by the new ones."""
     names = [c.name.lower() for c in new.columns]
     kept = [renames.get(c.name.lower(), c.name).lower() for c in old.columns]
     kept = [name for name in kept if name in names]
@@ -261,7 +262,7 @@ def _moves(names: Sequence[str]) -> tuple[dict[str, Any], ...]:
 
 
 def _why_not_added(ddl: DdlStatement, column: DeclaredColumn) -> str | None:
-    """A new column is NULL in all rows that are there, or its values are not known here."""
+    """Return why a column cannot be added: its values in the existing rows are neither NULL nor known."""
     part = column_definition(ddl, column.name)
     if part is None:
         return f"the definition of column {column.name} is not understood"

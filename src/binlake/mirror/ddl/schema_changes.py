@@ -26,7 +26,7 @@ __all__ = ["SchemaChanges"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanges:
-    """Does to tables what statements do to their sources. `note` takes sentences for people."""
+    """Applies statements to tables. `note` receives messages for the user."""
 
     options: MirrorOptions
     rules: ColumnRules
@@ -37,7 +37,7 @@ class SchemaChanges:
     def first(
         self, statements: Sequence[DdlStatement], group: Sequence[Followed]
     ) -> DdlStatement | None:
-        """The first statement that may be about a table, or make one that is wanted."""
+        """The first statement that may concern a table, or create one that is wanted."""
         for ddl in statements:
             if any(concerns(ddl, table.database, table.name) for table in group):
                 return ddl
@@ -48,7 +48,7 @@ class SchemaChanges:
     def copied_again(self, group: Sequence[Followed], ddl: DdlStatement) -> bool:
         """Copy again the tables that a statement changed while they were copied; whether there are any.
 
-        Which of their rows and columns are those before it cannot be known.
+        It is unknown which of their rows and columns are older than the statement.
         """
         uuid = group[0].offset.position.server_uuid
         place = Position(uuid, ddl.position.file, ddl.position.offset)
@@ -133,14 +133,14 @@ class SchemaChanges:
         self.tables.leave(table.full_name, f"{effect.gone} at {place}")
 
     def _tag(self, table: Followed, what: str, ddl: DdlStatement) -> None:
-        """Keep the snapshot before a statement, which the first of two attempts sees."""
+        """Tag the snapshot before a statement; if the statement is applied twice, only the first time counts."""
         position = ddl.position
         table.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
 
     def _empty(
         self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None
     ) -> None:
-        """Commit what a mode does when all rows go; the table is then at `end`."""
+        """Commit the effect of removing all rows in a table's mode; the table is then at `end`."""
         position = ddl.position
         place = Position(table.offset.position.server_uuid, position.file, position.offset)
         of = table.emptying(place, commit_us)
@@ -152,7 +152,7 @@ class SchemaChanges:
             self._copied_again(table, ddl, why)
         else:
             self.tables.quarantine(
-                table.full_name, f"{what}; `binlake mirror resync` makes the table anew"
+                table.full_name, f"{what}; `binlake mirror resync` copies the table again"
             )
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:

@@ -56,7 +56,7 @@ def _field(step: Step) -> Any:
 
 
 def _renames(group: Sequence[Step], order: list[str]) -> list[str]:
-    """Renames that are made at one time: by way of other names where a new name is still taken."""
+    """Simultaneous renames; through temporary names if a new name is still taken."""
     pairs = [(step["name"], step["to"]) for step in group]
     taken = {name.lower() for name in order}
     first: list[tuple[str, str]] = []

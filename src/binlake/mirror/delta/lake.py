@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaLake", "check_key"]
 
 _SETTINGS = {
-    # what the mirror writes must not depend on what the user's session has
+    # the mirror's output must not depend on the settings of the user's session
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -37,7 +37,7 @@ _SETTINGS = {
     # VACUUM lists directories in so many tasks, 10,000 by default
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
-# a name of a directory that no file system and no reader takes for something else
+# names of directories that are safe in all file systems and readers
 _NAME = re.compile(r"[^\W_][\w $-]*")
 
 
@@ -91,7 +91,7 @@ class DeltaLake:
         properties: Mapping[str, str],
         partition: Sequence[PartitionField] = (),
     ) -> DeltaStored:
-        """Make a table, in the place of one that is there, whose versions stay."""
+        """Create a table, replacing an existing one, whose versions stay."""
         if partition:
             raise UnsupportedError(f"{namespace}.{table}: Delta tables have no partitions here")
         path = self._path(namespace, table)
@@ -104,7 +104,7 @@ class DeltaLake:
         """Remove a table with its files."""
         path = self._path(namespace, table)
         try:
-            # without its log there is no table: a kill in between leaves files that nothing reads
+            # without its log it is not a table: a kill at this point leaves files that nothing reads
             shutil.rmtree(path / "_delta_log")
             shutil.rmtree(path)
         except OSError as error:
@@ -143,12 +143,12 @@ class DeltaLake:
         return DeltaTable(stored, key, self._copies(namespace, table), open_column)
 
     def _copies(self, namespace: str, table: str) -> Path:
-        """Where the tasks of a copy write rows that Delta is to read."""
+        """The directory in which the tasks of a copy write rows for Delta."""
         return self._root / NAMESPACE / "copies" / f"{namespace}.{table}"
 
 
 def check_key(full_name: str, schema: pa.Schema, key: Sequence[str] | None) -> None:
-    """Raise UnsupportedError for a table whose rows MERGE cannot tell apart as the server does."""
+    """Raise UnsupportedError for a table whose rows MERGE cannot identify as the server does."""
     if key is None:
         return
     if not key:

@@ -1,6 +1,7 @@
 """The log of a Delta table, read as its public protocol describes it; only Delta itself writes it.
 
-The log says in milliseconds what a Spark job needs a second for: the version, the schema, the data files with
+Reading the log takes milliseconds, but a Spark job takes a second for the same facts: the version,
+the schema, the data files with
 their deletion vectors, and the mirror's own state in the `userMetadata` of its commits.
 """
 
@@ -56,7 +57,7 @@ class DeltaLog:
         return next((c.state for c in reversed(self.commits) if c.state is not None), {})
 
     def update(self) -> None:
-        """Read what was committed since."""
+        """Read the new commits."""
         if self.version < 0 or not self._commit_path(self.version).exists():
             self._begin()
         while (path := self._commit_path(self.version + 1)).exists():

@@ -1,9 +1,10 @@
-"""A Delta table in a directory: what its log says, and commits by Delta's own commands.
+"""A Delta table in a directory: the contents of its log, and commits by Delta's own commands.
 
-Each commit of the mirror has the mirror's state in its `userMetadata`: the position in the source (`summary`), what
-the lake keeps of the source's table (`kept`), and steps of a statement that are still to be made (`pending`). So data
-and position are one commit. Each commit also has a transaction identifier, by which Delta refuses the second of two
-mirrors that commit at one time.
+Each commit of the mirror has the mirror's state in its `userMetadata`: the position in the source
+(`summary`), the record of the source's table (`kept`), and the remaining steps of a statement
+(`pending`). So data
+and position are one commit. Each commit also has a transaction identifier, by which Delta refuses
+the second of two mirrors that commit at the same time.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class DeltaStored:
         return arrow_schema(self.log.metadata["schemaString"])
 
     def refresh(self) -> None:
-        """Look at the table again."""
+        """Reload the table."""
         self.log.update()
 
     def describe(self) -> dict[str, Any]:
@@ -126,10 +127,10 @@ class DeltaStored:
     # -- commits -----------------------------------------------------------------------------------
 
     def commit(self, act: Callable[[], object], state: Mapping[str, Any]) -> None:
-        """Commit what a command of Delta does to the version that was read, with the mirror's state.
+        """Run a command of Delta on the version that was read, and commit it with the mirror's state.
 
         A command that finds nothing to do leaves a version without data, for the state. Raises CommitConflictError
-        where another program has committed; then the command may have been committed all the same.
+        where another program has committed; then the command may have been committed nevertheless.
         """
         before = self.log.version
         self.refresh()
@@ -184,7 +185,7 @@ class DeltaStored:
         return self._spark.createDataFrame(renamed, schema=spark_schema(renamed.schema))
 
     def tag(self, name: str) -> None:
-        """Write down which version has a name, in a property; VACUUM removes its files all the same."""
+        """Record the version of a name in a property; VACUUM may still remove its files."""
         known: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
         if name not in known:
             known[name] = self.log.version
@@ -206,10 +207,10 @@ class DeltaStored:
             self.optimize(policy.file_bytes)
 
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
-        """Nothing: the log expires by Delta's own property, files by `vacuum`."""
+        """Do nothing: Delta expires the log by a property, and `vacuum` removes files."""
 
     def vacuum(self, keep_s: int) -> None:
-        """Remove files that no version of the last 168 hours, or of `keep_s` seconds, has."""
+        """Remove files that no version of the last 168 hours, or of the last `keep_s` seconds, uses."""
         hours = max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
         oldest_ms = min((commit.committed_ms for commit in self.log.commits), default=0)
         if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:

@@ -59,7 +59,7 @@ class DeltaTable:
         self._look()
         self._complete()
 
-    # -- what it holds -----------------------------------------------------------------------------
+    # -- contents -----------------------------------------------------------------------------
 
     @property
     def full_name(self) -> str:
@@ -83,7 +83,7 @@ class DeltaTable:
 
     @property
     def stored(self) -> DeltaStored:
-        """The table to those who look at its history."""
+        """The table as an object with its versions."""
         return self._stored
 
     @property
@@ -96,7 +96,7 @@ class DeltaTable:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the mirror keeps of the source's table."""
+        """The mirror's record of the source's table."""
         found: Mapping[str, str] = self._state.get("kept", {})
         return found
 
@@ -110,7 +110,7 @@ class DeltaTable:
         return self._stored.file_states()
 
     def reload(self) -> None:
-        """Look at the table anew."""
+        """Reload the table."""
         self._stored.refresh()
         self._look()
 
@@ -124,7 +124,7 @@ class DeltaTable:
     # -- reading -----------------------------------------------------------------------------------
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows that are there, file by file; some columns, all without `names`."""
+        """All live rows, file by file; the columns `names`, by default all."""
         for rows in live_rows(self._stored.log, self._schema, names or self._schema.names):
             if rows.num_rows:
                 yield rows
@@ -159,7 +159,7 @@ class DeltaTable:
     # -- writing -----------------------------------------------------------------------------------
 
     def data_prefix(self) -> str:
-        """What the paths of files with the rows of a copy begin with."""
+        """The prefix of the paths of files with the rows of a copy."""
         return str(self._copies / "binlake-")
 
     def replace(
@@ -169,7 +169,7 @@ class DeltaTable:
         table_properties: Mapping[str, str],
         only: tuple[str, str] | None = None,
     ) -> None:
-        """Make the rows of files, which `DataFileWriter` wrote with `data_prefix`, all there are."""
+        """Replace all rows with those of files that `DataFileWriter` wrote with `data_prefix`."""
         if only is not None:
             raise UnsupportedError(f"{self.full_name}: Delta tables are not merged of shards")
         spark, schema = self._stored.spark, spark_schema(self._schema)
@@ -272,9 +272,10 @@ class DeltaTable:
     # -- statements --------------------------------------------------------------------------------
 
     def _alter(self, change: Change, properties: Mapping[str, str]) -> None:
-        """Change the schema: a commit for each step, of which the first one writes down those that follow.
+        """Change the schema: one commit for each step. The first commit records the remaining steps.
 
-        Until the last one the table is at the place before; a mirror that finds steps left makes them first.
+        Until the last one, the table is at the position before the statement. A mirror that finds
+        remaining steps makes them first.
         """
         kept = {**self.properties, **change.table_properties}
         steps = alter_sql(change.schema, self._schema.names)

@@ -1,7 +1,7 @@
-"""What keeps Delta tables fit to read, between the rounds: OPTIMIZE and VACUUM.
+"""Maintenance of Delta tables between the rounds: OPTIMIZE and VACUUM.
 
 Both run in the thread of the loop, so rounds wait meanwhile. OPTIMIZE is Delta's own, and rewrites small files and
-those with many deleted rows; when it is due is the mirror's decision, as for Iceberg.
+those with many deleted rows; the mirror decides when it is due, as for Iceberg.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BACK_OFF_S = 600.0
 
 
 class DeltaUpkeep:
-    """Compacts tables and removes what no version needs. `note` takes sentences for people.
+    """Compacts tables and removes files that no version needs. `note` receives messages for the user.
 
     Raises SourceError, CommitConflictError.
     """
@@ -44,7 +44,7 @@ class DeltaUpkeep:
         self._next_rounds = float("-inf")
 
     def work(self, tables: Mapping[str, Followed]) -> None:
-        """What is due now, of one table."""
+        """Do the work that is due for one table."""
         for name, table in sorted(tables.items(), key=lambda one: one[0] not in self._wanted):
             if self._rest_until.get(name, 0) <= time.monotonic() and self._is_due(table):
                 self._compact(table)
@@ -52,7 +52,7 @@ class DeltaUpkeep:
         self._clean(tables)
 
     def finish(self, tables: Mapping[str, Followed]) -> None:
-        """Compact what is due."""
+        """Compact the tables that are due."""
         for table in tables.values():
             if self._is_due(table):
                 self._compact(table)
@@ -62,7 +62,7 @@ class DeltaUpkeep:
         self._wanted.add(table.full_name)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def _is_due(self, table: Followed) -> bool:
         name = table.full_name
@@ -81,7 +81,7 @@ class DeltaUpkeep:
             lake.stored.optimize(self._options.file_bytes)
             lake.reload()
         except BinlogError as error:
-            # whatever it is: the rows are where they were, and rounds go on
+            # whatever the error: the rows are unchanged, and rounds continue
             self._rest_until[name] = time.monotonic() + _BACK_OFF_S
             self._note(f"{name} was not compacted: {error}")
             return

@@ -1,4 +1,4 @@
-"""Whether a table of the lake equals its source, and if not, which rows and columns differ.
+"""Compare a table of the lake with its source, and find the rows and columns that differ.
 
     with exact_session(url) as source:                 # the server at one position
         found = compare(source.server, table, lake)    # the lake at the same
@@ -92,7 +92,7 @@ class TableDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What comparing one table found.
+    """The result of comparing one table.
 
     `source_rows` and `lake_rows` are those that were compared; `parts` how many checksums, of which
     `differing_parts` differ. `is_cut`: there may be more differences than are listed.
@@ -122,7 +122,7 @@ class ExactSource:
 
 @contextmanager
 def exact_session(url: str) -> Iterator[ExactSource]:
-    """See the server's transactional tables as they are at one position. Raises ServerError."""
+    """Open a session that reads the server's transactional tables at one position. Raises ServerError."""
     with open_session(url) as server:
         position = begin_snapshot(server)
         take_raw_text(server)
@@ -138,11 +138,11 @@ def compare(
     options: VerifyOptions | None = None,
     hashed: HashedColumns = NOTHING_HASHED,
 ) -> Comparison:
-    """Compare a table with its copy in the lake. The server's transaction decides the moment.
+    """Compare a table with its copy in the lake. The server's transaction determines the moment.
 
     `expected` is the schema that the lake should have, the source's own by default. With `hashed` columns
     all rows of the server are read, since it does not know the hash's key. Raises ServerError,
-    UnsupportedError for a table without consistent reads, and what reading the lake raises.
+    UnsupportedError for a table without consistent reads, and the errors of reading the lake.
     """
     options = options or VerifyOptions()
     if not table.is_transactional:
@@ -274,7 +274,7 @@ class _Search:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many differences are known as are wanted."""
+        """Return whether the limit on differences is reached."""
         return len(self.found) >= self.most
 
     def look_at(self, numbers: Sequence[int]) -> None:
@@ -305,7 +305,7 @@ class _Search:
         return found
 
     def _of_key(self, source: list[_Row], lake: list[_Row]) -> Iterator[TableDifference]:
-        """What differs among the rows of one key."""
+        """The differences among the rows of one key."""
         if len(source) == len(lake) == 1:
             pairs = zip(self.parts.fields, source[0].values, lake[0].values, strict=True)
             columns = tuple(f.name for f, one, other in pairs if one != other)
@@ -323,7 +323,7 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row: its key for people, the texts of its values."""
+    """A row: its key as text, and the texts of its values."""
 
     key: tuple[tuple[str, str], ...]
     values: tuple[str | None, ...]

@@ -1,8 +1,8 @@
 """One text for each value, made by the server's SQL and from the lake's Arrow arrays alike.
 
 A text stands for one value only: two sides are equal if and only if their texts are. Texts of strings and
-bytes are digests, so that a row's text is short and needs no quoting. Where SQL writes a value
-otherwise than this module (a DOUBLE of more than 22 characters), rows are compared that are equal, which
+bytes are digests, so that a row's text is short and needs no quoting. If SQL writes a value
+differently from this module (a DOUBLE of more than 22 characters), equal rows are compared, which
 takes time and reports nothing.
 """
 
@@ -53,7 +53,7 @@ _MOST_FIXED = 15  # digits before or after the point, beyond which a server writ
 
 
 class Digest(Protocol):
-    """What makes a text of bytes."""
+    """A function from bytes to a text."""
 
     def hex(self, data: bytes) -> str:
         """The digest."""
@@ -72,7 +72,7 @@ class Hash:
         return self.expression.format(argument)
 
     def hex(self, data: bytes) -> str:
-        """The same here."""
+        """The digest, computed by binlake."""
         return hashlib.new(self.name, data, usedforsecurity=False).hexdigest()
 
 
@@ -115,7 +115,7 @@ def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -
 
 
 def _padding(column: ColumnDefinition) -> str:
-    """What SQL appends so that a moment has six fractional digits."""
+    """The SQL suffix that gives a moment six fractional digits."""
     lacking = 6 - column.decimals
     if not lacking:
         return ""

@@ -1,4 +1,4 @@
-"""How far the copy of a table has come, in a file of the driver's machine.
+"""The progress of the copy of a table, in a file on the driver's machine.
 
 A copy that was interrupted continues with the chunks that are not in the file. Without the file, or with one of another
 copy, all chunks are read again: nothing else depends on it.

@@ -1,4 +1,4 @@
-"""A table's rows as they are now, written by tasks into data files of its lake table, in one commit.
+"""The first copy of a table: tasks write its current rows into data files of its lake table, in one commit.
 
 The log is applied from the oldest position of all chunks on: a change that a chunk has seen already
 leaves the row as it is. A copy that is killed or interrupted continues with the chunks that it has not read.
@@ -57,7 +57,7 @@ _CHUNKS_PER_CORE = 2
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How far the copy of a table is: of the chunks, and in rows and bytes as the server sent them.
+    """The progress of the copy of a table: chunks, and rows and bytes as the server sent them.
 
     `expected_rows` is the server's estimate of all rows.
     """
@@ -125,10 +125,11 @@ class _ChunkTask(Task):
 
 @dataclass(frozen=True, slots=True)
 class FirstCopy:
-    """Makes lake tables of tables of a server.
+    """Copies tables of a server into lake tables.
 
-    `note` takes sentences for people, `watch` how far a copy is. A copy ends early, to be continued,
-    when `is_interrupted` says so. `shards_in` finds the shards of a lake table that are followed.
+    `note` receives messages for the user, `watch` the progress of a copy. A copy ends early, to be
+    continued, when `is_interrupted` returns true. `shards_in` finds the shards of a lake table that
+    are followed.
     """
 
     lake: LakeTables
@@ -150,9 +151,9 @@ class FirstCopy:
         round_number: int,
         definition: Callable[[], str],
     ) -> Followed | None:
-        """Copy a table into the lake, in the place of what is there; None if it was interrupted.
+        """Copy a table into the lake, replacing its contents; None if it was interrupted.
 
-        `definition` asks the server for the CREATE TABLE anew. Raises BinlogError, ServerError if the table was
+        `definition` asks the server for the CREATE TABLE again. Raises BinlogError, ServerError if the table was
         altered meanwhile: the log from the first chunk on may not contain the statement.
         """
         self._refuse(table)
@@ -189,7 +190,7 @@ class FirstCopy:
         return made
 
     def _state(self, table: SourceTable, create_table: str, target: LakeTable) -> CopyState:
-        """What is known of the same copy: of this server, definition and lake table."""
+        """The recorded state of the same copy: of this server, definition and lake table."""
         known = target.stored.describe()
         parts = [
             self.planner.head().position.server_uuid,
@@ -206,14 +207,14 @@ class FirstCopy:
         return CopyState(self.indexes / f"{name}.copy.jsonl", identity)
 
     def _begun(self, table: SourceTable, state: CopyState) -> StreamOffset | None:
-        """Divide the table, unless a copy is continued whose place in the log is still there."""
+        """Divide the table, unless an earlier copy can be continued, because its position is still in the log."""
         if table.key and state.answers:
             done, of = len(state.answers), len(state.chunks)
             oldest = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 start = self._offset(min(oldest, key=place_key), exact=False)
             except BinlogError as error:
-                self.note(f"{table.full_name}: its copy begins anew: {error}")
+                self.note(f"{table.full_name}: its copy starts again: {error}")
             else:
                 self.note(f"{table.full_name}: its copy continues: {done} of {of} chunks are read")
                 return start
@@ -330,7 +331,7 @@ class FirstCopy:
                     return shard.lake
                 return self.lake.open_table(*name, key, self.indexes, mode.open_column)
             self.note(
-                f"{table.full_name}: its columns or options have changed: the lake table is made anew"
+                f"{table.full_name}: its columns or options have changed; the lake table is created again"
             )
             if not self._keeps_snapshots(table, name):
                 self.lake.drop(*name)
@@ -348,7 +349,7 @@ class FirstCopy:
         )
 
     def _fits(self, table: SourceTable, name: tuple[str, str], schema: pa.Schema) -> bool:
-        """Whether the copy can go into the lake table that is there. Raises BinlogError for one of others."""
+        """Return whether the copy can use the existing lake table. Raises BinlogError if it belongs to another table."""
         known = self.lake.load(*name).describe()
         properties = known["properties"]
         if "binlake.deletes" not in properties:
@@ -359,7 +360,7 @@ class FirstCopy:
         other = copied_from(properties) or table.full_name
         if other != table.full_name:
             raise UnsupportedError(
-                f"{table.full_name}: the lake table {'.'.join(name)} is that of {other}"
+                f"{table.full_name}: the lake table {'.'.join(name)} belongs to {other}"
             )
         column = self._shard_column(table)
         others = [shard for shard in self.shards_in(name) if column and shard != table.full_name]
@@ -387,7 +388,7 @@ class FirstCopy:
 
     @staticmethod
     def _tag_as_before(there: StoredTable) -> None:
-        """Keep the rows that a table has and that no copy will have."""
+        """Keep the rows of a table that no copy will contain."""
         place = offset_of(there.describe().get("summary", {}))
         if place is not None:
             there.tag(f"before-copy-{place.position.file}-{place.position.offset}")
@@ -424,7 +425,7 @@ class FirstCopy:
         return self.rules.described(table.schema, table.name, names)
 
     def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
-        """The place with all that is known of it: of the transactions before it, of its log."""
+        """The position with everything known about it: the transactions before it, and its log."""
         found = self.planner.at_position(FilePosition(position.file, position.offset))
         if exact and place_key(found.position) < place_key(position):
             raise BinlogError(f"the log does not reach {position} yet")

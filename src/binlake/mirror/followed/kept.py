@@ -1,4 +1,4 @@
-"""What a lake table keeps of its table of the server, or of each shard, as properties of Iceberg."""
+"""The record in a lake table of its table on the server, or of each shard, as properties of Iceberg."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SHARD = "binlake.shard "
 
 
 def sources(properties: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
-    """What is kept of each table whose snapshot is whole, by its name: of one, or of several shards."""
+    """The record of each table whose snapshot is complete, by its name: of one, or of several shards."""
     found: dict[str, dict[str, str]] = {}
     if _TABLE in properties:
         found[properties[_TABLE]] = dict(properties)
@@ -83,7 +83,7 @@ def shard_column(properties: Mapping[str, str]) -> str:
 def offset_properties(
     offsets: Mapping[str, StreamOffset], full_name: str, round_number: int
 ) -> dict[str, str]:
-    """What the snapshot of a commit says of how far each shard came, of which one made the commit."""
+    """The snapshot properties with the position of each shard, after a commit of one of them."""
     written = {name: offset.to_json() for name, offset in offsets.items()}
     return {
         **position_properties(offsets[full_name], round_number),
@@ -92,7 +92,7 @@ def offset_properties(
 
 
 def offsets_of(summary: Mapping[str, str]) -> dict[str, StreamOffset]:
-    """The places that `offset_properties` wrote down."""
+    """Read the positions that `offset_properties` recorded."""
     found = json.loads(summary.get(_OFFSETS, "{}"))
     return {name: StreamOffset.from_json(offset) for name, offset in found.items()}
 
@@ -120,7 +120,7 @@ def partition_of(properties: Mapping[str, str]) -> str:
 def table_properties(
     table: SourceTable, create_table: str, rules: ColumnRules, mode: str, until: StreamOffset
 ) -> dict[str, str]:
-    """What the lake table keeps of its table. `until`: where the log was when its snapshot ended."""
+    """The record of a lake table's table. `until`: the position of the log when its snapshot ended."""
     return {
         _TABLE: table.full_name,
         _KEY: json.dumps(table.key),
@@ -150,7 +150,7 @@ def mode_of(properties: Mapping[str, str]) -> str:
 
 
 def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that tell the rows of a lake table's source apart; () where only whole rows do."""
+    """The columns that identify the rows of a lake table's source; () if only whole rows do."""
     return tuple(json.loads(properties[_KEY]))
 
 
@@ -162,7 +162,7 @@ def copied_from(properties: Mapping[str, str]) -> str | None:
 def begun_properties(
     full_name: str, shard_column: str, partition: Sequence[PartitionField]
 ) -> dict[str, str]:
-    """What a lake table keeps from the beginning of the first snapshot. `shard_column` "": of one table."""
+    """The record of a lake table from the beginning of the first snapshot. `shard_column` "": of one table."""
     of = {_SHARD_COLUMN: shard_column} if shard_column else {_TABLE: full_name}
     return {**of, _PARTITION: shown_partition(partition)}
 
@@ -178,7 +178,7 @@ def shown_partition(partition: Iterable[PartitionField]) -> str:
 
 
 def mirrored_tables(lake: LakeTables) -> dict[str, list[tuple[str, str]]]:
-    """The lake tables of each table whose snapshot is whole: one, or two if it was renamed and not tidied up."""
+    """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name in lake.tables():
         if name[0] != NAMESPACE:

@@ -1,4 +1,4 @@
-"""A table that a mirror follows: the server's definition, the lake table, how far it came."""
+"""A table that a mirror follows: the server's definition, the lake table, and its position."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from binlake.values.position import Position
 
 __all__ = ["OF_ONE_TABLE", "Followed", "followed_tables", "widens"]
 
-#: What is wrong with one table, and no reason to stop the others.
+#: Errors of one table that do not stop the others.
 OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
 _NAMES = pa.list_(pa.string())
@@ -61,7 +61,7 @@ _NAMES = pa.list_(pa.string())
 
 @dataclass
 class Followed:
-    """One table. `offset`: all before it is in the lake. `shards`: those of the same lake table, by name."""
+    """One table. `offset`: everything before it is in the lake. `shards`: those of the same lake table, by name."""
 
     database: str
     name: str
@@ -81,12 +81,12 @@ class Followed:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that tell rows apart; () where only whole rows do."""
+        """The columns that identify rows; () if only whole rows do."""
         return key_of(self._kept)
 
     @property
     def lake_key(self) -> tuple[str, ...]:
-        """The columns that tell rows of the lake table apart."""
+        """The columns that identify rows of the lake table."""
         return _lake_key(self.key, self.shard_column)
 
     @property
@@ -105,7 +105,7 @@ class Followed:
 
     @property
     def mode(self) -> Mode:
-        """What its rows are."""
+        """The mode of its rows."""
         return mode_named(mode_of(self._kept))
 
     @property
@@ -133,7 +133,7 @@ class Followed:
                 yield own.select(list(names))
 
     def position_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
-        """What the snapshot of a commit says that brings the table to a place in the log."""
+        """The snapshot properties of a commit that brings the table to a position in the log."""
         if not self.shard_column:
             return position_properties(offset, round_number)
         known = offsets_of(self.lake.summary)
@@ -146,7 +146,7 @@ class Followed:
         return shard_properties(self.full_name, kept) if self.shard_column else dict(kept)
 
     def empty(self, offset: StreamOffset, round_number: int, *, forget: bool) -> None:
-        """Remove all rows of a shard; `forget`: and what the lake table keeps of it."""
+        """Remove all rows of a shard; with `forget`, also its record in the lake table."""
         kept = without_shard(self.lake.properties, self.full_name) if forget else {}
         properties = self.position_properties(offset, round_number)
         self.lake.replace((), properties, kept, (self.shard_column, self.full_name))
@@ -168,7 +168,7 @@ class Followed:
 
     @property
     def snapshot_until(self) -> StreamOffset:
-        """Where the log was when the snapshot ended."""
+        """The position of the log when the snapshot ended."""
         return snapshot_until(self._kept)
 
     @property
@@ -186,42 +186,42 @@ class Followed:
         return self.mode.begins_after_copy and same and self.may_be_ahead
 
     def was_copied_after(self, place: Position) -> bool:
-        """Whether the copy may have seen what happened at a place, which is not before `offset`."""
+        """Return whether the copy may contain the effects of a position, which is not before `offset`."""
         until = self.snapshot_until.position
         if place.server_uuid == until.server_uuid:
             return place_key(place) < place_key(until)
         return self.may_be_ahead
 
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
-        """Raise OptionError where it was copied by other rules, in another mode, or under another name."""
+        """Raise OptionError if it was copied with other rules, in another mode, or under another name."""
         copied_in, mode = mode_of(self._kept), options.mode(*self.id)
         name = ".".join(options.lake_name(*self.id))
         column = options.shard_column if options.is_shard(*self.id) else ""
         if self.shard_column != column:
             raise OptionError(
-                f"{self.full_name}: the shard column of its lake table is {self.shard_column or 'none'}, and is to "
-                f"be {column or 'none'}",
+                f"{self.full_name}: the shard column of its lake table is {self.shard_column or 'none'}, but "
+                f"should be {column or 'none'}",
                 name="shard_tables",
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
         if self.lake.full_name != name:
             raise OptionError(
-                f"{self.full_name}: the lake table is {self.lake.full_name}, and is to be {name}",
+                f"{self.full_name}: the lake table is {self.lake.full_name}, but should be {name}",
                 name="rename_tables",
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
         if not is_partitioned_by(self.lake.properties, options.partition(*self.id)):
             raise OptionError(
                 f"{self.full_name}: the lake table is partitioned by "
-                f"{partition_of(self.lake.properties) or 'nothing'}, and is to be by "
+                f"{partition_of(self.lake.properties) or 'nothing'}, but should be partitioned by "
                 f"{shown_partition(options.partition(*self.id)) or 'nothing'}",
                 name="partition_tables",
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
         if copied_in != mode:
             raise OptionError(
-                f"{self.full_name}: the table was copied in the mode {copied_in!r}, and "
-                f"is to be in the mode {mode!r}",
+                f"{self.full_name}: the table was copied in the mode {copied_in!r}, but "
+                f"should be in the mode {mode!r}",
                 name=MODE_OPTIONS.get(copied_in, MODE_OPTIONS.get(mode, "")),
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
@@ -235,9 +235,9 @@ class Followed:
             )
 
     def changes(self, batches: Sequence[pa.RecordBatch], most_bytes: int) -> Iterator[Change]:
-        """What to commit for row changes in their order, see `Mode.changes`.
+        """The commits for row changes in their order, see `Mode.changes`.
 
-        Raises SchemaError where the log's columns are not the lake's, and what `Mode.changes` raises.
+        Raises SchemaError if the log's columns differ from the lake's, and the errors of `Mode.changes`.
         """
         of = RowChanges(
             self.full_name,
@@ -266,7 +266,7 @@ class Followed:
             raise SchemaError(
                 f"{self.full_name}: the log's columns are not the lake's: only in the log: "
                 f"{', '.join(here) or 'none'}; only in the lake: {', '.join(there) or 'none'}",
-                hint="the definition changed unseen; `binlake mirror resync` makes the table anew",
+                hint="the log does not contain a change of the definition; `binlake mirror resync` copies the table again",
             )
         fields, columns = [], []
         for name in self.columns:
@@ -294,7 +294,7 @@ class Followed:
         if logged != kind and not widens(logged, kind):
             raise SchemaError(
                 f"{self.full_name}: column {name} is {logged} in the log and {kind} in the lake",
-                hint="the definition changed unseen; `binlake mirror resync` makes the table anew",
+                hint="the log does not contain a change of the definition; `binlake mirror resync` copies the table again",
             )
         return column if column.type == kind else column.cast(kind)
 
@@ -346,18 +346,18 @@ def followed_tables(
 
 
 def _lake_key(key: tuple[str, ...], column: str) -> tuple[str, ...]:
-    """The key of a lake table, with the column that tells shards apart."""
+    """The key of a lake table, with the column that identifies shards."""
     return (*key, column) if key and column else key
 
 
 def _place_of(
     table: LakeTable, full_name: str, control: Control, options: MirrorOptions
 ) -> StreamOffset | None:
-    """How far a table came: as its own snapshot says, or a later round without changes of it."""
+    """The position of a table: that of its own snapshot, or of a later round without changes of it."""
     if offset_of(table.summary) is None and options.on_other_writer == "refuse":
         raise CommitConflictError(
             f"{table.full_name}: another program has written to the table",
-            hint="`binlake mirror resync` makes it anew; --on-other-writer reindex goes on",
+            hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
         )
     own = _own_offset(table, table.summary, full_name)
     if own is None:

@@ -1,4 +1,4 @@
-"""The tables that a mirror follows: opened where they came to, copied, left, quarantined."""
+"""The tables that a mirror follows: opened at their positions, copied, left, quarantined."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _COPIES = 10
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
-    `is_interrupted` says whether a copy is to be continued later. `note` takes sentences for people, `watch` how far
-    a copy is.
+    `is_interrupted` reports whether a copy should be continued later. `note` receives messages for
+    the user, `watch` the progress of a copy.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FollowedTables:
         return self.followed.get(table.full_name) is table
 
     def open(self) -> None:
-        """The tables of the lake that a mirror has copied, where they came to."""
+        """The tables of the lake that a mirror has copied, at their positions."""
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
         for full_name, names in mirrored_tables(self._lake).items():
             database, _, plain = full_name.partition(".")
@@ -111,7 +111,7 @@ class FollowedTables:
                 self.copy(full_name)
 
     def tell_unmatched(self) -> None:
-        """Patterns that protect nothing are perhaps misspelled."""
+        """Warn about patterns that match no column: they may be misspelled."""
         columns = [
             (*table.id, column.name)
             for table in self.followed.values()
@@ -121,7 +121,7 @@ class FollowedTables:
             self._note(f"{pattern} matches no column of the mirrored tables")
 
     def copy(self, full_name: str) -> None:
-        """Copy a table, or copy it again; one that cannot be followed is quarantined. Raises BinlogError for all else."""
+        """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
         self.unfinished.discard(full_name)
         if not self.source.has(full_name):
             self._missing(full_name)
@@ -138,7 +138,7 @@ class FollowedTables:
                 if made is None:  # interrupted: it is continued after a pause, or at the next start
                     self.forget(
                         full_name
-                    )  # rounds would take it beyond what makes the copy necessary
+                    )  # rounds would take it past the change that makes the copy necessary
                     self.unfinished.add(full_name)
                     return
             except OF_ONE_TABLE as error:
@@ -154,7 +154,7 @@ class FollowedTables:
                     return
                 if attempt == _COPIES - 1 or not isinstance(error, ServerError):
                     raise
-                # altered or emptied while it was read: the server knows no such column, or refuses to go on
+                # altered or emptied while it was read: the server lacks a column, or refuses to continue
                 self._note(f"{full_name}: its copy begins again: {error}")
                 continue
             self.forget(full_name)
@@ -163,20 +163,20 @@ class FollowedTables:
             return
 
     def _missing(self, full_name: str) -> None:
-        """Do without a table that was to be copied and that the server does not have."""
+        """Stop following a table that should be copied but no longer exists on the server."""
         why = "the server has no such table, or the options leave it out"
         if full_name in self.followed:
-            self.leave(full_name, "not on the server any more when it was to be copied again")
+            self.leave(full_name, "no longer on the server when it should have been copied again")
         elif full_name in self._control.to_resync and full_name not in self._control.gone:
             self.quarantine(full_name, why)
         else:
             self._note(f"{full_name} is not copied: {why}")
 
     def leave(self, full_name: str, how: str) -> None:
-        """Keep the lake table of a table that the server no longer has; `how` it went."""
+        """Keep the lake table of a table that the server no longer has; `how` is the reason."""
         self.forget(full_name)
         self._control.leave(full_name, how)
-        self._note(f"{full_name} is gone, its lake table stays: {how}")
+        self._note(f"{full_name} no longer exists; its lake table stays: {how}")
 
     def _take(self, table: Followed) -> None:
         self.followed[table.full_name] = table

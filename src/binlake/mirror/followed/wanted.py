@@ -1,4 +1,4 @@
-"""Which tables of the server a mirror wants, and what they are now."""
+"""The tables of the server that a mirror wants, and their current definitions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WantedTables:
         return any(".".join(name) == full_name for name in self.names())
 
     def may_be_new(self, ddl: DdlStatement) -> bool:
-        """Whether a statement may make a table that is wanted."""
+        """Return whether a statement may create a table that is wanted."""
         if not _MAKES_TABLE.search(ddl.sql):
             return False
         names = changed_tables(ddl)
@@ -90,7 +90,7 @@ class WantedTables:
 
 
 def _logs_cascades(server: ServerConnection) -> bool:
-    """Whether the log has the rows that foreign keys change: of MySQL from 9.6 on, of others never."""
+    """Return whether the log contains the rows that foreign keys change: only that of MySQL 9.6 and later."""
     if server.flavour != "mysql" or server.version < (9, 6):
         return False
     return (server.variable("innodb_native_foreign_keys") or "OFF").upper() in ("OFF", "0")

@@ -52,7 +52,7 @@ class Rewritten:
         return str(self.file["file-path"])
 
     def moved(self, now: Mapping[str, BitMap]) -> BitMap:
-        """Where in the new file the rows are that have been deleted in the old ones since."""
+        """The positions in the new file of rows that have since been deleted in the old ones."""
         found = BitMap()
         first = 0
         for path, before in self.deleted.items():
@@ -92,7 +92,7 @@ class RewriteTask(Task):
 
 
 def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables that are worth a row group each."""
+    """The same rows in tables of the size of a row group."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
@@ -107,7 +107,7 @@ def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class RewriteOrder:
-    """What it takes to write the rows of old data files into a new one, in any thread."""
+    """The inputs to write the rows of old data files into a new one, in any thread."""
 
     deleted: Mapping[str, BitMap]
     rows: Mapping[str, int]

@@ -71,7 +71,7 @@ class Lake:
         properties: Mapping[str, str],
         partition: Sequence[PartitionField] = (),
     ) -> IcebergTable:
-        """Make a table, in the place of one that is there; `schema` as Iceberg's JSON. Raises SourceError.
+        """Create a table, or replace an existing one; `schema` as Iceberg's JSON. Raises SourceError.
 
         The snapshots of a table that was there stay until they expire, and under their tags.
         """
@@ -95,7 +95,7 @@ class Lake:
 
 
 class IcebergTable:
-    """One table. Raises SourceError for what Iceberg refuses, CommitConflictError."""
+    """One table. Raises SourceError if Iceberg refuses a request, CommitConflictError."""
 
     def __init__(self, helper: Any, table: Any, namespace: str, name: str) -> None:
         self._helper = helper
@@ -103,7 +103,7 @@ class IcebergTable:
         self.full_name = f"{namespace}.{name}"
 
     def refresh(self) -> None:
-        """Look at the catalog again."""
+        """Reload the table from the catalog."""
         with _in_one_line(self.full_name):
             self._table.refresh()
 
@@ -167,7 +167,7 @@ class IcebergTable:
             return found
 
     def data_path(self, name: str) -> str:
-        """Where a new data file of this name goes."""
+        """The path of a new data file of this name."""
         with _in_one_line(self.full_name):
             return str(self._helper.data(self._table, name))
 

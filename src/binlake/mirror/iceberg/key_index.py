@@ -1,7 +1,7 @@
-"""Where the rows of a table are: key to (data file, position), in immutable sorted runs on this machine.
+"""The positions of a table's rows: key to (data file, position), in immutable sorted runs on this machine.
 
-An entry is a fact about a data file, and data files never change: so an entry cannot be wrong, only
-be about a file or a row that is gone. `table.MirrorTable` knows the files and rows of the snapshot on
+An entry is a fact about a data file, and data files never change: so an entry is never wrong, but
+its file or row may no longer exist. `table.MirrorTable` knows the files and rows of the snapshot on
 which it commits. It completes an index that lacks some of those files, or is lost, from their key
 columns, and has it forget files that compaction or another writer has removed.
 """
@@ -79,7 +79,7 @@ class KeyIndex:
         except (OSError, ValueError, KeyError, TypeError):
             self.clear()
 
-    # -- what it knows ---------------------------------------------------------------------------
+    # -- contents --------------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> int | None:
@@ -118,7 +118,7 @@ class KeyIndex:
         there = self._of_files_that_are_there(where)
         return (found, where) if there is None else (found[there], where[there])
 
-    # -- how it grows ----------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------
 
     def add(self, path: str, keys: SortedKeys) -> None:
         """The rows of a data file that it does not have, of which there is at least one."""
@@ -136,7 +136,7 @@ class KeyIndex:
         self.forget([path for path in self._numbers if path not in there])
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Forget files. Runs that are mostly about files that are gone are written anew."""
+        """Forget files. Runs that mostly concern removed files are written again."""
         for path in paths:
             self._numbers.pop(path, None)
         runs, self._runs = self._runs, []
@@ -166,9 +166,9 @@ class KeyIndex:
         return ~np.isin(where >> _POSITION_BITS, np.array(gone, np.uint64))
 
     def save(self, snapshot: int | None) -> None:
-        """Write down what belongs to it, which is all of `snapshot`.
+        """Save the index, which covers `snapshot`.
 
-        What was added after the last time is lost with a kill.
+        A kill loses entries that were added after the last save.
         """
         self._snapshot = snapshot
         meta = {

@@ -1,4 +1,4 @@
-"""Which rows of a table's data files are there, and reading them: whole files, or some positions."""
+"""The live rows of a table's data files: whole files, or some positions."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def deleted_counts(files: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
-    """The positions that a delete file holds, by data file."""
+    """The positions in a delete file, by data file."""
     path = file["file-path"]
     fs, inner = file_system(path)
     if file["content"] != "position-deletes":
         raise UnsupportedError(
             f"{path}: the mirror does not keep tables with equality deletes",
-            hint="another engine wrote them; `binlake mirror resync` makes the table anew",
+            hint="another engine wrote them; `binlake mirror resync` copies the table again",
         )
     if file["file-format"].lower() == "puffin":
         with fs.open_input_file(inner) as source:
@@ -83,7 +83,7 @@ def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
 def live_batches(
     path: str, deleted: BitMap, schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
-    """The rows of a data file that are there, some columns in the types of `schema`, and their positions."""
+    """The live rows of a data file, some columns in the types of `schema`, and their positions."""
     fs, inner = file_system(path)
     with pq.ParquetFile(inner, filesystem=fs) as file:
         stored = _stored_names(file.schema_arrow, schema, names)
@@ -121,7 +121,7 @@ def marked_rows(
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """By what the rows of a table are found: the columns `key`, () for whole rows. With `open_column`, only
+    """How the rows of a table are found: by the columns `key`, () for whole rows. With `open_column`, only
     the rows are found in which this column is null.
     """
 
@@ -175,7 +175,7 @@ def places_of_each(
     places: np.ndarray[Any, Any],
     counts: np.ndarray[Any, Any],
 ) -> np.ndarray[Any, Any]:
-    """Of the places of equal rows as many as `counts` asks for. Raises IncompleteError where there are fewer.
+    """Choose as many places of equal rows as `counts` requests. Raises IncompleteError if there are fewer.
 
     `wanted` has, for each place, the index in `counts` of the row that is there.
     """
@@ -188,8 +188,8 @@ def places_of_each(
         of = places[begins[number] : ends[number]]
         if len(of) < counts[number]:
             raise IncompleteError(
-                f"{table}: {counts[number]} rows are deleted of which the lake has {len(of)}",
-                hint="the table differs from its source: `binlake mirror resync` makes it anew",
+                f"{table}: {counts[number]} rows are deleted, but the lake has only {len(of)}",
+                hint="the table differs from its source: `binlake mirror resync` copies it again",
             )
         chosen.append(of[: counts[number]])
     return np.concatenate(chosen)
@@ -198,7 +198,7 @@ def places_of_each(
 def _stored_names(
     file: pa.Schema, schema: pa.Schema, names: Sequence[str]
 ) -> dict[str, str | None]:
-    """What the columns, found by field id, are called in a file; None: written before there was one."""
+    """The names of columns in a file, by field id; None if the file is older than the column."""
     by_id = {(field.metadata or {}).get(FIELD_ID): field.name for field in file}
     return {name: by_id.get(schema.field(name).metadata[FIELD_ID]) for name in names}
 

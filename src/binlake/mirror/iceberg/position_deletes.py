@@ -61,7 +61,7 @@ def _position_delete_file(
     writer = pq.ParquetWriter(inner, _DELETES, filesystem=fs, compression="zstd")
     writer.write_table(rows)
     found = finished(writer, _DELETES, path, fs, inner, partition)
-    # readers find the files that a delete file is about by the bounds of file_path, uncut
+    # readers find the data files of a delete file by the full bounds of file_path
     ends = [min(paths).encode().hex(), max(paths).encode().hex()]
     for name, value in zip(("lower-bounds", "upper-bounds"), ends, strict=True):
         found[name] = {"keys": [2147483546], "values": [value]}

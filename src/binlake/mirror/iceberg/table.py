@@ -5,7 +5,7 @@
 
 A commit writes the new rows into data files and marks the old ones where they are, by deletion
 vectors (or, in tables of format v2, position deletes). Rows, the position in the source and, where
-it changed, the schema are one atomic commit of Iceberg: there is nothing to reconcile after a kill.
+it changed, the schema are one atomic commit of Iceberg: nothing has to be reconciled after a kill.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class MirrorTable:
         *,
         open_column: str | None = None,
     ) -> MirrorTable:
-        """A table that is there."""
+        """Open an existing table."""
         return cls(lake.load(namespace, name), key, index_directory, open_column)
 
     @classmethod
@@ -116,7 +116,7 @@ class MirrorTable:
         made = lake.create(namespace, name, iceberg_schema(arrow_schema), settings, partition)
         return cls(made, key, index_directory, open_column)
 
-    # -- what it holds ---------------------------------------------------------------------------
+    # -- contents --------------------------------------------------------------------------------
 
     @property
     def full_name(self) -> str:
@@ -141,7 +141,7 @@ class MirrorTable:
 
     @property
     def stored(self) -> IcebergTable:
-        """The table, to those who look at its history."""
+        """The table as an object with its snapshots."""
         return self._table
 
     @property
@@ -175,7 +175,7 @@ class MirrorTable:
         return sum(int(file["file-size-in-bytes"]) for file in self._files.entries.values())
 
     def reload(self) -> None:
-        """Look at the table anew, and complete the index."""
+        """Reload the table, and complete the index."""
         self._table.refresh()
         self._look()
         self._files = TableFiles(self._table.files())
@@ -209,7 +209,7 @@ class MirrorTable:
     # -- reading ---------------------------------------------------------------------------------
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows that are there, file by file; some columns, all without `names`.
+        """All live rows, file by file; the columns `names`, by default all.
 
         Changes that are committed meanwhile may be left out.
         """
@@ -263,7 +263,7 @@ class MirrorTable:
     # -- writing ---------------------------------------------------------------------------------
 
     def data_prefix(self) -> str:
-        """What the paths of new data files begin with."""
+        """The prefix of the paths of new data files."""
         return self._table.data_path(FILE_PREFIX)
 
     def replace(
@@ -273,7 +273,7 @@ class MirrorTable:
         table_properties: Mapping[str, str],
         only: tuple[str, str] | None = None,
     ) -> None:
-        """Make the rows of data files, which `DataFileWriter` wrote with `data_prefix`, all there are.
+        """Replace all rows with those of data files that `DataFileWriter` wrote with `data_prefix`.
 
         `only`: all that have a value in a column of text, (column, value).
         """
@@ -358,14 +358,14 @@ class MirrorTable:
         return self._files.most_delete_lists()
 
     def rewrite_of(self, group: Sequence[FileState]) -> RewriteOrder:
-        """What another thread needs to write the rows of data files into one."""
+        """The inputs for another thread to write the rows of data files into one."""
         old = {file.path: self._files.deleted.get(file.path, BitMap()) for file in group}
         rows = {path: self._files.rows[path] for path in old}
         partition = group[0].partition
         return RewriteOrder(old, rows, self._schema, self._lookup, self.data_prefix(), partition)
 
     def commit_rewrites(self, rewrites: Sequence[Rewritten], properties: Mapping[str, str]) -> int:
-        """Put new data files in the place of old ones, with what was deleted meanwhile.
+        """Replace old data files with new ones, and apply the deletes of the meantime.
 
         Rewrites of files that are not all there any more are left out. Files of position deletes become
         one. Returns how many data files are gone; nothing is committed where there is nothing to do.
@@ -403,7 +403,7 @@ class MirrorTable:
         if self._properties.get("binlake.deletes") != "position":
             replaced = [self._files.vectors[path] for path in old if path in self._files.vectors]
             return {**self._delete_files(marks, new), "replaced": replaced}
-        # a list may be about files that stay, too: what it says of them goes into the new one
+        # a list may also concern files that stay: their positions go into the new list
         all_marks = {
             path: positions
             for path, positions in (*self._files.deleted.items(), *marks.items())
@@ -449,7 +449,7 @@ class MirrorTable:
         return places_of_each(self.full_name, wanted, places, counts)
 
     def _delete_files(self, marks: Mapping[str, BitMap], new: Entries) -> dict[str, Any]:
-        """Write the deletes of a commit; what its request says of them. `new`: data files that are not known yet."""
+        """Write the deletes of a commit; return their part of its request. `new`: data files that are not known yet."""
         if not marks:
             return {}
         partitions = self._files.partitions(marks, new)

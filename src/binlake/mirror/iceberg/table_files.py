@@ -1,4 +1,4 @@
-"""The files of a table's current snapshot: data files, what is deleted in them, the files that say so."""
+"""The files of a table's current snapshot: data files, their deleted rows, and delete files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TableFiles:
         }
 
     def add(self, request: Mapping[str, Any], marks: Mapping[str, BitMap]) -> None:
-        """Know the files of a commit. `marks`: all deleted positions of the data files in which it deletes."""
+        """Add the files of a commit. `marks`: all deleted positions of the data files in which it deletes."""
         for file in request.get("add", ()):
             self.rows[file["file-path"]] = file["record-count"]
             self.entries[file["file-path"]] = without_metrics(file)

@@ -1,1 +1,1 @@
-"""What the rows of a lake table are: the modes of a mirror."""
+"""The modes of a mirror: the meaning of the rows of a lake table."""

@@ -1,6 +1,6 @@
 """The mode of a lake table with a row for each change, which is never changed itself.
 
-A commit appends the changes of a round, with the place after them: there is nothing to look up, and no index.
+A commit appends the changes of a round, with the place after them: so it needs no lookups and no index.
 An update that changes the key is two rows, the first of which has the old key. Without a key, each update
 is: the first row is the whole row as it was.
 """
@@ -73,7 +73,7 @@ class ChangeLog(Mode):
             first += rows.num_rows
             if chosen[_ABSENT].null_count < chosen.num_rows:
                 raise UnsupportedError(
-                    "the newest changes of some rows lack columns, so their values are not known",
+                    "the newest changes of some rows lack columns, so their values are unknown",
                     hint="set binlog_row_image=FULL on the server",
                 )
             yield chosen.select(columns)
@@ -178,7 +178,7 @@ def _after_truncates(
 def _last(
     ids: npt.NDArray[np.int64], order: npt.NDArray[np.int64], is_gone: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """The newest row of each id, unless it says that the row is gone."""
+    """The newest row of each id, unless it is a delete."""
     by_id = np.lexsort((order[2], order[1], order[0], ids))
     ends = np.append(ids[by_id][1:] != ids[by_id][:-1], True)[: len(ids)]
     found = np.zeros(len(ids), bool)
@@ -189,7 +189,7 @@ def _last(
 def _surplus(
     ids: npt.NDArray[np.int64], _order: npt.NDArray[np.int64], is_gone: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Choose, of each id, the first rows that came: their number is that of rows that came less those that went."""
+    """Choose the first inserted rows of each id: as many as were inserted minus those that were deleted."""
     counts = np.bincount(ids, np.where(is_gone, -1, 1)) if len(ids) else np.empty(0)
     came = np.flatnonzero(~is_gone)
     came = came[np.argsort(ids[came], kind="stable")]

@@ -1,11 +1,11 @@
 """The mode of a lake table with a row for each version of a row (a slowly changing dimension of type 2).
 
-A change closes the version that is there and opens one of its own; a delete only closes. A closed version
-is written anew with the time, in the place of the open one: so the index, which has open versions only,
-finds what a commit closes.
+A change closes the open version and opens a new one; a delete only closes. A closed version is
+written again with the time, replacing the open one. The index has open versions only, so it finds
+the versions that a commit closes.
 
-Versions begin when the copy ends. What the log has before that leads to the rows with which they begin,
-as in a table that equals the server's.
+Versions begin when the copy ends. Earlier changes in the log lead to the rows with which they
+begin, as in a table that equals the server's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from binlake.values.position import Position
 __all__ = ["History"]
 
 _TIME = pa.timestamp("us", "UTC")
-#: When a version became the row, and when it was no longer; null: it is the row now.
+#: The times at which a version began and ended; null: it is the current row.
 _FROM, _TO = "_valid_from", "_valid_to"
 _SNAPSHOT = "snapshot"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -129,7 +129,7 @@ def versions(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf)
     found, open_rows = rows_of(_keys(of, steps[begins], key))
     times = changes[fact("ts")].cast(pa.int64()).to_numpy()[steps >> 1]
     times = _ascending(times, begins, _began(found, open_rows))
-    # the first step of a key closes the version that is there
+    # the first step of a key closes the open version
     closed = open_rows.take(pa.array(found[found >= 0]))
     closed = _with(closed, _TO, times[begins][found >= 0])
     # every step but the last closes the version that it opens

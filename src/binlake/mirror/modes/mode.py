@@ -1,4 +1,4 @@
-"""What a mode decides: the columns of the lake, what becomes of changes, and which rows the server has now."""
+"""The interface of a mode: the columns of the lake, the commits for changes, and the rows that the server has now."""
 
 from __future__ import annotations
 
@@ -77,8 +77,9 @@ class Emptying:
 
 class Mode(ABC):
     """One mode. `fields` are the columns that the lake has beside the server's; `facts` of each change are needed
-    for them, by the names of metadata columns. `holds_rows`: the rows that are there must equal the server's, so
-    what an ALTER does to them must be known. `open_column`: several rows may have one key, of which the server has
+    for them, by the names of metadata columns. `holds_rows`: the rows that are there must equal the
+    server's, so the effect of an ALTER on them must be known. `open_column`: several rows may have
+    one key, of which the server has
     the one where this column is null. `keeps_gone`: rows that the server removes stay, with the time. `begins_after_copy`: changes up to the end of the copy are committed apart
     from later ones.
     """
@@ -127,13 +128,13 @@ class Mode(ABC):
 
     @abstractmethod
     def changes(self, of: RowChanges, most_bytes: int) -> Iterator[Change]:
-        """What to commit, in one part or in several of about `most_bytes` of changes.
+        """The changes to commit, in one part or in several of about `most_bytes`.
 
-        All parts but the last may be committed again after a kill. Raises what `apply.net` raises.
+        All parts except the last may be committed again after a kill. Raises the errors of `apply.net`.
         """
 
     def emptied(self, _of: Emptying, _most_bytes: int) -> Iterator[Change]:
-        """What to commit when all rows go, in parts as `changes`. Raises UnsupportedError."""
+        """The changes to commit when all rows are removed, in parts as `changes`. Raises UnsupportedError."""
         yield Change(truncate=True)
 
     @abstractmethod

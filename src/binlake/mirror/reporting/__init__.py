@@ -1,1 +1,1 @@
-"""What a mirror says of itself: status, metrics, the pulse that other processes read."""
+"""Reports about a mirror: status, metrics, and the pulse that other processes read."""

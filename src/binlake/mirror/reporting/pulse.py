@@ -1,7 +1,8 @@
-"""How a mirror is now, in a file of its machine: written every few seconds, also while the source is idle.
+"""The current state of a mirror, in a file on its machine, written every few seconds, also while the source is idle.
 
-A lake commit says how far a mirror came. It does not say that nothing has happened since, that a mirror is
-running at all, or how far the log has gone on: those are in this file. Its loss harms nothing.
+A lake commit records the position of a mirror. It does not show whether the mirror is running,
+whether anything has happened since, or how far the log has grown: this file does. Losing it does no
+harm.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Beat:
 
 
 class Pulse:
-    """Writes the beats of one mirror. `look` looks at the source's logs; `show` is called after some beats."""
+    """Writes the beats of one mirror. `look` lists the source's logs; `show` is called after some beats."""
 
     def __init__(
         self, directory: Path, look: Callable[[], LogsNow], show: Callable[[], None]
@@ -65,16 +66,16 @@ class Pulse:
         return self._verified_s
 
     def applied(self, rows: int) -> None:
-        """So many rows have been committed."""
+        """Count committed rows."""
         self._applied.append((time.monotonic(), rows))
 
     def verified(self, different: tuple[str, ...]) -> None:
-        """All tables have been compared, and these are not equal."""
+        """Record a comparison of all tables, and those that differ."""
         self._verified_s, self._different = time.time(), different
         self._next = float("-inf")
 
     def beat(self, position: Position) -> None:
-        """Write how the mirror is, which has reached `position`, if it is time to. Raises BinlogError."""
+        """Write the state of the mirror, which has reached `position`, if it is time to. Raises BinlogError."""
         if time.monotonic() >= self._next:
             self.beat_now(position)
 
@@ -114,7 +115,7 @@ def last_beat(directory: Path) -> Beat | None:
 
 
 def behind_bytes(now: LogsNow, position: Position) -> int:
-    """How much log there is after a position: of files whose sizes are known."""
+    """The bytes of log after a position, in files whose sizes are known."""
     first = now.number_of(position.file)
     newest = now.numbers[-1]
     if first is None:

@@ -1,4 +1,4 @@
-"""What the lake says of its mirror: how far it is, its tables, which are quarantined. No server is asked."""
+"""The status of a mirror from its lake: its position, its tables, and the quarantined ones. No server is asked."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ class MirrorStatus:
     """A mirror. `commit_time`: of the last transaction before its place in the log; `written_at`:
     when the newest round was written down.
 
-    What the mirror writes on its machine every few seconds, None elsewhere: `checked_at`, when it last
-    looked whether the source has more; `behind_bytes` of log that the source had more then;
+    From the file that the mirror writes on its machine every few seconds (None elsewhere):
+    `checked_at`, the time of its last check of the source; `behind_bytes` of log that the source
+    had more at that time;
     `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
     running mirror, and the tables that were not equal. `lag_seconds`: how old the newest moment is that
     the lake shows.

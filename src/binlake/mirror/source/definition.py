@@ -50,7 +50,7 @@ _FLOAT_BYTES = 4
 def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
     """The definition of a table that a live server declares.
 
-    Raises UnsupportedError for what a mirror cannot hold, SchemaError where a character set is unknown.
+    Raises UnsupportedError for a table that a mirror cannot represent, SchemaError where a character set is unknown.
     """
     name = f"{declared.database}.{declared.table}"
     if declared.system_versioned:
@@ -88,7 +88,7 @@ def _column(ordinal: int, declared: DeclaredColumn, table: str, flavour: str) ->
     charset = declared.charset
     is_text = code in _STRINGS and charset != BINARY
     if is_text and charset not in CHARSETS:
-        said = f"character set {charset} is not known" if charset else "no character set is named"
+        said = f"unknown character set {charset}" if charset else "no character set is named"
         raise SchemaError(f"{table}.{declared.name}: {said}")
     is_decimal = code == ct.MYSQL_TYPE_NEWDECIMAL
     return ColumnDefinition(
@@ -120,7 +120,7 @@ def _type_code(declared: DeclaredColumn, flavour: str) -> int:
 
 
 def _length(code: int, declared: DeclaredColumn, flavour: str) -> int:
-    """What TABLE_MAP has as the length: bytes, of BIT bits."""
+    """The length as in TABLE_MAP: bytes, or bits for BIT."""
     if declared.special in NETWORK_BYTES:
         return NETWORK_BYTES[declared.special]
     if declared.special == "vector" and flavour == "mariadb":

@@ -1,4 +1,4 @@
-"""Sessions that read tables, and the positions of the log that belong to what they read.
+"""Sessions that read tables, and the log positions that belong to the data read.
 
 No table is ever locked. A position before a read is right if every transaction before it is visible to
 the read. MariaDB gives the exact position of a consistent snapshot. MySQL does not: its log has a

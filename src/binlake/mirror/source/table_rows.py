@@ -96,7 +96,7 @@ def text_rows(server: ServerConnection, sql: str, columns: int) -> list[tuple[st
 
 
 def _selected(kind: ColumnType) -> str:
-    """What is selected for a column: the value in the form that a row image has."""
+    """The SQL expression for a column: the value in the form of a row image."""
     column = kind.column
     if column.type_code in _AS_NUMBERS:
         return f"CAST({kind.sql_name} AS UNSIGNED)"

@@ -1,6 +1,6 @@
 """Check that Spark's tasks can log in to the server, before a mirror begins.
 
-A password is in nothing that travels: each process finds its own. One that was typed, or put into the environment
+Passwords are not sent between processes: each process finds its own. One that was typed, or put into the environment
 after Spark had started, is known to this process only.
 """
 

@@ -1,1 +1,1 @@
-"""What lake tables of all formats have in common: the interface, schemas, keys, data files, what a commit changes."""
+"""The common parts of lake tables of all formats: the interface, schemas, keys, data files, the contents of a commit."""

@@ -1,4 +1,4 @@
-"""What a commit does to a lake table, whatever its format, and the error if another writer was first."""
+"""The changes of a commit to a lake table of any format, and the error if another writer was first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Change", "CommitConflictError"]
 
 @dataclass(frozen=True)
 class Change:
-    """What a commit does to a table, in this order: empty it, change its schema, delete, insert.
+    """The changes of a commit to a table, in this order: empty it, change its schema, delete, insert.
 
     With a key: `upserts` has at most one row per key (of those that can be found), and replaces the row of that key; `deletes`
     are key columns; `upsert_keys` and `delete_keys` are the keys of both, if they are known. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole

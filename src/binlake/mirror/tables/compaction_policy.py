@@ -1,4 +1,4 @@
-"""Which data files of a table are worth rewriting, and in which groups."""
+"""The choice of data files to rewrite, in groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
 __all__ = ["CompactionPolicy", "FileState", "all_groups", "due_groups"]
 
-_SMALLEST = 4096  # fractions of a full file that are told apart
+_SMALLEST = 4096  # fractions of a full file that are distinguished
 _MIN_FILES = 8
 _NO_SMALL_WASTE_BYTES = 8 << 20
 
@@ -39,7 +39,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:
-    """When files are rewritten, and into what.
+    """The rules for rewriting files.
 
     `files` of about one size become one. Files with more than `deleted_share` of their rows deleted are
     rewritten. New files have up to `file_bytes` and `file_rows`; one job reads at most `job_bytes`, or
@@ -53,7 +53,7 @@ class CompactionPolicy:
     job_bytes: int = 256 << 20
 
     def fill(self, file: FileState) -> float:
-        """How full a file of its rows would be, 1.0 is full."""
+        """The fill level of a file with its live rows; 1.0 is full."""
         return max(file.live_bytes / self.file_bytes, file.live_rows / self.file_rows)
 
     def is_full(self, file: FileState) -> bool:

@@ -64,7 +64,7 @@ def write_file(path: str, content: bytes) -> None:
 
 
 def remove_file(path: str) -> None:
-    """Remove a file, if it is there and that is possible: one that stays is an orphan."""
+    """Remove a file if possible; otherwise it stays as an orphan."""
     fs, inner = file_system(path)
     with suppress(OSError):
         fs.delete_file(inner)
@@ -245,7 +245,7 @@ def _metrics(footer: Any, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _bound(value: Any, kind: pa.DataType) -> str | None:
-    """A bound as Iceberg spells it, in hex; None where it is none that can be told short."""
+    """A bound in Iceberg's form, in hex; None if it has no short form."""
     if pa.types.is_int32(kind) or pa.types.is_date32(kind):
         return struct.pack("<i", value).hex()
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
@@ -257,7 +257,7 @@ def _bound(value: Any, kind: pa.DataType) -> str | None:
 
 
 def without_metrics(file: Mapping[str, Any]) -> dict[str, Any]:
-    """What names a file to Iceberg, without the statistics of its columns."""
+    """The entry of a file for Iceberg, without the statistics of its columns."""
     return {
         name: value
         for name, value in file.items()

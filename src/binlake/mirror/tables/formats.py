@@ -1,4 +1,4 @@
-"""The formats of lake tables: what the mirror needs of each, and which one a lake has.
+"""The formats of lake tables: the interface that the mirror needs, and the format of a lake.
 
 The loop, the modes and the statements of the log use these interfaces only; `lakes.open_lake` has an object of them.
 """
@@ -41,7 +41,7 @@ class StoredTable(Protocol):
     full_name: str
 
     def refresh(self) -> None:
-        """Look at the table again."""
+        """Reload the table."""
 
     def describe(self) -> dict[str, Any]:
         """uuid, schema (as Iceberg's JSON), properties; with a commit: snapshot, committed_ms, and its summary."""
@@ -96,7 +96,7 @@ class LakeTable(Protocol):
 
     @property
     def stored(self) -> StoredTable:
-        """The table to those who look at its history."""
+        """The table as an object with its versions."""
 
     @property
     def summary(self) -> Mapping[str, str]:
@@ -107,16 +107,16 @@ class LakeTable(Protocol):
         """The table's properties."""
 
     def reload(self) -> None:
-        """Look at the table anew."""
+        """Reload the table."""
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows that are there; some columns, all without `names`."""
+        """All live rows; the columns `names`, by default all."""
 
     def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
         """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
 
     def data_prefix(self) -> str:
-        """What the paths of new data files begin with."""
+        """The prefix of the paths of new data files."""
 
     def replace(
         self,
@@ -125,7 +125,7 @@ class LakeTable(Protocol):
         table_properties: Mapping[str, str],
         only: tuple[str, str] | None = None,
     ) -> None:
-        """Make the rows of files that `DataFileWriter` wrote all there are; `only`: all with a value in a column."""
+        """Replace all rows with those of files that `DataFileWriter` wrote; `only`: all with a value in a column."""
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
         """Commit a change; returns how many rows it adds and deletes."""
@@ -151,7 +151,7 @@ class LakeTables(Protocol):
         properties: Mapping[str, str],
         partition: Sequence[PartitionField] = (),
     ) -> StoredTable:
-        """Make a table, in the place of one that is there; `schema` as Iceberg's JSON."""
+        """Create a table, or replace an existing one; `schema` as Iceberg's JSON."""
 
     def drop(self, namespace: str, table: str) -> None:
         """Remove a table with its files."""

@@ -1,7 +1,7 @@
 """Keys of rows as numbers that an index can sort: one integer column as it is, else 128 bits of a hash.
 
-Two rows have one key if the server's images of their key columns are equal, byte for byte. What a
-collation finds equal is no matter here: a server that changes the spelling of a key logs the old one.
+Two rows have one key if the server's images of their key columns are equal, byte for byte.
+Collations do not matter: a server that changes the spelling of a key logs the old key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Keys:
         """A number per row, from 0 on, equal where keys are equal, in the order of `high`."""
         if self.low is None:
             return np.unique(self.high, return_inverse=True)[1].astype(np.int64)
-        order = np.argsort(self.high)  # half a hash tells nearly all keys apart
+        order = np.argsort(self.high)  # half a hash distinguishes nearly all keys
         high, low = self.high[order], self.low[order]
         others = low[1:] != low[:-1]
         if (others & (high[1:] == high[:-1])).any():
@@ -64,7 +64,7 @@ def keys_of(columns: list[pa.ChunkedArray], names: list[str]) -> Keys:
     for column, name in zip(columns, names, strict=True):
         if column.null_count:
             raise SchemaError(
-                f"key column {name} has a value that its type in the lake does not hold",
+                f"key column {name} has a value that its type in the lake cannot represent",
                 field=name,
                 hint="zero dates in a key need the option zero_date=text",
             )
@@ -81,7 +81,7 @@ def keys_of_rows(rows: pa.Table, schema: pa.Schema, key: Sequence[str]) -> Keys:
 
 
 def row_hashes(rows: pa.Table) -> Keys:
-    """A hash of each whole row, NULLs included: what stands for a key where a table has none."""
+    """A hash of each whole row, including NULLs, which replaces the key of a table without one."""
     return _hashed([rows.column(i) for i in range(rows.num_columns)])
 
 
@@ -119,7 +119,7 @@ def value_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_nested(kind):
         texts = [None if v is None else json.dumps(v, default=_plain) for v in column.to_pylist()]
         return pa.chunked_array([pa.array(texts, pa.string())]).cast(pa.binary())
-    if pa.types.is_floating(kind):  # the bits: -0.0 is not 0.0 to who compares bytes
+    if pa.types.is_floating(kind):  # the bits: as bytes, -0.0 and 0.0 differ
         width = kind.bit_width // 8
         values = column.cast(pa.float64() if width == 2 else kind).combine_chunks()
         bits = values.view(pa.int32() if width == 4 else pa.int64())

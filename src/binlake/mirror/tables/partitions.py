@@ -1,4 +1,4 @@
-"""The partitions of a table: which rows belong into one data file, and how Iceberg's JSON names a partition.
+"""The partitions of a table: the rows that belong into one data file, and Iceberg's JSON for a partition.
 
 The transforms are those of Iceberg's specification; a table of the format's own test values checks them.
 """
@@ -43,7 +43,7 @@ class Partition:
 
     @property
     def json(self) -> dict[str, Any]:
-        """What the JSON of a file says of it."""
+        """Read the partition from the JSON of a file."""
         return {"spec-id": self.spec, "partition": json.loads(self.values)}
 
 
@@ -67,7 +67,7 @@ class Partitioning:
             if match is None or match[1] == "void":
                 raise UnsupportedError(
                     f"the mirror does not write partitions by {field['transform']}",
-                    hint="`binlake mirror resync` makes the table anew",
+                    hint="`binlake mirror resync` copies the table again",
                 )
             found.append((int(field["source-id"]), match[1], int(match[2] or 0)))
         return cls(spec["spec-id"], tuple(found))
@@ -110,11 +110,11 @@ def check_partition(table: str, fields: Sequence[PartitionField], schema: pa.Sch
     for field in fields:
         at = schema.get_field_index(field.column)
         if at < 0:
-            raise UnsupportedError(f"{table} is to be partitioned by {field}, and has no column {field.column}")  # fmt: skip
+            raise UnsupportedError(f"{table} should be partitioned by {field}, but has no column {field.column}")  # fmt: skip
         kind = schema.field(at).type
         if not _fits(field.transform, kind):
             raise UnsupportedError(
-                f"{table} is to be partitioned by {field}, and the lake has column {field.column} as {kind}"
+                f"{table} should be partitioned by {field}, but column {field.column} has the type {kind} in the lake"
             )
 
 

@@ -131,9 +131,9 @@ def storage_type(kind: Any, name: str) -> pa.DataType:
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows as a table's data files hold them: columns by name, a column without values null.
+    """The rows in the form of a table's data files: columns by name, a column without values null.
 
-    Raises SchemaError where the table lacks a column, or its type does not hold a value.
+    Raises SchemaError if the table lacks a column, or if its type cannot represent a value.
     """
     for name in rows.column_names:
         if schema.get_field_index(name) < 0:
@@ -148,7 +148,7 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(_cast(rows.column(at), field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
-                f"column {field.name}: the lake table's type {field.type} does not hold it: {error}",
+                f"column {field.name}: the lake table's type {field.type} cannot represent it: {error}",
                 field=field.name,
             ) from None
     return pa.Table.from_arrays(columns, schema=schema)

@@ -1,10 +1,10 @@
-"""A login to a live server, and what it says about itself and its logs.
+"""A login to a live server, and the server's facts about itself and its logs.
 
     with connect(ServerUrl.parse("mysql://repl@db1/")) as server:
         server.flavour, server.version, server.logs(), server.position()
 
 `login` does the login, by the rules of `login_rules`; PyMySQL runs the queries and is needed for live
-servers only. Nothing that is raised or shown here holds a password.
+servers only. No error and no text of this module contains a password.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ __all__ = [
 _CONNECT_SECONDS = 10.0
 _QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _MOST_ZSTD_LEVEL = 22
-_MARIADB_PREFIX = "5.5.5-"  # for clients that refuse what is newer; MariaDB 10 and later send it
+_MARIADB_PREFIX = "5.5.5-"  # for clients that refuse newer versions; MariaDB 10 and later send it
 
-# Errors of a login that another password could mend.
+# Errors of a login that another password could fix.
 _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
-# What says that the server is not there now, but may be again: connection refused or lost, it
-# starts or shuts down, it has too many clients.
+# Errors of a server that is not available now, but may be later: connection refused or lost,
+# starting or shutting down, too many clients.
 _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
 _TLS_BROKEN = 2026
@@ -78,7 +78,7 @@ class ServerLog:
 def connect(url: ServerUrl) -> ServerConnection:
     """Log in. Raises AuthError, ServerError (retryable: ConnectionLostError), OptionError.
 
-    A login that is refused for want of a password is asked for on the terminal, once.
+    If the server refuses a login without a password, binlake asks for the password on the terminal, once.
     """
     told = _told(url)
     password = given_password(url.account, url.option("password-file"), told.get("password"))
@@ -114,7 +114,7 @@ def check_options(url: ServerUrl) -> None:
 
 
 def _told(url: ServerUrl) -> dict[str, str]:
-    """What the option files say. Raises OptionError."""
+    """Return the settings of the option files. Raises OptionError."""
     return client_options(
         url.option("option-file"),
         url.option("extra-option-file"),
@@ -133,7 +133,7 @@ def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) ->
 
 
 def _driver(url: ServerUrl, told: dict[str, str], password: Secret | None) -> tuple[Driver, str]:
-    """A connection that is not open yet, and the server's name for messages. Raises OptionError."""
+    """Return a connection that is not open yet, and the server's name for messages. Raises OptionError."""
     try:
         from binlake.source.replica.driver import Driver
         from binlake.source.replica.login_rules import Credentials
@@ -195,7 +195,7 @@ def _public_key(url: ServerUrl) -> bytes | None:
 
 
 def _login_error(error: Exception, where: str, driver: Driver) -> BinlogError:
-    """Why a login did not succeed, as one of our errors."""
+    """Convert the error of a login to a binlake error."""
     found = server_error(error, where)
     cause = getattr(error, "original_exception", None)
     if isinstance(error, _TLS_CUT) or isinstance(cause, _TLS_CUT):
@@ -204,13 +204,13 @@ def _login_error(error: Exception, where: str, driver: Driver) -> BinlogError:
         reason = getattr(cause or error, "verify_message", "") or str(cause or error)
         return AuthError(
             f"{where}: TLS failed: {reason}",
-            hint="ssl-ca names the authority; ssl-mode says what is checked",
+            hint="ssl-ca names the authority; ssl-mode sets the checks",
         )
     return found
 
 
 def server_error(error: Exception, where: str) -> BinlogError:
-    """What PyMySQL raised, as one of our errors: one line that says which server."""
+    """Convert an error of PyMySQL to a binlake error: one line that names the server."""
     import pymysql
 
     if isinstance(error, BinlogError):
@@ -218,30 +218,32 @@ def server_error(error: Exception, where: str) -> BinlogError:
     if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error):
         return ServerError(f"{where} asks for a file of this machine (LOAD DATA LOCAL): refused")
     if not isinstance(error, pymysql.MySQLError):
-        # what a greeting or an answer can do to a parser that trusts it
+        # errors of a parser that a malformed greeting or answer can cause
         said = f"{type(error).__name__}: {error}"[:_MOST_SAID]
-        return ServerError(f"{where} does not speak the protocol: {said}")
+        return ServerError(f"{where} does not follow the protocol: {said}")
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    if isinstance(error, pymysql.InterfaceError) and not code:  # what PyMySQL says of a closed one
+    if (
+        isinstance(error, pymysql.InterfaceError) and not code
+    ):  # PyMySQL's error for a closed connection
         return ConnectionLostError(f"{where}: the connection was lost")
     return told_error(code, str(error.args[-1]) if error.args else str(error), where)
 
 
 def told_error(code: int, said: str, where: str) -> BinlogError:
-    """What a server reports, as one of our errors."""
+    """Convert a server's error to a binlake error."""
     said = " ".join(said.split())[:_MOST_SAID]
     text = said if where in said else f"{where}: {said}"
     if code in _ACCESS_DENIED:
         return AuthError(text, code=code)
     if code == _TLS_BROKEN:
-        return AuthError(text, code=code, hint="ssl-mode says how far TLS is insisted on")
+        return AuthError(text, code=code, hint="ssl-mode sets whether TLS is required")
     if code in _PASSING:
         return ConnectionLostError(text, code=code)
     return ServerError(text, code=code or None)
 
 
 class ServerConnection:
-    """An open connection. `flavour` and `version` are what the server really is."""
+    """An open connection. `flavour` and `version` are those that the server reports."""
 
     def __init__(self, url: ServerUrl, where: str, driver: Driver) -> None:
         self.url = url
@@ -256,7 +258,7 @@ class ServerConnection:
         self._identity = ""
 
     def rows(self, sql: str, columns: int = 1) -> list[tuple[str | None, ...]]:
-        """The rows of one query, of at least so many columns; values as the text protocol writes
+        """The rows of one query with at least `columns` columns; values as the text protocol writes
         them. Raises ServerError.
         """
         names, rows = self.table(sql)
@@ -282,8 +284,8 @@ class ServerConnection:
                 rows = [tuple(map(_text, row)) for row in cursor.fetchall()]
         except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
             raise server_error(error, self.where) from None
-        if any(len(row) != len(names) for row in rows):  # PyMySQL takes what is there
-            raise ServerError(f"{self.where} does not speak the protocol: a row lacks values")
+        if any(len(row) != len(names) for row in rows):  # PyMySQL accepts any number of columns
+            raise ServerError(f"{self.where} does not follow the protocol: a row lacks values")
         return names, rows
 
     def execute(self, sql: str) -> None:
@@ -312,7 +314,7 @@ class ServerConnection:
             raise server_error(error, self.where) from None
 
     def variable(self, name: str) -> str | None:
-        """A global variable; None where the server does not know it."""
+        """A global variable; None if the server does not have it."""
         rows = self.rows(f"SHOW GLOBAL VARIABLES LIKE '{name.replace('_', chr(92) + '_')}'", 2)
         return rows[0][1] if rows else None
 
@@ -330,9 +332,7 @@ class ServerConnection:
 
     @property
     def identity(self) -> str:
-        """What tells this server from all others: its UUID; of MariaDB, which has none,
-        `server-<server_id>`.
-        """
+        """The identity of this server: its UUID, or `server-<server_id>` for MariaDB, which has none."""
         if not self._identity:
             uuid = self.value("SELECT @@GLOBAL.server_uuid") if self.flavour == "mysql" else None
             self._identity = uuid or f"server-{self.server_id}"
@@ -360,13 +360,13 @@ class ServerConnection:
         return Position(self.identity, name, offset, self._gtids_at(name, offset))
 
     def purged(self) -> str:
-        """The GTIDs whose logs are gone; "" where the server does not tell (MariaDB)."""
+        """The GTIDs in purged logs; "" if the server does not report them (MariaDB)."""
         if self.flavour == "mariadb" or self.version < (5, 6, 5):
             return ""
         return _one_line(self.value("SELECT @@GLOBAL.gtid_purged"))
 
     def gtids_before(self, name: str, offset: int) -> str | None:
-        """The GTIDs of all that lies before a place of the logs; None: the server does not tell.
+        """The GTIDs before a position in the logs; None if the server does not report them.
         Raises ServerError.
         """
         if self.flavour == "mariadb":
@@ -375,7 +375,7 @@ class ServerConnection:
         return self.purged() if is_oldest and self.version >= (5, 6, 5) else None
 
     def end(self) -> tuple[str, int]:
-        """The current log and the end of what is in it. Raises ServerError."""
+        """The current log and its length. Raises ServerError."""
         newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
         rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 2)
         if not rows:
@@ -397,7 +397,7 @@ class ServerConnection:
             self.driver._force_close()
 
     def abort(self) -> None:
-        """End the connection at once, as a stream is ended; wakes who waits for it to say something."""
+        """End the connection immediately, and wake a thread that waits for its data."""
         with contextlib.suppress(OSError, AttributeError):
             self.driver._sock.shutdown(socket.SHUT_RDWR)
         self.driver._force_close()
@@ -413,7 +413,7 @@ class ServerConnection:
 
 
 def checked_log_name(name: str) -> str:
-    """A log's base name as a server sent it. Raises ServerError for what no file may be named."""
+    """Return a log's base name as a server sent it. Raises ServerError for an invalid file name."""
     if not 0 < len(name) <= 255 or name in (".", "..") or any(c in "/\\" or c < " " for c in name):
         raise ServerError(f"the server names a log {name[:80]!r}: refused")
     return name

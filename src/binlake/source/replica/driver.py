@@ -35,11 +35,11 @@ __all__ = ["Driver"]
 
 _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
-_MIN_COMPRESSED = 50  # the servers leave shorter packets as they are
+_MIN_COMPRESSED = 50  # the servers do not compress shorter packets
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
 # All packets of one answer, as the memory that PyMySQL takes for them: a listing of 200,000 logs fits.
 _MAX_ANSWER_BYTES = 64 << 20
-_ANSWER_SECONDS = 600.0  # for one whole answer, however it trickles in
+_ANSWER_SECONDS = 600.0  # for one whole answer, however slowly it arrives
 _COST_OF_PACKET = 64
 _COST_OF_COLUMN = 1024  # PyMySQL's object for the definition of a column
 _COST_OF_VALUE = 56  # a short str of Python and its place in the row
@@ -232,7 +232,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     def _execute_command(self, command: int, sql: bytes | str) -> None:
         self._columns = 0
-        if not self._is_logging_in:  # which has a budget and a deadline as a whole
+        if not self._is_logging_in:  # which has one budget and one deadline
             self._answer_left = _MAX_ANSWER_BYTES
             self._deadline = time.monotonic() + _ANSWER_SECONDS
         super()._execute_command(command, sql)

@@ -66,7 +66,7 @@ _DAMAGED = re.compile(
 )
 # ER_SPECIFIC_ACCESS_DENIED_ERROR
 _NOT_ALLOWED = 1227
-# Error codes of a dump that another try may mend: killed, shut down, out of resources.
+# Error codes of a dump that another try may fix: killed, shut down, out of resources.
 _PASSING = (1053, 1077, 1317, 1927, 3168)
 
 
@@ -107,16 +107,16 @@ class Follower:
         self._bad_at = self.options.damaged
         self._closed = False
         self._turn = 0
-        # Whether the server was asked by GTID. Then it is asked so again: what comes behind the
-        # place may hold transactions that came from another server, in another order.
+        # Whether the server was asked by GTID. Then binlake asks by GTID again, because after the
+        # position there may be transactions from another server, in another order.
         self._by_gtid = False
-        # Whether the GTIDs before the start are known, which another server is not to send.
+        # Whether the GTIDs before the start are known, so that another server can leave them out.
         self._past_known = bool(start.gtid_set) or not start.file
         self._past_sought = self._past_known
 
     @property
     def position(self) -> Position:
-        """Where the next event lies, and the GTIDs of the transactions that have come whole."""
+        """The position of the next event, and the GTIDs of the transactions that have arrived completely."""
         gtids = self._start.gtid_set if self._progress is None else self._progress.gtid_set()
         return Position(self._identity, self._file, self._offset, gtids)
 
@@ -127,14 +127,14 @@ class Follower:
 
     @property
     def damaged(self) -> tuple[str, str, int] | None:
-        """Where a wrong checksum came last, for the `FollowOptions` of a follower that asks again."""
+        """The place of the last wrong checksum, for the `FollowOptions` of a follower that asks again."""
         return self._bad_at
 
     @property
     def format_description(self) -> bytes:
-        """The current file's format description event as the source sent it, b"" before it came.
+        """The current file's format description event as the source sent it, b"" before it arrives.
 
-        What begins inside of a file has none in its blocks.
+        The blocks do not contain it if following began inside the file.
         """
         return b"" if self._stream is None else self._stream.format_description
 
@@ -146,21 +146,21 @@ class Follower:
             except (ConnectionLostError, OSError, EOFError) as error:
                 self._pause(self._lost(error))
             except PositionLostError as error:
-                # one of several may only be behind, or be the one that purged
+                # one of several servers may lag, or may have purged its logs
                 self._refusals += 1
                 if self._refusals > _ROUNDS * (len(self.urls) - 1):
                     raise
                 self._pause(ConnectionLostError(str(error)))
             except ValueError:
-                if not self._closed:  # else a socket that `close` took away
+                if not self._closed:  # otherwise `close` has closed the socket
                     raise
             finally:
                 self._disconnect()
 
     def acknowledge(self, file: str, offset: int) -> None:
-        """Everything before `offset` of `file` is durable: tell a semi-synchronous source.
+        """Everything before `offset` of `file` is durable: acknowledge it to a semi-synchronous source.
 
-        Does nothing where none waits. A connection that is lost meanwhile is noticed by iterating.
+        Does nothing if no source waits. Iteration reports a connection that is lost meanwhile.
         """
         stream, server = self._stream, self.server
         if not self._semi_sync or stream is None or server is None or stream.awaited is None:
@@ -187,7 +187,7 @@ class Follower:
     # -- one connection ----------------------------------------------------------------------
 
     def _one_connection(self) -> Iterator[Item]:
-        """Everything that one connection brings. Returns where a dump that does not wait ends."""
+        """Yield everything from one connection. Returns the position at which a dump that does not wait ends."""
         server = self.server = connect(self.urls[self._turn % len(self.urls)])
         by_gtid = self._place(server)
         known = self._known(server, by_gtid=by_gtid)
@@ -195,7 +195,7 @@ class Follower:
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
         if gtids is not None and not known[0]:
-            # what came of a transaction elsewhere is forgotten: it comes again whole, or is not here
+            # forget the part of a transaction that another server sent: this one sends it whole, or does not have it
             progress = Progress(server.flavour, gtids)
         until = server.end() if self.options.until_current else None
         report = start_dump(server, self.options, self._file, self._offset, gtids, self._replica_id)
@@ -229,13 +229,14 @@ class Follower:
             raise EOFError("the server has ended the dump")
 
     def _take_note(self, stream: DumpStream, item: Item, identity: str, *, by_gtid: bool) -> None:
-        """Something has come of the server `identity`: the place behind it is where we are now.
+        """Record that the server `identity` has sent something: the position is now one in its logs.
 
-        Not before: until then the place, and the transaction that is open there, are those of the
-        server that was followed before.
+        Until then, the position and the open transaction are those of the previous server.
         """
         self._check_created(stream, identity)
-        if isinstance(item, Block) or item.confirmed:  # else only time has passed
+        if (
+            isinstance(item, Block) or item.confirmed
+        ):  # otherwise the heartbeat shows only that time has passed
             self._failures = self._refusals = 0
         if not item.file:
             return
@@ -246,19 +247,19 @@ class Follower:
         self._offset = item.end if isinstance(item, Block) else item.offset
 
     def _place(self, server: ServerConnection) -> bool:
-        """Find out where to begin on this server; whether by GTID. Raises PositionLostError."""
+        """Find the position to begin at on this server; return whether it is by GTID. Raises PositionLostError."""
         if self._progress is None:
             self._progress = Progress(server.flavour, self._start.gtid_set)
         elif self._progress.flavour != server.flavour:
             raise ServerError(
-                f"{server.where} is no {self._progress.flavour}, as the one before was"
+                f"{server.where} is not a {self._progress.flavour} server, as the previous one was"
             )
         same = self._identity in ("", server.identity)
         gtids = self._progress.gtid_set()
-        bounded = bool(self.options.until_gtid)  # which goes with a connection by GTID only
+        bounded = bool(self.options.until_gtid)  # which needs a connection by GTID
         if bounded and (server.flavour != "mariadb" or (self._file and not gtids)):
             raise OptionError(
-                "until-gtid is MariaDB's, and goes with a start by GTID", name="until-gtid",
+                "until-gtid needs a MariaDB server and a start by GTID", name="until-gtid",
                 hint="give the GTIDs to start after, as --after does",
             )  # fmt: skip
         if self._file and same and not bounded and not self._by_gtid:
@@ -274,9 +275,9 @@ class Follower:
             return False
         if not gtids and not bounded:
             raise PositionLostError(
-                f"{server.where} is {server.identity}, not {self._identity}, whose "
-                f"{self._file}:{self._offset} is wanted",
-                hint="without GTIDs a position means nothing on another server",
+                f"{server.where} is {server.identity}, but position {self._file}:{self._offset} "
+                f"belongs to {self._identity}",
+                hint="without GTIDs, a position is valid on one server only",
             )
         if not same and not self._past_known:
             start = (
@@ -285,71 +286,72 @@ class Follower:
                 else "(the oldest log)"
             )
             raise PositionLostError(
-                f"{server.where} is {server.identity}, not {self._identity}, of which what is"
-                " before"
-                f" the start {start} is not known",
-                hint="a start by GTID can be followed on another server, too",
+                f"{server.where} is {server.identity}, not {self._identity}, and the GTIDs before"
+                f" the start {start} are unknown",
+                hint="with a start by GTID, binlake can continue on another server",
             )
         _check_gtids(server, gtids)
         return True
 
     def _look_before(self, server: ServerConnection) -> None:
-        """Learn, before anything has come, the GTIDs of what is before the start."""
+        """Before the first event arrives, ask for the GTIDs before the start."""
         if self._past_sought:
             return
         self._past_sought = True
-        with contextlib.suppress(ServerError):  # who may not ask learns nothing
+        with contextlib.suppress(ServerError):  # without the privilege, they stay unknown
             past = server.gtids_before(self._file, self._offset)
             self._past_known = past is not None
             self._progress = Progress(server.flavour, past or "")
 
     def _known(self, server: ServerConnection, *, by_gtid: bool) -> tuple[str, int]:
-        """The place on this server before which all has come; ("", 0) where there is none."""
+        """The position on this server before which everything has been received; ("", 0) if there is none."""
         if by_gtid:
             if self._identity not in ("", server.identity):
                 return "", 0
-            with contextlib.suppress(ServerError):  # who may not list them is not asked
+            with contextlib.suppress(
+                ServerError
+            ):  # without the privilege, the logs cannot be listed
                 if self._file not in [log.name for log in server.logs()]:
                     return "", 0
         return self._file, self._offset
 
     def _check_log(self, server: ServerConnection) -> None:
-        """Whether the wanted place can be on the server at all. Raises PositionLostError."""
+        """Check that the server can have the wanted position. Raises PositionLostError."""
         try:
             logs = server.logs()
         except ServerError as error:
             if error.code != _NOT_ALLOWED:
                 raise
-            return  # the dump itself needs less, and will tell
+            return  # the dump needs fewer privileges, and reports a lost position
         for log in logs:
             if log.name == self._file:
                 if self._offset > log.size_bytes:
                     raise PositionLostError(
-                        f"{server.where}: {log.name} ends at {log.size_bytes}, before "
-                        f"{self._offset}, from where it is wanted",
-                        hint="the server lost what it had already sent (a crash with sync_binlog "
+                        f"{server.where}: {log.name} ends at {log.size_bytes}, before the "
+                        f"position {self._offset} to continue at",
+                        hint="the server lost events that it had already sent (a crash with sync_binlog "
                         "other than 1), or its logs were reset",
                     )
                 return
         raise PositionLostError(
-            f"{server.where} has no {self._file} any more: {_names(logs)} are there",
+            f"{server.where} no longer has {self._file}; it has {_names(logs)}",
             hint="its logs were purged or reset",
         )
 
     def _check_created(self, stream: DumpStream, identity: str) -> None:
-        """Whether the file is still the one that was read. Raises PositionLostError."""
+        """Check that the file is still the one that was read. Raises PositionLostError."""
         known, now = self._created, stream.created
         is_same = (identity, stream.file) == (self._identity or identity, self._file)
         if is_same and None not in (known, now) and known != now:
             raise PositionLostError(
-                f"{stream.file} of {identity} is another file than the one that was read",
+                f"{stream.file} of {identity} is not the file that was read before",
                 hint="the server's logs were reset",
             )
 
-    # -- what goes wrong ---------------------------------------------------------------------
+    # -- errors -------------------------------------------------------------------------------
 
     def _judged(self, error: ServerError, server: ServerConnection) -> BinlogError:
-        """The error of a dump, by what it means for us."""
+        """Convert the error of a dump by its effect on the follower."""
         text = f"{server.where}: {error.message}"
         if isinstance(error, PositionLostError | ConnectionLostError):
             return error
@@ -366,17 +368,17 @@ class Follower:
         return PositionLostError(f"{text} ({self._there()})", code=error.code)
 
     def _there(self) -> str:
-        """What the server has, for a message."""
+        """Describe the server's logs, for a message."""
         try:
             with connect(self.urls[self._turn % len(self.urls)]) as server:
                 purged = server.purged()
                 logs = _names(server.logs())
         except BinlogError:
-            return "and does not say what it has"
-        return f"there are {logs}" + (f"; purged: {purged}" if purged else "")
+            return "and does not name its logs"
+        return f"it has {logs}" + (f"; purged: {purged}" if purged else "")
 
     def _judge_damage(self, error: ChecksumError, place: tuple[str, str, int]) -> None:
-        """A wrong checksum once may be the network's; twice at one place it is the log's."""
+        """One wrong checksum may be an error of the network; a second one at the same place is damage in the log."""
         if self._bad_at == place:
             raise error
         self._bad_at = place
@@ -389,7 +391,7 @@ class Follower:
         return ConnectionLostError(f"{where}: {error}")
 
     def _pause(self, error: ConnectionLostError) -> None:
-        """Wait before the next try, on the next server; raise `error` where tries are used up."""
+        """Wait before the next try, on the next server; raise `error` if no tries are left."""
         self._failures += 1
         # the server that was just lost may only have been restarted
         self._turn += self._failures > 1
@@ -400,7 +402,7 @@ class Follower:
             self._say(f"{error}: trying again")
         rounds = (self._failures - 1) // len(self.urls)
         longest = min(self.options.longest_backoff_s, self.options.backoff_s * 2 ** min(rounds, 16))
-        # not for secrets: so that many do not come back at one time
+        # not for secrets: it keeps many followers from reconnecting at the same time
         deadline = time.monotonic() + random.uniform(longest / 2, longest)
         while not self._closed and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
@@ -418,7 +420,7 @@ def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
 
 
 def _has_reached(gtids: str, until: str) -> bool:
-    """Whether GTIDs of MariaDB go as far as others, in the domains of which any have come."""
+    """Return whether GTIDs of MariaDB include others, in the domains that have any."""
     position = MariaGtidSet.parse(gtids).position()
     return all(
         gtid.domain_id not in position or position[gtid.domain_id].seq_no >= gtid.seq_no
@@ -438,9 +440,9 @@ def _parsed(urls: str | ServerUrl | Iterable[str | ServerUrl]) -> tuple[ServerUr
 
 
 def _check_gtids(server: ServerConnection, gtids: str) -> None:
-    """Whether the server can go on from a MySQL set: it has all of it, and nothing else is purged.
+    """Check that the server can continue from a MySQL set: it has all of it, and has purged nothing else.
 
-    (MariaDB finds out when it is asked.) Raises PositionLostError.
+    (MariaDB checks this itself.) Raises PositionLostError.
     """
     if server.flavour == "mariadb":
         return

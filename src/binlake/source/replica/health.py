@@ -50,7 +50,7 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
                 )
             )
     if any("SET GLOBAL" in finding.sql for finding in found):
-        why = "what is to stay goes into the server's option file, too"
+        why = "to keep the settings, write them into the server's option file, too"
         found.append(Finding(_NOTE, "restart", "SET GLOBAL lasts until the server restarts", why))
     order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
@@ -96,7 +96,7 @@ def _number(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
     if wanted and wanted in replica_ids(server):
         whose = "the server itself" if wanted == server.server_id else "another replica"
         why = "replicas with the same server id disconnect each other; without this option binlake chooses a free one"
-        yield Finding(_PROBLEM, "connection", f"server-id {wanted} is that of {whose}", why)
+        yield Finding(_PROBLEM, "connection", f"server-id {wanted} belongs to {whose}", why)
 
 
 def _account(server: ServerConnection) -> str:
@@ -273,14 +273,14 @@ def clashes(servers: Sequence[Who]) -> list[list[Finding]]:
                 how = "PERSIST" if one.sets_for_good else "GLOBAL"
                 mine.append(
                     Finding(
-                        _PROBLEM, "servers", f"server_id {one.server_id} is that of {other.where}, too",
+                        _PROBLEM, "servers", f"{other.where} has the same server_id {one.server_id}",
                         "they ignore each other's changes, and GTIDs of MariaDB are ambiguous",
                         f"SET {how} server_id = {free}",
                     )
                 )  # fmt: skip
             elif one.identity == other.identity:
                 why = "its data was copied: remove auto.cnf and start it again"
-                what = f"server_uuid {one.identity} is that of {other.where}, too"
+                what = f"{other.where} has the same server_uuid {one.identity}"
                 mine.append(Finding(_PROBLEM, "servers", what, why))
         found.append(mine)
     return found

@@ -198,7 +198,7 @@ class Login:
         packet = self._sent(password)
         if packet[:1] == bytes([_OK]):
             return packet
-        raise self._error("the server asks a second question (dialog); binlake answers one")
+        raise self._error("the server asks a second question (dialog); binlake answers only one")
 
     def _old(self, data: bytes) -> bytes:
         raise self._credentials.refusal(OLD)

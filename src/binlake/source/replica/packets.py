@@ -104,7 +104,9 @@ class PacketReader:
         wants_ack = False
         if self._wrapped == 3:
             if left < 2 or (mark := receiver.take(2))[0] != SEMI_SYNC_MAGIC:
-                raise ServerError("the source is no semi-synchronous one, as it said it was")
+                raise ServerError(
+                    "the source announced semi-synchronous replication, but does not use it"
+                )
             wants_ack = mark[1] == ACK_FLAG
             left -= 2
         return Answer(OK_STATUS, self._event(left, size == MAX_PACKET_BYTES), wants_ack)

@@ -42,9 +42,9 @@ _HEADER_BYTES = 4
 _LARGEST_PACKET = 0xFFFFFF
 _MOST_ROW_BYTES = 1 << 31
 _RECEIVE_BYTES = 1 << 20
-_SILENCE_S = 600.0  # a server may sort, or sum up, for long before it sends the first row
+_SILENCE_S = 600.0  # a server may sort or aggregate for a long time before it sends the first row
 
-#: What the server sends for a column, by the type of the result: bytes of a number, or a form.
+#: The form of a column in the protocol, by the type of the result: bytes of a number, or another form.
 _WIRES = {
     ct.MYSQL_TYPE_TINY: 1,
     ct.MYSQL_TYPE_SHORT: 2,
@@ -78,8 +78,9 @@ def query_rows(
 ) -> Iterator[tuple[ImageBuffers, int]]:
     """Run a query; yield its rows in batches, each with the bytes received for it.
 
-    `plans` are those of the selected columns, in order. The rows are not held on this side: the server
-    waits while the caller does something else. Each row has to arrive within the option read-timeout of the
+    `plans` are those of the selected columns, in order. binlake does not buffer the rows: the
+    server waits while the caller works. Each row has to arrive within the option read-timeout of
+    the
     URL, 600 seconds by default. The connection is closed if iteration ends early, but not by an error that
     the server answers: the next query can follow it.
     Raises ServerError, ConnectionLostError, UnsupportedError.
@@ -108,13 +109,13 @@ def _is_answer(error: ServerError) -> bool:
 
 
 def _prepare(server: ServerConnection, sql: str) -> int:
-    """Prepare a statement; its number on this connection."""
+    """Prepare a statement; return its number on this connection."""
     driver: Any = server.driver
     try:
         driver._execute_command(_COM_STMT_PREPARE, sql)
         answer = driver.read_payload()
         if len(answer) < 9 or answer[0] != 0:
-            raise ServerError(f"{server.where} does not speak the protocol: no prepared statement")
+            raise ServerError(f"{server.where} does not follow the protocol: no prepared statement")
         statement, columns, parameters = struct.unpack_from("<IHH", answer, 1)
         if parameters:
             raise ServerError(f"{server.where}: the statement would need {parameters} parameters")
@@ -128,7 +129,7 @@ def _prepare(server: ServerConnection, sql: str) -> int:
 def _execute(
     server: ServerConnection, statement: int, plans: Sequence[ColumnPlan], limits: BatchLimits
 ) -> BinaryRows:
-    """Execute a statement; the decoder for the rows that come."""
+    """Execute a statement; return the decoder for its rows."""
     driver: Any = server.driver
     try:
         driver._execute_command(_COM_STMT_EXECUTE, struct.pack("<IBI", statement, 0, 1))
@@ -183,7 +184,7 @@ def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[Ima
             raise ServerError(f"{server.where} sent a malformed row: {error.message}") from None
         except SilenceError:
             raise ConnectionLostError(
-                f"{server.where}: no row has come for {patience_s:g} seconds",
+                f"{server.where}: the server has sent no row for {patience_s:g} seconds",
                 hint="the option read-timeout of the URL sets the limit",
             ) from None
         except (OSError, EOFError) as error:
@@ -200,7 +201,7 @@ def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[Ima
 
 
 def _payload(receiver: Receiver) -> bytes:
-    """The payload of the next packet, and of those that it goes on in. Raises as `Receiver.take`."""
+    """Return the payload of the next packet, including its continuations. Raises as `Receiver.take`."""
     parts = []
     total = 0
     while True:
@@ -227,4 +228,4 @@ def _check_end(server: ServerConnection, payload: bytes) -> None:
         if text[:1] == b"#":
             text = text[6:]
         raise told_error(code, text.decode("utf-8", "replace"), server.where)
-    raise ServerError(f"{server.where} does not speak the protocol among the rows of a result")
+    raise ServerError(f"{server.where} does not follow the protocol in the rows of a result")

@@ -82,7 +82,7 @@ class Progress:
             for at in (frames.offset[first] - start, frames.offset[last] - start)
         )
         if frames.type_code[last] == GTID_EVENT:
-            return  # of a domain only the last counts, which is about to begin
+            return  # only the last GTID of a domain counts, and its transaction is about to begin
         low, high = (int.from_bytes(body[17:25], "little") for body in (one, other))
         self._mysql.add_interval(one[1:17], "", low, high)
 

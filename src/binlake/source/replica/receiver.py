@@ -42,7 +42,7 @@ _MOST_INFLATION = 32
 
 
 class SilenceError(OSError):
-    """Nothing has come within the given time."""
+    """Nothing has arrived within the given time."""
 
 
 class Receiver(ABC):
@@ -68,8 +68,8 @@ class Receiver(ABC):
 
     @property
     def most_inflated(self) -> int | None:
-        """How many bytes one event may have by now, where it takes the peer less than that to
-        send it; None: no more than the peer has sent.
+        """The largest event that the peer may have sent by now, if it sends less than the event's
+        length (compression); None: no more than the peer has sent.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""What a replica tells the source before it asks for a log: session variables, who it is.
+"""The handshake of a replica before it asks for a log: session variables and registration.
 
 Sources: MySQL sql/rpl_replica.cc and sql/rpl_binlog_sender.cc, MariaDB sql/slave.cc and
 sql/sql_repl.cc.
@@ -51,17 +51,17 @@ _SWITCH = ("on", "off", "1", "0", "true", "false", "yes", "no")
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How a server is followed.
+    """The options for following a server.
 
-    `replica_id` 0: one is chosen. `heartbeat_s`: how long an idle server may be silent,
-    `dead_after_s`: after how long a silence the connection is given up. `skip_replication`:
-    what becomes of events so marked: keep, drop (here), filter (by the server, MariaDB).
+    `replica_id` 0: binlake chooses one. `heartbeat_s`: the longest silence of an idle server,
+    `dead_after_s`: the silence after which the connection counts as lost. `skip_replication`: the
+    treatment of events with that flag: keep, drop (here), filter (by the server, MariaDB).
     `block_bytes`: about how large a block grows while more is coming. `max_event_bytes`: the
     longest event that is taken into memory. `attempts`: reconnections without one byte of
     progress before the follower gives up, None: never. `until_gtid`, `strict`,
     `ignore_duplicates`: MariaDB's. `created`: the timestamp of the format description of the
-    file in which following begins, None when not known: another one means another file.
-    `damaged` is a place (server's identity, file, offset) where a wrong checksum has come before.
+    file in which following begins, None if unknown: another time means another file.
+    `damaged` is the place (server's identity, file, offset) of an earlier wrong checksum.
     """
 
     replica_id: int = 0
@@ -109,8 +109,8 @@ class FollowOptions:
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What was agreed: our number among the replicas, whether the source waits for ACKs, and the
-    offset from which on it sends the file, where a file was asked for.
+    """The result of the handshake: binlake's server id, whether the source waits for
+    acknowledgements, and the offset from which it sends the file, if a file was requested.
     """
 
     replica_id: int
@@ -134,7 +134,7 @@ def replica_ids(server: ServerConnection) -> set[int]:
 def check_allowed(server: ServerConnection, options: FollowOptions) -> None:
     """Ask for the oldest log, as a replica does, and end the connection. Raises ServerError.
 
-    To register alone would check the same privilege, but see `_LISTS_SAFELY`.
+    Registration alone would check the same privilege, but see `_LISTS_SAFELY`.
     """
     try:
         start_dump(
@@ -154,11 +154,11 @@ def start_dump(
     gtids: str | None,
     own_id: int = 0,
 ) -> SessionReport:
-    """Become a replica and ask for the log: `file` from `offset` on, or what is not in `gtids`.
+    """Become a replica and ask for the log: `file` from `offset` on, or the transactions that are not in `gtids`.
 
-    A place beyond 4 GB can be named only to MySQL 8 with GTIDs; others send such a file from its
-    start. `own_id` is the number of an earlier, lost connection, which the server may not
-    have noticed yet: it ends that one now. Raises ServerError, OptionError.
+    Only MySQL 8 with GTIDs accepts an offset beyond 4 GB; others send such a file from its start.
+    `own_id` is the server id of an earlier, lost connection. If the server still has that
+    connection, it ends it now. Raises ServerError, OptionError.
     """
     replica_id = own_id or _chosen_id(server, options)
     _introduce(server, options)
@@ -196,11 +196,11 @@ def _register(server: ServerConnection, options: FollowOptions, replica_id: int)
 
 
 def _introduce(server: ServerConnection, options: FollowOptions) -> None:
-    """The session variables of both flavours; those that a server does not know do no harm."""
+    """Set the session variables of both flavours; servers accept those that they do not know."""
     period = round(options.heartbeat_s * 1_000_000_000)
     server.execute(f"SET @master_heartbeat_period={period}, @source_heartbeat_period={period}")
     try:
-        # says that we know checksums, which a source that writes them insists on
+        # announces support for checksums, which a source that writes them requires
         server.execute(
             "SET @master_binlog_checksum=@@GLOBAL.binlog_checksum, "
             "@source_binlog_checksum=@@GLOBAL.binlog_checksum"
@@ -230,7 +230,7 @@ def _maria_connect_state(server: ServerConnection, options: FollowOptions, gtids
 
 
 def _enable_semi_sync(server: ServerConnection) -> bool:
-    """Announce a semi-synchronous replica, by both names; whether the source is one."""
+    """Announce a semi-synchronous replica by both names; return whether the source is semi-synchronous."""
     enabled = any(
         (server.variable(name) or "").upper() == "ON"
         for name in ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
@@ -276,7 +276,7 @@ def _chosen_id(server: ServerConnection, options: FollowOptions) -> int:
         return wanted
     taken = replica_ids(server)
     while True:
-        # the upper half: people number their servers from below
+        # the upper half, since administrators number servers from 1 upwards
         chosen = random.SystemRandom().randrange(1 << 31, 1 << 32)
         if chosen not in taken:
             return chosen

@@ -40,14 +40,14 @@ __all__ = ["Block", "DumpStream", "Idle", "Item", "is_earlier_log"]
 _CHECKSUM_BYTES = 4
 _SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
-# A reader of the beginning of a log should not wait for the rest of a large block.
+# So that a reader of the beginning of a log does not wait for the rest of a large block.
 _FIRST_BLOCK_BYTES = 64 << 10
 _WHOLE_FILE = 1 << 64
-# No file is so large; a larger position would be no 64-bit number any more after some events.
+# No file is that large; after some events, a larger position would exceed 64 bits.
 _MAX_OFFSET = 1 << 62
-# After this long without a byte the consumer learns that it has everything for now.
+# After this time without a byte, the consumer learns that it has everything for now.
 _QUIET_S = 0.05
-# After so much at once the source is about to send more: waiting makes fewer and larger blocks.
+# After so many bytes the source is about to send more: waiting makes fewer and larger blocks.
 _BULK_BYTES = 64 << 10
 _BREATH_S = 0.002
 
@@ -66,9 +66,10 @@ PLAIN_TYPES = bytes(code not in _LOOKED_AT for code in range(256))
 class Block:
     """Whole events back to back, as they are in the source's file.
 
-    `data` lies at offset `start` of `file`; `read_at` is when its last byte came (seconds since
-    1970). `source` is the identity of the server. The first block of a file starts at 4, or where
-    following began. Blocks of a file join, except where the source was asked to leave out what is known.
+    `data` lies at offset `start` of `file`; `read_at` is the time when its last byte arrived
+    (seconds since 1970). `source` is the identity of the server. The first block of a file starts
+    at 4, or where
+    following began. Blocks of a file join, unless the source leaves out known transactions.
     """
 
     file: str
@@ -85,10 +86,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The consumer has all there is for now: everything before `offset` of `file`.
+    """The consumer has everything for now, up to `offset` of `file`.
 
-    `confirmed`: the source has said so (a heartbeat, the end of a dump that does not wait), so
-    that this is its end, and no transaction is open; else nothing has come for a moment.
+    `confirmed`: the source has confirmed it (a heartbeat, or the end of a dump that does not wait),
+    so this is the end of its log, and no transaction is open. Otherwise nothing has arrived for a
+    moment.
     """
 
     file: str
@@ -106,9 +108,9 @@ class DumpStream:
 
     `file` and `offset` are always where the next event lies. `created` is the timestamp of the
     current file's format description, `format` the format that it sets, `progress` counts the
-    transactions that come. What lies before `known`,
-    a place where an event begins, came over another connection: it is skipped. Iterating ends
-    where a dump that does not wait ends; raises ServerError, ChecksumError, OSError and EOFError (lost).
+    transactions that come. Events before `known`, the start of an event, came over another
+    connection and are skipped. Iteration stops at the end of a dump that does not wait; raises
+    ServerError, ChecksumError, OSError and EOFError (lost).
     """
 
     def __init__(
@@ -182,7 +184,7 @@ class DumpStream:
     # -- receiving ---------------------------------------------------------------------------
 
     def _look(self, answer: Answer) -> Iterator[Item]:
-        """What a packet says that is not a plain event."""
+        """Handle a packet that is not a plain event."""
         if answer.status == ERROR_STATUS:
             yield from self._flush()
             raise error_of(answer.raw)
@@ -200,11 +202,11 @@ class DumpStream:
         elif kind == FORMAT_DESCRIPTION_EVENT:
             yield from self._begin_file(frame, raw)
         elif frame.flags & LOG_EVENT_ARTIFICIAL_F or self._repeats_start(frame):
-            pass  # in no file: MariaDB's GTID_LIST where the wanted GTID is, START_ENCRYPTION
+            pass  # not in the file: MariaDB's GTID_LIST at the wanted GTID, and START_ENCRYPTION
         else:
             yield from self._event(frame, raw)
             if answer.wants_ack:
-                # reported before delivery: it may be durable when that returns
+                # reported before delivery, because it may be durable when delivery returns
                 self.awaited = (self.file, self.offset)
                 yield from self._flush()
 
@@ -219,7 +221,7 @@ class DumpStream:
         name = checked_log_name(event.next_file)
         position = _checked_position(name, event.position)
         if self._announced and name == self.file:
-            return  # told twice, as after a real ROTATE
+            return  # announced twice, as after a real ROTATE
         if self._announced and _is_before(name, self.file):
             raise ServerError(
                 f"the source goes back from {self.file} to {name}", hint="its logs were reset"
@@ -258,11 +260,11 @@ class DumpStream:
             yield from self._flush()
 
     def _check_rotated(self, frame: Frame, raw: bytes) -> None:
-        """Raise PositionLostError if the server went on to a file that it did not rotate to from the file before.
+        """Raise PositionLostError if the server continued with a file to which the previous file did not rotate.
 
         A server whose logs are reset while it sends the old file, which it has deleted, continues with the
-        next number, and leaves out the first file of the new logs. A file that follows a crash has no
-        ROTATE before it, but the time of the server's start.
+        next number, and leaves out the first file of the new logs. After a crash, the next file has
+        no ROTATE before it, but contains the time of the server's start.
         """
         event = decode_event(frame, raw[HEADER_BYTES:], None)
         assert isinstance(event, FormatDescriptionEvent)
@@ -282,8 +284,8 @@ class DumpStream:
         if frame.log_pos not in (0, end & _MASK32):
             if not self._gaps:
                 raise ServerError(
-                    f"the source sends {event_name(frame.type_code)} of {self.file} that ends at "
-                    f"{frame.log_pos}, where one from {self.offset} to {end} should be"
+                    f"the source sent an event {event_name(frame.type_code)} of {self.file} that ends at "
+                    f"{frame.log_pos}; an event from {self.offset} to {end} should follow"
                 )
             yield from self._flush()
             start = _extended(frame.log_pos, end) - frame.length
@@ -314,9 +316,9 @@ class DumpStream:
             name != self.file or not (same or (self._gaps and position > self.offset))
         ):
             raise ServerError(
-                f"the source's heartbeat says {name}:{position}, what it sent ends at "
+                f"the source's heartbeat is at {name}:{position}, but its last event ended at "
                 f"{self.file}:{self.offset}",
-                hint="something that it sent was lost, or its log was reset",
+                hint="an event was lost on the way, or the log was reset",
             )
         if not same:  # it has skipped bytes that were received already
             self.offset = position
@@ -326,7 +328,7 @@ class DumpStream:
     # -- delivering --------------------------------------------------------------------------
 
     def _grow(self) -> None:
-        """Make room for larger blocks: who takes the first ones may not want more than those."""
+        """Make room for larger blocks. The first blocks are small, because a consumer may stop after them."""
         more = min(3 * len(self._out), self._block_bytes - len(self._out))
         if more > 0:
             self._out.extend(bytes(more))
@@ -353,7 +355,7 @@ class DumpStream:
         return Idle(self.file, self.offset, time.time(), confirmed, self._source)
 
     def _flush(self) -> Iterator[Item]:
-        """What is held, as a block; verified, without what is to be dropped."""
+        """Return the buffered events as a block: verified, and without the events to be dropped."""
         size = self._held
         if not size:
             return
@@ -396,7 +398,7 @@ class DumpStream:
         if at != min(known, len(data)):
             raise ServerError(
                 f"the source sends no event of {self.file} that begins at {self._pass_to}, "
-                "where what it sent before ended",
+                "where its last event ended",
                 hint="its logs were reset",
             )
         return data[at:]
@@ -422,7 +424,7 @@ class DumpStream:
     def _checksum_error(self, data: bytes, start: int, frame: Frame) -> ChecksumError:
         raw = memoryview(data)[frame.offset - start : frame.end - start]
         return ChecksumError(
-            "an event came with a wrong checksum",
+            "an event arrived with a wrong checksum",
             file=self.file,
             event_pos=frame.offset,
             event_type=event_name(frame.type_code),

@@ -1,4 +1,4 @@
-"""URLs of live servers, as people write them.
+"""URLs of live servers, as users write them.
 
     mysql://repl@db1.example.com:3306/                  a server
     mysql://repl@db1/binlog.000012                      one of its logs
@@ -186,7 +186,7 @@ def is_server_url(text: str) -> bool:
 
 def without_password(text: str) -> str:
     """A path for plans and messages: URLs of servers lose their passwords, which this process
-    remembers; all else is as it was. Raises OptionError.
+    remembers; other paths stay unchanged. Raises OptionError.
     """
     return ",".join(map(str, ServerUrl.parse_all(text))) if is_server_url(text) else text
 
@@ -230,7 +230,7 @@ def _hosts_of(text: str) -> list[ServerUrl]:
     scheme, separator, rest = text.partition("://")
     flavour = scheme.lower()
     if not separator or flavour not in SERVER_SCHEMES:
-        # what may contain a password is not repeated
+        # do not repeat a text that may contain a password
         plain = text if text and not set(text) & set("@:") else "this"
         shown = f"{scheme}://…" if separator else plain
         raise OptionError(
@@ -277,7 +277,7 @@ def _parts(rest: str) -> tuple[str, str, str]:
 
 
 def _shown_host(text: str) -> str:
-    """A part of the authority for a message; what is no host may be a password."""
+    """A part of the authority for a message; a text that is not a host may be a password."""
     return text if _HOST.fullmatch(text) else "…"
 
 
@@ -286,7 +286,7 @@ def _host(text: str, shown: str) -> tuple[str, int, str]:
     match = _HOST.fullmatch(text)
     if match is None:
         raise OptionError(
-            f"{shown}: what stands between // and / is not a host and a port",
+            f"{shown}: the part between // and / is not a host and a port",
             name="url",
             hint="an IPv6 address stands in brackets; @, : and / in a password are written %40, %3A, %2F",
         )
@@ -312,7 +312,7 @@ def _options(query: str, shown: str) -> list[tuple[str, str]]:
     return named
 
 
-# How other programs spell the same options.
+# Other programs' names of the same options.
 _ALIASES = {
     "unix-socket": "socket",
     "sslmode": "ssl-mode",

@@ -20,7 +20,7 @@ _ATTEMPTS = 4  # of one request
 _KEPT_SECONDS = 60.0
 _MOST_KEPT = 16
 
-# Here the path is what stands in the URI. pyarrow parses, and judges, all others.
+# Here the path is part of the URI. pyarrow parses all others.
 _PLAIN = re.compile(r"s3://([a-z0-9.-]+)(?:/[\w.~/:@+=,!-]*)?", re.ASCII)
 
 _lock = threading.Lock()
@@ -30,7 +30,7 @@ _kept: dict[tuple[Any, ...], tuple[float, Any]] = {}
 def shared_s3(uri: str) -> tuple[Any, str]:
     """Return the pyarrow file system of an S3 URI and the path in it. Raises the errors of pyarrow.
 
-    All who ask for the objects of a bucket within a minute have the same file system.
+    All calls for the same bucket within a minute return the same file system.
     """
     from pyarrow import fs
 

@@ -1,4 +1,4 @@
-"""The parts of a log that its key index tells apart."""
+"""The parts of a log that its key index distinguishes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ MOST_BLOCKS = 1 << BLOCK_BITS
 class KeyBlocks:
     """Block n has `counts[n]` transactions in bytes [starts[n], ends[n]) of the log, all of them plain.
 
-    A read needs everything outside the blocks: DDL, statements, XA, short stretches of plain transactions
-    between those. `reads_head`: also before the first block there is more than the events that begin a log;
+    A read needs everything outside the blocks: DDL, statements, XA, short ranges of plain
+    transactions between those. `reads_head`: also before the first block there is more than the
+    events that begin a log;
     `reads_tail`: also after the last one there is more than the event that ends it.
     """
 
@@ -42,7 +43,7 @@ class KeyBlocks:
         return adjacent and not (self.reads_head or self.reads_tail)
 
     def without(self, needed: Blocks) -> Iterator[tuple[int, int, int]]:
-        """The stretches of blocks that are not needed, as `passages_between` takes them."""
+        """The ranges of blocks that are not needed, as `passages_between` takes them."""
         first = end = count = 0
         for number, start in enumerate(self.starts):
             if needed >> number & 1:
@@ -58,7 +59,7 @@ class KeyBlocks:
             yield first, end, count
 
     def to_json(self) -> list[Any]:
-        """What `of_json` reads."""
+        """Return the blocks as JSON for `of_json`."""
         lists = (list(self.starts), list(self.ends), list(self.counts))
         return [*lists, self.reads_head, self.reads_tail]
 

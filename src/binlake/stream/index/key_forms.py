@@ -1,7 +1,7 @@
 """How key values are hashed for the key index of a log: values that are equal to the server have one hash.
 
 A column has one form in a log. The form decides which constants of a condition can be looked up, and
-what stands for them. Values that a form cannot stand for are in no hash: their transactions are always read.
+what stands for them. Values that a form cannot represent have no hash: their transactions are always read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def text_form(*, pads: bool, folds: bool, ascii_only: bool) -> str:
 
 
 def hashes(form: str, values: Iterable[object]) -> list[int | None]:
-    """The hashes of values, or of the values that equal constants; None where that cannot be told."""
+    """The hashes of values, or of the values that equal constants; None if the form cannot decide that."""
     if form in _OF_FORM:
         return list(map(_OF_FORM[form], values))
     return list(map(_text_hash(form), values))

@@ -297,7 +297,7 @@ def _table(
     first: int,
     moved: int,
 ) -> KeyTable:
-    """What the metadata tells of a table. Raises ValueError, and TypeError for a name that is no text."""
+    """Read the metadata of a table. Raises ValueError, and TypeError for a name that is no text."""
     "".join((*columns, *key))
     if "." not in name or not 0 <= first < max(len(blocks.starts), 1):
         raise ValueError("it is damaged")

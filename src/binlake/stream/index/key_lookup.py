@@ -1,8 +1,9 @@
 """Which blocks of a log the option `where` needs, by the key index beside it.
 
-Of a condition only those parts count that compare a key column with constants: the others can only make
-the result smaller. Blocks of a table are skipped only where the condition can be decided as without an index,
-so that a read says the same about columns that are missing or cannot be compared.
+Only the parts of a condition that compare a key column with constants count: the others can only
+make the result smaller. Blocks of a table are skipped only where the condition can be decided as
+without an index,
+so that a read reports the same about columns that are missing or cannot be compared.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class LooksUpBlocks(Protocol):
-    """What knows which blocks a read needs."""
+    """The interface for finding the blocks that a read needs."""
 
     def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
         """For each table that the log changes and the read wants, the blocks that may have a row to show."""
@@ -126,7 +127,7 @@ def _constant(column: KeyColumn, value: object) -> object:
 
 
 def _needed(condition: Condition, columns: dict[str, KeyColumn]) -> Blocks | None:
-    """The blocks without which the condition cannot be true; None if that cannot be told."""
+    """The blocks in which the condition can be true; None if that is unknown."""
     match condition:
         case Both(parts):
             known = [found for part in parts if (found := _needed(part, columns)) is not None]

@@ -141,7 +141,7 @@ class BoundaryScan:
     # -- walking --------------------------------------------------------------------------------
 
     def _scan(self, log: LogFile, start: int, stop: int | None) -> tuple[Grouper, Window | None]:
-        """What knows the transaction that is open where the walk ended, and the last window."""
+        """Return the grouper with the transaction that is open at the end of the walk, and the last window."""
         self._start = self.offset = start
         self._fingerprint = None
         self._bytes_before = self.bytes

@@ -71,7 +71,7 @@ _ONE_TABLE = re.compile(rf"(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})")
 
 
 def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
-    """Return (database, table) of each; None if the text does not tell. Names are spelled as in
+    """Return (database, table) of each; None if the text does not determine them. Names are spelled as in
     the statement.
     """
     sql = _GENERATED.sub("", ddl.sql)
@@ -93,8 +93,8 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
 
 
 def renamed_tables(ddl: DdlStatement) -> dict[tuple[str, str], tuple[str, str]] | None:
-    """Return the new (database, table) of each table that a statement renames, when it has ended: a RENAME TABLE
-    may move a name several times. None if the text does not tell.
+    """Return the new (database, table) of each table that a statement renames, when it has ended: a
+    RENAME TABLE may move a name several times. None if the text does not determine them.
     """
     sql = _GENERATED.sub("", ddl.sql)
     if changed_tables(ddl) is None:
@@ -131,8 +131,8 @@ def may_change(ddl: DdlStatement, database: str, table: str) -> bool:
 
 
 def possible_tables(ddl: DdlStatement) -> list[tuple[str, str]]:
-    """Return (database, table) of each table that a statement changes or, if its text does not tell,
-    of each that it may name.
+    """Return (database, table) of each table that a statement changes or, if its text does not
+    determine them, of each that it may name.
     """
     changed = changed_tables(ddl)
     if changed is None:

@@ -19,7 +19,7 @@ class Kind(StrEnum):
     REENCODED = "not the same encoded again"  # an event's fields are not all of its bytes
     TORN_TAIL = "torn tail"  # the file ends inside an event
     IN_USE = "in use"  # the server has not closed it: it is running, or it crashed
-    INCIDENT = "incident"  # the server says that events are missing
+    INCIDENT = "incident"  # the server reports that events are missing
     LOCKED = "locked"  # encrypted, and the key is not given or does not open it
     UNSUPPORTED = "unsupported"  # of an unknown version, an unknown type: cannot be verified
     GTID_REPEATED = "GTID repeated"  # a transaction is there twice

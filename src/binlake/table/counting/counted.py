@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CHANGES", "TRANSACTIONS", "Batch", "CountedBatch", "column"]
 
 #: Columns of `CountedBatch.transactions`, one row per transaction, in commit order. `pos` and
-#: `end_pos` in `file`; `commit_us` since 1970 UTC; `duration_us` as `Transaction` has it; null: the log does not tell. `counted`: its rows could be
+#: `end_pos` in `file`; `commit_us` since 1970 UTC; `duration_us` as `Transaction` has it; null: the log does not contain it. `counted`: its rows could be
 #: counted.
 TRANSACTIONS = pa.schema(
     [

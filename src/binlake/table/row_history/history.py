@@ -50,7 +50,7 @@ def history_options(options: ReadOptions, table: str) -> ReadOptions:
     try:
         parse_table_pattern(table)
         if set("*?") & set(table):
-            raise ValueError("a history is that of one table")
+            raise ValueError("a history covers one table")
     except ValueError as error:
         raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
     for name in ("where", "op", "columns", "exclude_column"):

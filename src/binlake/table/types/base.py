@@ -97,7 +97,7 @@ class ColumnContext:
     """What a family needs to know beside the column: its table, the options, the target.
 
     `warn` takes one sentence for the ledger, which keeps each sentence once. `missing` collects
-    the names of the columns of which the log does not tell something.
+    the names of the columns for which the log lacks something.
     """
 
     table: TableDefinition
@@ -107,7 +107,7 @@ class ColumnContext:
     missing: dict[Missing, list[str]] = field(default_factory=dict)
 
     def not_told(self, what: Missing, column: ColumnDefinition) -> None:
-        """Note that the log does not tell something of a column."""
+        """Note that the log lacks something about a column."""
         self.missing.setdefault(what, []).append(column.name)
 
 

@@ -85,7 +85,7 @@ class BinaryType(ColumnType):
 
 
 class UnknownTextType(BinaryType):
-    """A column that may be text or binary: the log does not tell its character set."""
+    """A column that may be text or binary: the log does not contain its character set."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         self.context.not_told(Missing.CHARSET, self.column)

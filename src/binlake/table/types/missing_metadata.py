@@ -1,4 +1,4 @@
-"""What a log does not tell of a table's columns, as one sentence per table."""
+"""What a log does not contain about a table's columns, as one sentence per table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN_COLUMNS = 10
 
 
 class Missing(Enum):
-    """Something that a log may not tell of a column, and what is made of that."""
+    """Something that a log may lack about a column, and how binlake reads the column then."""
 
     SIGN = ("the sign", "read as signed")
     CHARSET = ("the character set", "given as bytes")
@@ -23,9 +23,9 @@ class Missing(Enum):
 def missing_sentence(
     table: TableDefinition, missing: Mapping[Missing, Sequence[str]]
 ) -> str | None:
-    """What the log does not tell of a table, and what would; None if it tells all.
+    """What the log does not contain about a table, and what would supply it; None if nothing is missing.
 
-    `missing`: by what it is, the names of the columns that are read.
+    `missing`: the names of the affected columns, by the missing property.
     """
     parts = []
     if table.name_source == NameSource.NONE:
@@ -39,7 +39,7 @@ def missing_sentence(
     helps = "the option schema"
     if Missing.CHARSET in missing:
         helps += " and the option assume_charset"
-    return f"{table.full_name}: the log does not tell {text}; {helps} can"
+    return f"{table.full_name}: the log does not contain {text}; {helps} can"
 
 
 def _listed(columns: Sequence[str]) -> str:

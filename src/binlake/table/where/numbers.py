@@ -42,7 +42,7 @@ def number_test(kind: ColumnType, operator: Operator, value: object) -> Test:
         raise ValueError("compare it with a year of four digits")
     if isinstance(kind, FloatingType) and not isinstance(value, float):
         raise ValueError(
-            "a log does not tell FLOAT(M,D), which servers compare by rounding, from FLOAT; write the "
+            "servers round FLOAT(M,D) to compare it, but not FLOAT, and a log does not distinguish the two; write the "
             f"constant with an exponent to compare exactly: {value}e0"
         )
     if isinstance(value, float):
@@ -51,8 +51,8 @@ def number_test(kind: ColumnType, operator: Operator, value: object) -> Test:
 
 
 FLOAT_DOUBT = (
-    "the nearest FLOAT to the constant is the value of a row: MySQL takes the two for equal if the column is FLOAT(M,D),"
-    " and for different if it is FLOAT, which a log does not tell; compare with a range"
+    "a row has the FLOAT that is nearest to the constant: for MySQL the two are equal if the column is FLOAT(M,D), and"
+    " different if it is FLOAT, and a log does not distinguish these types; compare with a range"
 )
 
 

@@ -74,7 +74,7 @@ async function showHistory(main, state, page) {
   const told = Object.entries(answer.key).map(([column, value]) => `${column} = ${value}`).join(", ");
   fill(found, remarks(answer.remarks),
     el("h2", null, printable(answer.table), ", ", printable(told || state.keys.join(", "))),
-    note(answer.changes ? `${counted(answer.changes, "change")}${answer.lives > 1 ? ` of ${answer.lives} rows, which had the key one after the other` : ""}.` : "No change of a row with this key."),
+    note(answer.changes ? `${counted(answer.changes, "change")}${answer.lives > 1 ? ` of ${answer.lives} rows that had the key in turn` : ""}.` : "No change of a row with this key."),
     answer.left_out ? note(`The newest ${countText(answer.entries.length)} are shown; ${countText(answer.left_out)} older ones are not.`) : null,
     el("ol", { class: "history" }, answer.entries.map(historyEntry)));
 }
