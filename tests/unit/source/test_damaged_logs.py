@@ -14,7 +14,8 @@ from binlake.errors import (
     ChecksumError,
     FormatError,
 )
-from binlake.source.log_file import FIRST_EVENT, Damage
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import Damage
 from binlake.values.ledger import Ledger
 from support.logs.log_builder import (
     ROWS,
