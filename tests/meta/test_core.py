@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import binlake.core
+from binlake.format import flags
 from binlake.format.flags import (
+    FLAG_MAY_HAVE_SBR,
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_IGNORABLE_F,
     ROWS_STMT_END_F,
@@ -58,6 +60,19 @@ COPIES = {
     ("events/steps.py", "_STMT_END"): ROWS_STMT_END_F,
     ("events/packets.py", "ARTIFICIAL"): LOG_EVENT_ARTIFICIAL_F,
     ("text/replay_text.pyx", "STMT_END"): ROWS_STMT_END_F,
+    ("text/replay_text.pyx", "MAY_HAVE_SBR"): FLAG_MAY_HAVE_SBR,
+    **{
+        ("text/replay_text.pyx", name): getattr(flags, name)
+        for name in (
+            "FL_STANDALONE",
+            "FL_GROUP_COMMIT_ID",
+            "FL_TRANSACTIONAL",
+            "FL_ALLOW_PARALLEL",
+            "FL_WAITED",
+            "FL_DDL",
+            "FL_EXTRA_THREAD_ID",
+        )
+    },
 }
 
 

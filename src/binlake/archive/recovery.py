@@ -30,7 +30,8 @@ from binlake.format.event_types import (
     PREVIOUS_GTIDS_LOG_EVENT,
     Role,
 )
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.replica.progress import Progress
 from binlake.source.window import Window

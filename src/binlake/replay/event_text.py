@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from binlake.core.events.frames import HEADER_BYTES
+
 __all__ = [
     "DELIMITER",
-    "HEADER_BYTES",
     "Base64",
     "TextOptions",
     "clock_text",
@@ -24,7 +25,6 @@ __all__ = [
 
 #: Ends a statement, since statements may hold semicolons.
 DELIMITER = b"/*!*/;"
-HEADER_BYTES = 19
 _CHECKSUM_BYTES = 4
 _DUMP_BYTES = 16
 _LENGTH_AT = 9

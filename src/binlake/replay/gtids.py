@@ -20,12 +20,12 @@ from binlake.format.flags import (
     FL_START_ALTER,
     FL_TRANSACTIONAL,
     FL_WAITED,
+    FLAG_MAY_HAVE_SBR,
 )
 from binlake.replay.event_text import DELIMITER
 
 __all__ = ["MariadbGtids", "gtid_list_text", "mysql_gtid_lines", "previous_gtids_text"]
 
-_MAY_HAVE_SBR = 0x01
 _END = DELIMITER + b"\n"
 
 
@@ -34,7 +34,7 @@ def mysql_gtid_words(event: GtidEvent) -> bytes:
     fields = {
         "last_committed": event.last_committed or 0,
         "sequence_number": event.sequence_number or 0,
-        "rbr_only": "no" if event.flags & _MAY_HAVE_SBR else "yes",
+        "rbr_only": "no" if event.flags & FLAG_MAY_HAVE_SBR else "yes",
         "original_committed_timestamp": event.original_commit_us or 0,
         "immediate_commit_timestamp": event.immediate_commit_us or 0,
         "transaction_length": event.transaction_length or 0,
@@ -44,7 +44,7 @@ def mysql_gtid_words(event: GtidEvent) -> bytes:
 
 def mysql_gtid_lines(event: GtidEvent) -> Iterator[bytes]:
     """The statements that name the next transaction."""
-    if not event.flags & _MAY_HAVE_SBR:
+    if not event.flags & FLAG_MAY_HAVE_SBR:
         yield b"/*!50718 SET TRANSACTION ISOLATION LEVEL READ COMMITTED*/" + _END
     original, immediate = event.original_commit_us or 0, event.immediate_commit_us or 0
     yield f"# original_commit_timestamp={original} ({_micro_text(original)})\n".encode()

@@ -1,6 +1,6 @@
 """The fast way through a log: plain events as compiled text, all others by the printer.
 
-`core.replay_text` writes transactions whose words the printer has said before. What it stops at is
+`core.replay_text` writes transactions whose words the printer has printed before. What it stops at is
 printed by `Printer.show`, and what that says about a table, about rows or at a BEGIN is kept
 here, so that each is worked out once. The text is the printer's either way.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.text.event_kinds import kind_table
 from binlake.core.text.replay_text import ReplayText
 from binlake.events.base import Event
@@ -24,15 +25,13 @@ from binlake.replay.shown import Shown, shown_event
 from binlake.replay.statement_events import starts_group
 from binlake.stream.log_events import LogEvent, first_bad_of
 from binlake.stream.runs import Piece
-from binlake.values.frame import EventFormat
+from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat
 
 __all__ = ["PlainEvents"]
 
-_HEADER_BYTES = 19
 _CHECKSUM_BYTES = 4
-_CRC32 = 1
 _MOST_WORDS = 1 << 12
-_MOST_OVERHEARD = 1 << 20
+_MOST_RECORDED_BYTES = 1 << 20
 
 
 class PlainEvents:
@@ -92,18 +91,18 @@ class PlainEvents:
             printer.show(event)
             return
         before = self._state()
-        said = _Overheard(printer.write)
-        printer.write = said.write
+        recorded = _RecordedOutput(printer.write)
+        printer.write = recorded.write
         try:
             printer.show(event)
         finally:
-            printer.write = said.target
-        text = said.text()
+            printer.write = recorded.target
+        text = recorded.text()
         heads = printer.statement.heads
         is_rows = isinstance(event.event, RowsEvent)
         if is_rows and heads:
             text += heads[-1]
-        if is_rows or said.is_whole:  # of rows, only the line at their start is learned
+        if is_rows or recorded.is_whole:  # of rows, only the line at their start is learned
             self._learn(event.event, shown_event(event), text, before)
 
     def _learn(self, event: Event, shown: Shown, text: bytes, before: int) -> None:
@@ -115,7 +114,7 @@ class PlainEvents:
         if at < 0:
             return
         words = text[at + len(line) :]
-        body = bytes(shown.raw[_HEADER_BYTES:-_CHECKSUM_BYTES])
+        body = bytes(shown.raw[HEADER_BYTES:-_CHECKSUM_BYTES])
         if isinstance(event, TableMapEvent):
             tables = self._text.table_words
             if len(tables) >= _MOST_WORDS:
@@ -143,9 +142,9 @@ class PlainEvents:
         fmt = piece.window.format
         return (
             piece.outer is None
-            and fmt.checksum_alg == _CRC32
+            and fmt.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32
             and fmt.checksum_bytes == _CHECKSUM_BYTES
-            and fmt.header_length == _HEADER_BYTES
+            and fmt.header_length == HEADER_BYTES
             and not self._options.hexdump
             and not self._options.short_form
             and not self._options.skip_gtids
@@ -174,14 +173,14 @@ class PlainEvents:
         return number
 
 
-class _Overheard:
+class _RecordedOutput:
     """Passes text on to `target`, and keeps its first part: of a statement's rows there may be gigabytes."""
 
     def __init__(self, target: Callable[[bytes | memoryview], object]) -> None:
         self.target = target
         self.is_whole = True
         self._kept: list[bytes] = []
-        self._room = _MOST_OVERHEARD
+        self._room = _MOST_RECORDED_BYTES
 
     def write(self, text: bytes | memoryview) -> None:
         """Write text, and keep it if it is among the first."""

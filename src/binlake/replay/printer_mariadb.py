@@ -18,7 +18,12 @@ from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.format.event_types import (
     EVENT_TYPES,
 )
-from binlake.format.flags import FL_COMMIT_ALTER, FL_ROLLBACK_ALTER, FL_START_ALTER
+from binlake.format.flags import (
+    FL_COMMIT_ALTER,
+    FL_ROLLBACK_ALTER,
+    FL_START_ALTER,
+    TM_BIT_HAS_TRIGGERS_F,
+)
 from binlake.printable import comment_lines, printable
 from binlake.replay.event_printer import END
 from binlake.replay.event_text import (
@@ -37,7 +42,6 @@ from binlake.replay.table_metadata import metadata_lines
 
 __all__ = ["MariadbPrinter"]
 
-_HAS_TRIGGERS = 0x4000
 _ALTER = FL_START_ALTER | FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
 
 
@@ -135,7 +139,7 @@ class MariadbPrinter(Printer):
 
     def _say_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
         self._say_annotation()
-        triggers = b" (has triggers)" if event.flags & _HAS_TRIGGERS else b""
+        triggers = b" (has triggers)" if event.flags & TM_BIT_HAS_TRIGGERS_F else b""
         self.write(self.header(shown, words + triggers + b"\n"))
         if self.options.print_table_metadata and not self.options.short_form:
             self.write(b"".join(metadata_lines(event)))

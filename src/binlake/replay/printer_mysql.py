@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from binlake.core.text.event_kinds import KindTable
 from binlake.core.text.replay_text import ReplayText
@@ -20,11 +20,11 @@ from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     PARTIAL_UPDATE_ROWS_EVENT,
 )
+from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.printable import comment_lines, printable
 from binlake.replay.event_printer import END
 from binlake.replay.event_text import (
     Base64,
-    TextOptions,
     mysql_dump,
 )
 from binlake.replay.gtids import (
@@ -32,7 +32,6 @@ from binlake.replay.gtids import (
     mysql_gtid_words,
     previous_gtids_text,
 )
-from binlake.replay.load_files import LoadFiles
 from binlake.replay.printer import Printer
 from binlake.replay.replay_session import MysqlSession
 from binlake.replay.shown import Shown
@@ -45,7 +44,6 @@ from binlake.stream.log_events import LogEvent
 __all__ = ["MysqlPrinter"]
 
 _UTF8 = 33  # utf8mb3_general_ci
-_INVISIBLE_KEY = 0x0004
 _FIRST_WITH_INVISIBLE_KEYS = 80030
 
 
@@ -56,17 +54,9 @@ class MysqlPrinter(Printer):
     hex_literal = "0x{}"
     xa_word = "XA PREPARE"
 
-    def __init__(
-        self,
-        options: TextOptions,
-        write: Callable[[bytes | memoryview], object],
-        load_files: LoadFiles,
-        warn: Callable[[str], None],
-    ) -> None:
-        super().__init__(options, write, load_files, warn)
-        self._has_gtid = False
-        self._names_next = False
-        self._server_version = 0  # of the transaction, as its GTID event says it
+    _has_gtid = False
+    _names_next = False
+    _server_version = 0  # of the transaction, as its GTID event says it
 
     def replay_text(self, table: KindTable) -> ReplayText:
         return ReplayText(
@@ -190,7 +180,7 @@ class MysqlPrinter(Printer):
         self.write(self.header(shown, words + b"\n"))
         if self.options.short_form:
             return
-        hidden_key = bool(event.flags & _INVISIBLE_KEY)
+        hidden_key = bool(event.flags & TM_GENERATED_INVISIBLE_PK_F)
         if self._server_version >= _FIRST_WITH_INVISIBLE_KEYS:
             self.write(f"# has_generated_invisible_primary_key={hidden_key:d}\n".encode())
         if self.options.print_table_metadata:

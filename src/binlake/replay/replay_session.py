@@ -14,25 +14,27 @@ from binlake.errors import MalformedError
 from binlake.events.common.query import QueryEvent
 from binlake.events.old.load_data import LoadEvent
 from binlake.format.collations import COLLATIONS, collation_name
+from binlake.format.flags import (
+    LOG_EVENT_SUPPRESS_USE_F,
+    LOG_EVENT_THREAD_SPECIFIC_F,
+    MODE_ANSI_QUOTES,
+    MODE_NO_BACKSLASH_ESCAPES,
+    OPTION_AUTO_IS_NULL,
+    OPTION_NO_FOREIGN_KEY_CHECKS,
+    OPTION_NOT_AUTOCOMMIT,
+    OPTION_RELAXED_UNIQUE_CHECKS,
+)
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
 from binlake.replay.event_text import DELIMITER
 from binlake.table.sql.pseudo_sql import quoted_name
 
 __all__ = ["MariadbSession", "MysqlSession", "ReplaySession", "is_transaction_word"]
 
-_THREAD_SPECIFIC = 0x0004
-_SUPPRESS_USE = 0x0008
-_NO_BACKSLASH_ESCAPES = 1 << 20
-_ANSI_QUOTES = 1 << 2
 _UTF8 = 33  # utf8mb3_general_ci
 # an offset, SYSTEM, or a name of the servers' tables of zones
 _TIME_ZONE = re.compile(r"[A-Za-z0-9_+/:. -]{1,64}")
 _ANY_THREAD = 999999999  # --short-form: the text does not depend on the thread
 
-_AUTO_IS_NULL = 1 << 14
-_NOT_AUTOCOMMIT = 1 << 19
-_NO_FOREIGN_KEY_CHECKS = 1 << 26
-_RELAXED_UNIQUE_CHECKS = 1 << 27
 
 # words that need no database
 TRANSACTION_WORDS = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE SAVEPOINT", "XA ")
@@ -43,10 +45,10 @@ class ReplaySession:
 
     #: session variable, its bit in FLAGS2, and whether the bit turns it off
     flags: ClassVar[tuple[tuple[str, int, bool], ...]] = (
-        ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, True),
-        ("sql_auto_is_null", _AUTO_IS_NULL, False),
-        ("unique_checks", _RELAXED_UNIQUE_CHECKS, True),
-        ("autocommit", _NOT_AUTOCOMMIT, True),
+        ("foreign_key_checks", OPTION_NO_FOREIGN_KEY_CHECKS, True),
+        ("sql_auto_is_null", OPTION_AUTO_IS_NULL, False),
+        ("unique_checks", OPTION_RELAXED_UNIQUE_CHECKS, True),
+        ("autocommit", OPTION_NOT_AUTOCOMMIT, True),
     )
 
     def __init__(self, *, short_form: bool) -> None:
@@ -69,7 +71,7 @@ class ReplaySession:
         if query.microseconds:
             timestamp += f".{query.microseconds:06d}"
         yield _set(f"TIMESTAMP={timestamp}")
-        specific = query.frame.flags & _THREAD_SPECIFIC
+        specific = query.frame.flags & LOG_EVENT_THREAD_SPECIFIC_F
         if self._thread is None or (specific and self._thread != query.thread_id):
             self._thread = query.thread_id
             shown = _ANY_THREAD if self._short_form else query.thread_id
@@ -99,8 +101,8 @@ class ReplaySession:
         return ClientLexer(
             flavour,
             self._charset_of_client(),
-            bool(mode & _NO_BACKSLASH_ESCAPES),
-            bool(mode & _ANSI_QUOTES),
+            bool(mode & MODE_NO_BACKSLASH_ESCAPES),
+            bool(mode & MODE_ANSI_QUOTES),
         )
 
     def _charset_of_client(self) -> str | None:
@@ -122,12 +124,12 @@ class ReplaySession:
         """What makes the client read literals with backslash escapes, of bytes in any character set."""
         if self._charset_of_client() in LAST_BYTES:
             yield from self._told_utf8()
-        if (self._sql_mode or 0) & _NO_BACKSLASH_ESCAPES:
+        if (self._sql_mode or 0) & MODE_NO_BACKSLASH_ESCAPES:
             self._sql_mode = 0
             yield _set("@@session.sql_mode=0")
 
     def _use(self, query: QueryEvent, database: str) -> Iterator[bytes]:
-        if query.frame.flags & _SUPPRESS_USE:
+        if query.frame.flags & LOG_EVENT_SUPPRESS_USE_F:
             if not is_transaction_word(query):
                 self._database = ""  # the statement may have dropped it
         else:

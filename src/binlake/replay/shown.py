@@ -23,11 +23,10 @@ from binlake.format.event_types import (
 )
 from binlake.replay.event_text import clock_text, sealed
 from binlake.stream.log_events import LogEvent
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
 __all__ = ["Shown", "shown_event"]
 
-_CRC32 = 1
 _UNCOMPRESSED = {
     WRITE_ROWS_COMPRESSED_EVENT_V1: WRITE_ROWS_EVENT_V1,
     UPDATE_ROWS_COMPRESSED_EVENT_V1: UPDATE_ROWS_EVENT_V1,
@@ -81,7 +80,7 @@ def shown_event(log_event: LogEvent) -> Shown:
             raw = _uncompressed(event, raw, fmt)
         return Shown(event, raw, log_event.pos, event.frame.log_pos, checksum, fmt)
     checksum = None
-    if fmt.checksum_alg == _CRC32:
+    if fmt.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32:
         fmt = replace(fmt, checksum_bytes=4)
         raw = sealed(raw, checksum=True)
         checksum = int.from_bytes(raw[-4:], "little")

@@ -26,13 +26,11 @@ _HEADS_BYTES = 1024  # of packets, beside their content, in one compressed packe
 class Channel:
     """One connection. Used by one thread, except for `abort`.
 
-    `sequence` is the number of the next packet to be written; reading sets it. `bytes_sent` counts
-    the bytes written to the socket.
+    `sequence` is the number of the next packet to be written; reading sets it.
     """
 
     def __init__(self, connection: socket.socket, write_seconds: float) -> None:
         self.sequence = 0
-        self.bytes_sent = 0
         self.is_tls = False
         self._socket = connection
         self._write_seconds = write_seconds
@@ -81,7 +79,6 @@ class Channel:
             raise PeerGoneError(f"has not read for {self._write_seconds:g} s") from None
         except (OSError, ValueError) as error:
             raise _gone(error) from None
-        self.bytes_sent += len(packets)
 
     def has_input(self) -> bool:
         """Whether reading would not wait: there are bytes, or the peer has gone."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from binlake.errors import FormatError, PeerGoneError
 from binlake.events.common.rotate import RotateEvent
 from binlake.format.event_types import ROTATE_EVENT
+from binlake.format.magic import FIRST_EVENT
 from binlake.serve import made_up
 from binlake.serve.answers import MALFORMED_PACKET, SERVER_SHUTDOWN, eof, lost, refused
 from binlake.serve.channel import MAX_PACKET_BYTES, Channel, framed
@@ -132,8 +133,8 @@ class EventStream:
         self._tell_passed(self._progress.position)
         before = self._format or made_up.with_checksum(format, wanted=request.first_checksum)
         self._add(made_up.rotate(before, self._server_id, page.name, page.position))
-        head_bytes = 4 + len(page.head)
-        entered = page.position > 4
+        head_bytes = FIRST_EVENT + len(page.head)
+        entered = page.position > FIRST_EVENT
         created = not entered and (self._entered or not request.start.by_gtid)
         self._add(made_up.format_description(page.head, format, entered=entered, created=created))
         self._entered = True

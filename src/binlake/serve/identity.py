@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import uuid
 
+from binlake.format.magic import FIRST_EVENT
 from binlake.serve.library import Library
 from binlake.serve.login import Identity
 from binlake.serve.settings import Settings
-from binlake.source.log_file import FIRST_EVENT
 
 __all__ = ["identity"]
 

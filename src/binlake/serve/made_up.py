@@ -27,6 +27,7 @@ from binlake.format.flags import (
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_IGNORABLE_F,
+    LOG_EVENT_SUPPRESS_USE_F,
 )
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import MariaGtid
@@ -50,7 +51,6 @@ UNTIL_REACHED = 1 << 28
 _FLAGS_AT = 17
 _LOG_POS_AT = 13
 _CREATED_AT = 19 + 2 + 50
-_SUPPRESS_USE = 0x0008
 _CHECKSUM_BYTES = 4
 
 # A QUERY event without status variables and database: header, post-header, zero byte, text.
@@ -147,7 +147,7 @@ def dummy_in_place_of(raw: bytes, format: EventFormat) -> bytes:
 def _query(raw: bytes, format: EventFormat, status: bytes, text: bytes) -> bytes:
     event = bytearray(raw[:19])
     event[4] = QUERY_EVENT
-    event[_FLAGS_AT] |= _SUPPRESS_USE
+    event[_FLAGS_AT] |= LOG_EVENT_SUPPRESS_USE_F
     event += struct.pack("<IIBHH", 0, 0, 0, 0, len(status)) + status + b"\0" + text
     return _resum(event + bytes(format.checksum_bytes), format)
 

@@ -30,7 +30,7 @@ from binlake.format.event_types import (
     Role,
     codes_of,
 )
-from binlake.format.flags import FL_STANDALONE
+from binlake.format.flags import FL_STANDALONE, LOG_EVENT_SKIP_REPLICATION_F
 from binlake.serve import made_up
 from binlake.serve.answers import lost
 from binlake.serve.selection import DumpSelection, Part
@@ -46,7 +46,6 @@ KNOWS_HOLES = 2
 KNOWS_CHECKPOINTS = 3
 KNOWS_GTIDS = 4
 
-SKIP_REPLICATION = 0x8000
 
 # Events of a statement that are not its last event (Log_event::is_part_of_group).
 _IN_STATEMENT = codes_of(Role.GTID, Role.TABLE_MAP, Role.DATA) - {EXECUTE_LOAD_QUERY_EVENT}
@@ -167,7 +166,7 @@ class MariadbSelection(DumpSelection):
             if self._is_end(window, at, code, self._skipping):
                 self._skipping = None
             return False
-        if self._wishes.unmarked and window.block.flags[at] & SKIP_REPLICATION:
+        if self._wishes.unmarked and window.block.flags[at] & LOG_EVENT_SKIP_REPLICATION_F:
             return False
         if code == START_ENCRYPTION_EVENT:
             return made_up.ignorable(bytes(window.raw(at)), window.format)

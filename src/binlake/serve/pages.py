@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from binlake.core.events.checksum import event_crc32, stored_crc32
 from binlake.core.events.frames import HEADER_BYTES, read_frame
 from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
+from binlake.format.magic import FIRST_EVENT
 from binlake.serve.answers import lost
 from binlake.serve.library import Library
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat

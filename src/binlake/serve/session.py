@@ -44,8 +44,8 @@ from binlake.source.replica.commands import (
     COM_BINLOG_DUMP_GTID,
     COM_REGISTER_SLAVE,
     NON_BLOCK,
-    Dump,
-    DumpGtid,
+    BinlogDump,
+    BinlogDumpGtid,
     Registration,
 )
 from binlake.values.gtid import MariaGtid
@@ -140,10 +140,10 @@ class ReplicaSession:
             self._register(_decoded(Registration.decode, body))
             write(ok())
         elif code == COM_BINLOG_DUMP:
-            self._dump(_decoded(Dump.decode, body))
+            self._dump(_decoded(BinlogDump.decode, body))
             return True
         elif code == COM_BINLOG_DUMP_GTID:
-            self._dump_gtid(_decoded(DumpGtid.decode, body))
+            self._dump_gtid(_decoded(BinlogDumpGtid.decode, body))
             return True
         else:
             raise refused(UNKNOWN_COM, "08S01", "Unknown command")
@@ -156,7 +156,7 @@ class ReplicaSession:
 
     # -- streams -----------------------------------------------------------------------------------
 
-    def _dump(self, asked: Dump) -> None:
+    def _dump(self, asked: BinlogDump) -> None:
         library, user = self._served.library, self._queries.user
         if "slave_connect_state" in user and library.flavour != "mariadb":
             raise lost(
@@ -174,7 +174,7 @@ class ReplicaSession:
             start = by_position(library, asked.file, asked.offset)
         self._stream(start, asked.server_id, asked.flags)
 
-    def _dump_gtid(self, asked: DumpGtid) -> None:
+    def _dump_gtid(self, asked: BinlogDumpGtid) -> None:
         library = self._served.library
         if library.flavour != "mysql":
             raise lost(

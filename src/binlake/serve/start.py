@@ -16,12 +16,13 @@ from binlake.core.events.frames import HEADER_BYTES, read_frame
 from binlake.errors import TruncatedError
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.format.magic import FIRST_EVENT
 from binlake.serve.answers import lost, printable
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes
 from binlake.serve.selection import DumpSelection, Everything, MissingTransactions
 from binlake.source.chain import LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
 
 __all__ = ["Start", "by_connect_state", "by_gtid_set", "by_position", "of_mariadb_position"]

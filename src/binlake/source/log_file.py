@@ -52,7 +52,7 @@ from binlake.format.flags import (
     LOG_EVENT_IGNORABLE_F,
     LOG_EVENT_RELAY_LOG_F,
 )
-from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC
+from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
 from binlake.source.encrypted_events import StartEncryption, decrypted_events
@@ -65,13 +65,12 @@ from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, ScanResult, TailReport, steps, torn_tail_error
 from binlake.source.stores.heads import KeptHead
 from binlake.source.window import Window
-from binlake.values.frame import DEFAULT_MAX_MEMORY, FIRST_EVENT, EventFormat, Frame
+from binlake.values.frame import DEFAULT_MAX_MEMORY, EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.log_names import LogName
 
 __all__ = [
     "BAD_MAGIC",
-    "FIRST_EVENT",
     "SKIP_HINT",
     "Damage",
     "LogFile",

@@ -58,7 +58,8 @@ from binlake.format.event_types import (
     Role,
     codes_of,
 )
-from binlake.values.frame import FIRST_EVENT, EventFormat, Frame
+from binlake.format.magic import FIRST_EVENT
+from binlake.values.frame import EventFormat, Frame
 
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
@@ -99,7 +100,7 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
     """Return the offset of the first transaction that starts at or after byte `at` (docstring
     above).
 
-    The result is the first event of the file for `at` <= 4, and the length of the file (END if it
+    The result is FIRST_EVENT for `at` up to it, and the length of the file (END if it
     is unknown) if no transaction starts there. Raises SourceError.
     """
     found = first_sync_before(log, at, END, limits)

@@ -20,9 +20,10 @@ from binlake.format.event_types import (
     event_name,
 )
 from binlake.format.flags import LOG_EVENT_IGNORABLE_F
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window, checksum_error
-from binlake.values.frame import FIRST_EVENT, EventFormat, Frame
+from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import FileCounts
 
 if TYPE_CHECKING:

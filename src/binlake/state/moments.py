@@ -9,9 +9,9 @@ from typing import Any
 
 from binlake.errors import OptionError, SourceError
 from binlake.format.event_types import ROTATE_EVENT
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
 from binlake.source.chain import Chain
-from binlake.source.log_file import FIRST_EVENT
 from binlake.source.replica.url import is_server_url
 from binlake.state.origin import Origin
 from binlake.stream.log_reader import LogReader

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from binlake.errors import OptionError
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
+from binlake.format.magic import FIRST_EVENT
 from binlake.stream.runs import ChainPosition, PlainRun
 from binlake.values.builds import PickledByName
-from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.option_texts import FilePosition, parse_file_position

@@ -12,8 +12,9 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Protocol
 
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.chain import LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.transactions import FileRange

@@ -14,9 +14,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from binlake.errors import BinlogError, FormatError
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
 from binlake.source.chain import Chain, LogPath
-from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.source.log_file import Damage, LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.source.resync import event_inside, first_sync, opens_with_gtid, sync_inside
 from binlake.stream.filters import TransactionFilter

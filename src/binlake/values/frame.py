@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from binlake.format.magic import FIRST_EVENT
+__all__ = [
+    "BINLOG_CHECKSUM_ALG_CRC32",
+    "DEFAULT_MAX_MEMORY",
+    "EventFormat",
+    "Frame",
+    "most_inflated",
+]
 
-__all__ = ["DEFAULT_MAX_MEMORY", "FIRST_EVENT", "EventFormat", "Frame", "most_inflated"]
-
+#: The number by which FORMAT_DESCRIPTION says that events end in a CRC32.
+BINLOG_CHECKSUM_ALG_CRC32 = 1
 #: Default of the option max_memory.
 DEFAULT_MAX_MEMORY = 256 << 20
 _SHARE_OF_AN_EVENT = 4  # memory contains several copies of an event while binlake decodes it

@@ -43,7 +43,6 @@ __all__ = [
 #: The image of an unqualified column: the image for which the expression is evaluated.
 ROW = "row"
 _IMAGES = ("before", "after")
-_MOST_DEPTH = 200
 
 
 @dataclass(frozen=True, slots=True)

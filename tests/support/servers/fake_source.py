@@ -9,7 +9,7 @@ from pathlib import Path
 from binlake.archive.archiver import ArchiveOptions, Archiver
 from binlake.archive.folders import open_folder
 from binlake.errors import BinlogError
-from binlake.source.replica.commands import COM_BINLOG_DUMP, COM_REGISTER_SLAVE, Dump
+from binlake.source.replica.commands import COM_BINLOG_DUMP, COM_REGISTER_SLAVE, BinlogDump
 from binlake.source.replica.packets import event_packet, framed
 from binlake.source.replica.url import ServerUrl
 from support.logs.log_builder import ARTIFICIAL, FORMAT, ROTATE, LogBuilder, event
@@ -49,7 +49,7 @@ def dump_of(made: LogBuilder, offset: int) -> bytes:
 
 
 def source(
-    made: LogBuilder, streams: list[Stream], asked: list[Dump], *, end: int | None = None
+    made: LogBuilder, streams: list[Stream], asked: list[BinlogDump], *, end: int | None = None
 ) -> Callable[[Conversation], None]:
     """A source that answers a replica's questions, and sends by the next of `streams`."""
     size = str(len(made.data) if end is None else end)
@@ -66,7 +66,7 @@ def source(
         while True:
             command = conversation.hear()
             if command[0] == COM_BINLOG_DUMP:
-                asked.append(Dump.decode(command[1:]))
+                asked.append(BinlogDump.decode(command[1:]))
                 streams.pop(0)(conversation, dump_of(made, asked[-1].offset))
                 return
             sql = command[1:].decode("utf-8", "replace")
@@ -92,9 +92,9 @@ def damaged(conversation: Conversation, packets: bytes) -> None:
 
 def archive(
     root: Path, log: LogBuilder, streams: list[Stream], attempts: int = 5
-) -> tuple[BinlogError | None, list[Dump]]:
+) -> tuple[BinlogError | None, list[BinlogDump]]:
     """Archive to the end; what it raised, and the dumps that it asked for."""
-    asked: list[Dump] = []
+    asked: list[BinlogDump] = []
     options = ArchiveOptions(until_current=True, attempts=attempts, backoff_s=0.01)
     with fake_server(source(log, streams, asked)) as (port, _):
         url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"

@@ -21,7 +21,7 @@ pytest.importorskip("pymysql")
 
 from binlake.serve.passwords import NATIVE, _expected
 from binlake.serve.server import BinlogServer
-from binlake.source.replica.commands import Dump, DumpGtid, Registration
+from binlake.source.replica.commands import BinlogDump, BinlogDumpGtid, Registration
 from binlake.source.replica.receiver import COMPRESSED_HEADER
 from binlake.values.gtid import GtidSet
 from support.logs.log_builder import LogBuilder
@@ -81,10 +81,10 @@ def commands(rng: random.Random) -> Iterator[bytes]:
         yield b"\x15" + Registration(rng.randrange(1 << 32), "host", "user", "", 3306).encode()
     match rng.randrange(4):
         case 0:
-            yield b"\x12" + Dump(7, "binlog.000001", 4, 1).encode()
+            yield b"\x12" + BinlogDump(7, "binlog.000001", 4, 1).encode()
         case 1:
             wanted = GtidSet.parse(f"{UUID}:1-{rng.randrange(1, 9)}")
-            yield b"\x1e" + DumpGtid(7, wanted, flags=1).encode()
+            yield b"\x1e" + BinlogDumpGtid(7, wanted, flags=1).encode()
         case 2:
             yield bytes([rng.randrange(256)]) + rng.randbytes(rng.randrange(60))
         case _:

@@ -15,7 +15,8 @@ from binlake.errors import (
     ConnectionLostError,
     FormatError,
 )
-from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import Damage, LogFile
 from binlake.source.streams import StreamReader
 from binlake.values.ledger import Ledger
 from support.logs.log_builder import (

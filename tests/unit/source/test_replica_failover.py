@@ -14,8 +14,8 @@ from binlake.source.replica.commands import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
     COM_REGISTER_SLAVE,
-    Dump,
-    DumpGtid,
+    BinlogDump,
+    BinlogDumpGtid,
 )
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Item
 from binlake.source.replica.packets import event_packet
@@ -131,10 +131,10 @@ def source(
                 conversation.send(OK, 1)
         answer, offset = answers.pop(0), 0
         if command[0] == COM_BINLOG_DUMP:
-            offset = Dump.decode(command[1:]).offset
+            offset = BinlogDump.decode(command[1:]).offset
             asked.append(str(offset))
         else:
-            asked.append(str(DumpGtid.decode(command[1:]).gtids))
+            asked.append(str(BinlogDumpGtid.decode(command[1:]).gtids))
         assert answer is not None
         answer(conversation, offset)
 

@@ -6,7 +6,7 @@ import pytest
 
 from binlake.errors import ChecksumError, ConnectionLostError, PositionLostError, ServerError
 from binlake.source.replica import session
-from binlake.source.replica.commands import Dump
+from binlake.source.replica.commands import BinlogDump
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
@@ -41,7 +41,7 @@ def follow(
 
 
 def test_stalls_and_cuts_cost_nothing() -> None:
-    made, asked, said = log(), list[Dump](), list[str]()
+    made, asked, said = log(), list[BinlogDump](), list[str]()
     with fake_server(source(made, [stall, cut, cut, whole], asked)) as (port, _):
         follower, got = follow(port, said=said, dead_after_s=5)  # whoever is slower is not seen
     assert said
@@ -57,7 +57,7 @@ def test_stalls_and_cuts_cost_nothing() -> None:
 
 
 def test_a_checksum_that_was_wrong_once_was_the_networks() -> None:
-    made, asked = log(), list[Dump]()
+    made, asked = log(), list[BinlogDump]()
     with fake_server(source(made, [damaged, whole], asked)) as (port, _):
         _, got = follow(port)
     assert b"\xfebin" + got == made.bytes()
@@ -71,7 +71,7 @@ def test_a_checksum_that_was_wrong_once_was_the_networks() -> None:
 
 def test_an_end_before_the_end_is_none() -> None:
     """A source that shuts down ends the dump as one that has no more does."""
-    made, asked = log(), list[Dump]()
+    made, asked = log(), list[BinlogDump]()
     shorter = log()
     last = made.transaction(b"more", gtid=None)
     size = len(made.data)
@@ -92,7 +92,7 @@ def test_a_place_that_cannot_be_named_is_reached_from_the_start(
     meanwhile; nothing of that is given twice.
     """
     monkeypatch.setattr(session, "_MAX_OFFSET", 200)
-    made, asked = log(), list[Dump]()
+    made, asked = log(), list[BinlogDump]()
     assert made.offsets[4] > 200
 
     def early(conversation: Conversation, packets: bytes) -> None:

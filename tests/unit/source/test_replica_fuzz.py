@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError
-from binlake.source.replica.commands import Dump
+from binlake.source.replica.commands import BinlogDump
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.health import Who, examine
@@ -121,7 +121,7 @@ def test_bytes_that_are_changed(part: int, ask: Callable[[ServerUrl], int]) -> N
 
         def talk(talk: Conversation, rng: random.Random = rng) -> None:
             talk.sock = Mutating(talk.sock, rng, 0.15)  # type: ignore[assignment]
-            asked: list[Dump] = []
+            asked: list[BinlogDump] = []
             source(made, [whole] * 9, asked)(talk)
 
         try:

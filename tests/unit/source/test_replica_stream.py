@@ -21,7 +21,7 @@ from binlake.errors import (
     PositionLostError,
     ServerError,
 )
-from binlake.source.replica.commands import Ack, Dump, DumpGtid, Registration, error_of
+from binlake.source.replica.commands import Ack, BinlogDump, BinlogDumpGtid, Registration, error_of
 from binlake.source.replica.packets import MAX_PACKET_BYTES, PacketReader, event_packet, framed
 from binlake.source.replica.progress import Progress
 from binlake.source.replica.receiver import (
@@ -328,17 +328,17 @@ def test_registrations_round_trip(number: int, host: str, user: str, port: int) 
     offset=st.integers(0, 2**32 - 1), flags=st.integers(0, 65535),
 )  # fmt: skip
 def test_dumps_round_trip(number: int, file: str, offset: int, flags: int) -> None:
-    dump = Dump(number, file, offset, flags)
-    assert Dump.decode(dump.encode()) == dump
+    dump = BinlogDump(number, file, offset, flags)
+    assert BinlogDump.decode(dump.encode()) == dump
     assert Ack.decode(Ack(file, offset << 20).encode()) == Ack(file, offset << 20)
     gtids = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag_a:7")
-    by_gtid = DumpGtid(number, gtids, file, offset << 30, flags)
-    assert DumpGtid.decode(by_gtid.encode()) == by_gtid
+    by_gtid = BinlogDumpGtid(number, gtids, file, offset << 30, flags)
+    assert BinlogDumpGtid.decode(by_gtid.encode()) == by_gtid
 
 
 @given(raw=st.binary(max_size=80))
 def test_commands_of_any_bytes(raw: bytes) -> None:
-    for kind in (Registration, Dump, DumpGtid, Ack):
+    for kind in (Registration, BinlogDump, BinlogDumpGtid, Ack):
         try:
             kind.decode(raw)
         except BinlogError:

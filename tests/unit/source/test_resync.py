@@ -20,7 +20,8 @@ from binlake.errors import BinlogError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import effective_type
 from binlake.events.common.query import QueryEvent
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, SearchLimits, first_frame, first_sync, first_sync_before
 from support.logs.log_builder import (

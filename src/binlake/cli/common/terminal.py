@@ -142,7 +142,8 @@ def hinting(options: ReadOptions) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
+        from binlake.format.magic import FIRST_EVENT
+        from binlake.source.log_file import SKIP_HINT
 
         # in a log with a damaged beginning nothing can be read, so nothing can be skipped
         if options.on_error == "stop" and (error.event_pos or 0) > FIRST_EVENT:

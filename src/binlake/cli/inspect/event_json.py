@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from binlake.cli.inspect.event_lines import ascii_collations
 from binlake.cli.inspect.event_writer import EventWriter
+from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.text.event_json import EventJson, SqlText
 from binlake.core.text.event_kinds import kind_table
 from binlake.events.common.query import QueryEvent
@@ -34,7 +35,6 @@ from binlake.values.frame import EventFormat
 
 __all__ = ["EventJsonWriter", "json_of"]
 
-_HEADER_BYTES = 19
 _QUERY_HEADER_BYTES = 13
 _MOST_FORMATS = 16
 
@@ -50,7 +50,7 @@ class EventJsonWriter(EventWriter):
     def kernel_of(self, piece: Piece) -> EventJson | None:
         fmt = piece.window.format
         listed = fmt.post_header_length(QUERY_EVENT)
-        if not self._is_utf8 or fmt.header_length != _HEADER_BYTES or listed != _QUERY_HEADER_BYTES:
+        if not self._is_utf8 or fmt.header_length != HEADER_BYTES or listed != _QUERY_HEADER_BYTES:
             return None
         kernel = self._kernels.get(fmt)
         if kernel is None:

@@ -11,17 +11,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.text.text_output import TextBuffer
 from binlake.stream.log_events import LogEvent, events_of_piece, first_bad_of
 from binlake.stream.runs import Piece
+from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["EventWriter", "LineKernel"]
 
-_HEADER_BYTES = 19
-_CRC32 = 1
 _NO_LIMIT = 1 << 62
 
 
@@ -104,7 +104,7 @@ class EventWriter(ABC):
 def _is_verified(piece: Piece) -> bool:
     fmt = piece.window.format
     return (
-        fmt.checksum_alg == _CRC32
-        and fmt.header_length >= _HEADER_BYTES
+        fmt.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32
+        and fmt.header_length >= HEADER_BYTES
         and first_bad_of(piece) < 0
     )

@@ -33,7 +33,7 @@ from binlake.format.event_types import (
     TABLE_MAP_EVENT,
     XID_EVENT,
 )
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
 __all__ = [
     "CHECKSUM_BYTES",
@@ -56,7 +56,6 @@ CHECKSUM_BYTES = 4
 SERVER_VERSION_BYTES = 50
 
 _CHECKSUM_OFF = 0
-_CHECKSUM_CRC32 = 1
 _FIXED_BYTES = 57
 
 # The first servers that write an algorithm byte and a CRC.
@@ -119,7 +118,7 @@ class FormatDescriptionEvent(Event):
         lengths = reader.take("post_header_lengths", reader.left - tail_bytes)
         if with_checksum:
             checksum_alg = reader.u8("checksum_alg")
-            if checksum_alg not in (_CHECKSUM_OFF, _CHECKSUM_CRC32):
+            if checksum_alg not in (_CHECKSUM_OFF, BINLOG_CHECKSUM_ALG_CRC32):
                 raise UnsupportedError(
                     f"unknown checksum algorithm {checksum_alg}", offset=reader.pos - 1
                 )
@@ -159,7 +158,7 @@ class FormatDescriptionEvent(Event):
             header_length=self.header_length,
             post_header_lengths=self.post_header_lengths,
             checksum_alg=self.checksum_alg,
-            checksum_bytes=CHECKSUM_BYTES if self.checksum_alg == _CHECKSUM_CRC32 else 0,
+            checksum_bytes=CHECKSUM_BYTES if self.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32 else 0,
         )
 
 

@@ -19,12 +19,12 @@ from typing import ClassVar, Self
 from binlake.events.base import HIDDEN, Event, Render, file_name_text
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
+from binlake.format.magic import FIRST_EVENT
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["RotateEvent"]
 
 # Where the first event of a file begins: after the magic.
-_FIRST_POSITION = 4
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class RotateEvent(Event):
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        position = reader.u64("position") if _has_position(fmt) else _FIRST_POSITION
+        position = reader.u64("position") if _has_position(fmt) else FIRST_EVENT
         return cls(frame, position, reader.rest("next_file"))
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:

@@ -14,6 +14,7 @@ from binlake.errors import MalformedError
 from binlake.events.base import text_or_hex
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
+from binlake.format.flags import FL_COMMIT_ALTER, FL_ROLLBACK_ALTER
 from binlake.format.query_status import (
     OVER_MAX_DBS_IN_EVENT_MTS,
     Q_AUTO_INCREMENT,
@@ -29,7 +30,7 @@ StatusItem = tuple[int, Any]
 
 # GTID_FLAGS3 carries the sequence number of a START ALTER with these bits (FL_COMMIT_ALTER_E1,
 # FL_ROLLBACK_ALTER_E1 of MariaDB's GTID event)
-_ALTER_END = 0x04 | 0x08
+_ALTER_END = FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
 
 _PARTS = {
     Q_AUTO_INCREMENT: ("increment", "offset"),

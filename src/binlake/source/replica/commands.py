@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass
 
 from binlake.errors import MalformedError, ServerError
+from binlake.format.magic import FIRST_EVENT
 from binlake.values.gtid import GtidSet
 
 __all__ = [
@@ -23,8 +24,8 @@ __all__ = [
     "NON_BLOCK",
     "SEMI_SYNC_MAGIC",
     "Ack",
-    "Dump",
-    "DumpGtid",
+    "BinlogDump",
+    "BinlogDumpGtid",
     "Registration",
     "error_of",
 ]
@@ -33,11 +34,11 @@ COM_BINLOG_DUMP = 0x12
 COM_REGISTER_SLAVE = 0x15
 COM_BINLOG_DUMP_GTID = 0x1E
 
-#: Dump flag: at the end of the log send an EOF packet instead of waiting.
+#: BinlogDump flag: at the end of the log send an EOF packet instead of waiting.
 NON_BLOCK = 0x01
-#: Dump flag of MySQL (8.0.26): send HEARTBEAT_LOG_EVENT_V2.
+#: BinlogDump flag of MySQL (8.0.26): send HEARTBEAT_LOG_EVENT_V2.
 BINLOG_SEND_HEARTBEAT_V2 = 0x02
-#: Dump flag of MariaDB: send ANNOTATE_ROWS events.
+#: BinlogDump flag of MariaDB: send ANNOTATE_ROWS events.
 BINLOG_SEND_ANNOTATE_ROWS = 0x02
 
 #: The first byte of what semi-synchronous replication adds: behind the status byte of an event,
@@ -92,7 +93,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Dump:
+class BinlogDump:
     """COM_BINLOG_DUMP: send a log from `offset` (at most 2**32 - 1) on; `file` "" is the first
     one, or with MariaDB's connect state the one in which it lies.
     """
@@ -107,7 +108,7 @@ class Dump:
         return _DUMP.pack(self.offset, self.flags, self.server_id) + self.file.encode()
 
     @classmethod
-    def decode(cls, payload: bytes) -> Dump:
+    def decode(cls, payload: bytes) -> BinlogDump:
         """Raises MalformedError."""
         reader = _Reader(payload)
         offset = reader.number(4, "offset")
@@ -117,7 +118,7 @@ class Dump:
 
 
 @dataclass(frozen=True, slots=True)
-class DumpGtid:
+class BinlogDumpGtid:
     """COM_BINLOG_DUMP_GTID of MySQL: send what is not in `gtids`, from the file that begins with
     it (`file` "" and `offset` 4), or from a place on.
     """
@@ -125,7 +126,7 @@ class DumpGtid:
     server_id: int
     gtids: GtidSet
     file: str = ""
-    offset: int = 4
+    offset: int = FIRST_EVENT
     flags: int = 0
 
     def encode(self) -> bytes:
@@ -135,7 +136,7 @@ class DumpGtid:
         return head + name + _U64.pack(self.offset) + _U32.pack(len(data)) + data
 
     @classmethod
-    def decode(cls, payload: bytes) -> DumpGtid:
+    def decode(cls, payload: bytes) -> BinlogDumpGtid:
         """Raises FormatError."""
         reader = _Reader(payload)
         flags = reader.number(2, "flags")

@@ -25,6 +25,7 @@ from binlake.errors import (
     SourceError,
 )
 from binlake.events.common.format_description import version_numbers
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.option_file import client_options
 from binlake.source.replica.passwords import Secret, ask, given_password
@@ -35,7 +36,6 @@ from binlake.source.replica.url import (
     port_number,
     seconds_option,
 )
-from binlake.values.frame import FIRST_EVENT
 from binlake.values.position import Position
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from binlake.errors import (
     PositionLostError,
     ServerError,
 )
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.commands import Ack
 from binlake.source.replica.connection import (
     ServerConnection,
@@ -48,7 +49,6 @@ from binlake.source.replica.stream import (
     is_earlier_log,
 )
 from binlake.source.replica.url import ServerUrl
-from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
 

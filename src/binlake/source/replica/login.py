@@ -93,7 +93,6 @@ class Login:
         self._credentials = credentials
         self._greeting_nonce = self._nonce = greeting_nonce[:_NONCE_BYTES]
         self._where = where
-        self._key_asked = False
         # another method than these answers when the server asks for it
         sha2 = greeting_method == CACHING_SHA2
         if sha2 and credentials.sends(CACHING_SHA2) is Sends.REFUSED:

@@ -14,6 +14,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 
 from binlake.errors import BinlogError, OptionError, ServerError
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.commands import (
     BINLOG_SEND_ANNOTATE_ROWS,
@@ -22,13 +23,12 @@ from binlake.source.replica.commands import (
     COM_BINLOG_DUMP_GTID,
     COM_REGISTER_SLAVE,
     NON_BLOCK,
-    Dump,
-    DumpGtid,
+    BinlogDump,
+    BinlogDumpGtid,
     Registration,
 )
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.url import ServerUrl, choice_option, seconds_option
-from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import GtidSet
 
 __all__ = ["FollowOptions", "SessionReport", "check_allowed", "replica_ids", "start_dump"]
@@ -167,19 +167,21 @@ def start_dump(
         _maria_connect_state(server, options, gtids)
         command, payload = (
             COM_BINLOG_DUMP,
-            Dump(replica_id, "", FIRST_EVENT, _flags(server, options)).encode(),
+            BinlogDump(replica_id, "", FIRST_EVENT, _flags(server, options)).encode(),
         )
     elif gtids is not None:
         wanted = GtidSet.parse(gtids)
         command = COM_BINLOG_DUMP_GTID
-        payload = DumpGtid(replica_id, wanted, flags=_flags(server, options)).encode()
+        payload = BinlogDumpGtid(replica_id, wanted, flags=_flags(server, options)).encode()
     elif offset > _MAX_OFFSET and _names_far_places(server):
         command = COM_BINLOG_DUMP_GTID
-        payload = DumpGtid(replica_id, GtidSet(), file, offset, _flags(server, options)).encode()
+        payload = BinlogDumpGtid(
+            replica_id, GtidSet(), file, offset, _flags(server, options)
+        ).encode()
     else:
         offset = offset if offset <= _MAX_OFFSET else FIRST_EVENT
         command = COM_BINLOG_DUMP
-        payload = Dump(replica_id, file, offset, _flags(server, options)).encode()
+        payload = BinlogDump(replica_id, file, offset, _flags(server, options)).encode()
     _register(server, options, replica_id)  # last: see `_LISTS_SAFELY`
     server.command(command, payload)
     return SessionReport(replica_id, semi_sync, offset)

@@ -28,17 +28,17 @@ from binlake.format.event_types import (
     START_ENCRYPTION_EVENT,
     event_name,
 )
-from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
+from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_SKIP_REPLICATION_F
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.commands import error_of
 from binlake.source.replica.connection import checked_log_name
 from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, PacketReader
 from binlake.source.replica.progress import Progress
-from binlake.values.frame import FIRST_EVENT, EventFormat, Frame
+from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["Block", "DumpStream", "Idle", "Item", "is_earlier_log"]
 
 _CHECKSUM_BYTES = 4
-_SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
 # So that a reader of the beginning of a log does not wait for the rest of a large block.
 _FIRST_BLOCK_BYTES = 64 << 10
@@ -406,14 +406,14 @@ class DumpStream:
     def _kept(self, block: Block, frames: FrameBlock) -> Iterator[Block]:
         """Return the block without the events to be dropped."""
         if not self._drops or not any(
-            flag & _SKIP_REPLICATION for flag in frames.flags[: len(frames)]
+            flag & LOG_EVENT_SKIP_REPLICATION_F for flag in frames.flags[: len(frames)]
         ):
             yield block
             return
         kept_from = block.start
         for index in range(len(frames)):
             frame = frames.frame(index)
-            if not frame.flags & _SKIP_REPLICATION:
+            if not frame.flags & LOG_EVENT_SKIP_REPLICATION_F:
                 continue
             if frame.offset > kept_from:
                 yield _part(block, kept_from, frame.offset)

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from binlake.errors import OptionError, PositionLostError
-from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import Damage, LogFile
 from binlake.spark.streaming.logs import LogsNow, StreamLogs
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.filters import TransactionFilter

@@ -16,6 +16,7 @@ from binlake.errors import FormatError, MalformedError, UnsupportedError
 from binlake.events.common.format_description import is_pre_release
 from binlake.events.common.query import QueryEvent
 from binlake.format.event_types import event_name
+from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import BEGIN_STEPS, GTID_STEPS, OPENING, Group
 from binlake.stream.groups.step_table import steps_of
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
 
 __all__ = ["Ended", "FindPlain", "Grouper", "every_group_alone", "plain_runs"]
-
-_ARTIFICIAL = 0x20  # header flag LOG_EVENT_ARTIFICIAL_F
 
 
 class Ended(NamedTuple):
@@ -230,7 +229,7 @@ def _ends_group(window: Window, index: int) -> bool:
     It does not in a relay log, which has its own control events between those of the source, nor
     if it is artificial, for a stream.
     """
-    artificial = window.frame(index).flags & _ARTIFICIAL
+    artificial = window.frame(index).flags & LOG_EVENT_ARTIFICIAL_F
     return not window.file.is_relay and not artificial
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from binlake.errors import BinlogError
 from binlake.events.common.rotate import RotateEvent
 from binlake.format.event_types import ROTATE_EVENT
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import OPENING
 from binlake.stream.groups.grouper import Ended, Grouper

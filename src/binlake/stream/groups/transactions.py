@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
 from binlake.source.chain import LogPath
-from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.source.log_file import Damage, LogFile
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.at_position import AtPosition
 from binlake.stream.groups.group import Group

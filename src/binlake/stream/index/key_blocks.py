@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import le, lt
 from typing import Any, Self
 
+from binlake.format.magic import FIRST_EVENT
 from binlake.stream.index.key_pairs import BLOCK_BITS, Blocks
-from binlake.values.frame import FIRST_EVENT
 
 __all__ = ["MOST_BLOCKS", "KeyBlocks"]
 

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from binlake.core.events.frames import HEADER_BYTES_V1
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.arrays import array, scalar
-from binlake.source.log_file import FIRST_EVENT
 from binlake.source.reader import ByteReader
 from binlake.stream.filters import TransactionFilter
 from binlake.values.gtid_filter import GtidFilter

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from binlake.core.events.plain_groups import GroupMask
 from binlake.errors import TruncatedError
-from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.log_file import Damage, LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.stream.groups.grouper import Ended, Grouper
 from binlake.stream.groups.transaction_of import transaction_of

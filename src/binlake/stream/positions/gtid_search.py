@@ -19,9 +19,10 @@ from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import GTID_EVENT
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import DEFAULT_ACCESS, Access
 from binlake.source.chain import Chain, LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.grouper import Ended, Grouper

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from binlake.errors import PositionLostError, SourceError
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.chain import LogPath, resolve
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
@@ -31,7 +32,6 @@ from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.runs import ChainPosition
 from binlake.values.builds import PickledByName
-from binlake.values.frame import FIRST_EVENT
 from binlake.values.options import ReadOptions
 
 __all__ = ["Split", "StreamSplit", "numbered", "pack", "plan_files", "plan_splits"]

@@ -13,12 +13,11 @@ from typing import NamedTuple
 from binlake.events.body.texts import collation_text
 from binlake.events.common.query import QueryEvent
 from binlake.format.collations import COLLATIONS
+from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.statements import without_set_statement
 
 __all__ = ["DdlStatement", "TakesDdl", "ignore_ddl"]
-
-_NO_BACKSLASH_ESCAPES = 1 << 20  # sql_mode; the same bit in both flavours
 
 
 class DdlStatement(NamedTuple):
@@ -49,7 +48,7 @@ class DdlStatement(NamedTuple):
             _text(event),
             event.thread_id,
             None if collation is None else collation.charset,
-            bool(values.get("sql_mode", 0) & _NO_BACKSLASH_ESCAPES),
+            bool(values.get("sql_mode", 0) & MODE_NO_BACKSLASH_ESCAPES),
         )
 
 

@@ -35,10 +35,11 @@ from binlake.events.mysql.gtid import GtidEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import DEFAULT_ACCESS, Access
 from binlake.source.chain import LogPath
 from binlake.source.ibb_log import IbbReader
-from binlake.source.log_file import BAD_MAGIC, FIRST_EVENT, Damage, LogFile
+from binlake.source.log_file import BAD_MAGIC, Damage, LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at

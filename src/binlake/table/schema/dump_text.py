@@ -16,7 +16,7 @@ from binlake.errors import SourceError
 __all__ = ["DumpText", "Token"]
 
 _WINDOW_BYTES = 4 << 20
-_LONGEST_TOKEN = 1 << 30  # the servers' limit for a statement
+_LONGEST_TOKEN_BYTES = 1 << 30  # the servers' limit for a statement
 
 
 class Token(NamedTuple):
@@ -32,11 +32,19 @@ class DumpText:
     """A text whose slices are bytes: of a regular file, or of bytes in memory.
 
     The length is that of the moment when it was opened. Reading raises SourceError where the file has become
-    shorter.
+    shorter. `tokens` begins with windows of `window_bytes`, and refuses tokens of more than `longest_token_bytes`.
     """
 
-    def __init__(self, source: BinaryIO | bytes, name: str) -> None:
+    def __init__(
+        self,
+        source: BinaryIO | bytes,
+        name: str,
+        *,
+        window_bytes: int = _WINDOW_BYTES,
+        longest_token_bytes: int = _LONGEST_TOKEN_BYTES,
+    ) -> None:
         self._name = name
+        self._window_bytes, self._longest_token_bytes = window_bytes, longest_token_bytes
         self._file = source if not isinstance(source, bytes) else None
         self._bytes = source if isinstance(source, bytes) else b""
         self._size = len(self._bytes)
@@ -71,7 +79,7 @@ class DumpText:
         the end of the text, or where the next one is `unclosed`: both are searched again with more text.
         Raises SourceError for a token of more than 1 GiB.
         """
-        at, size = 0, _WINDOW_BYTES
+        at, size = 0, self._window_bytes
         while at < self._size:
             lead = min(at, 1)  # which boundaries of words and lines look at
             begin = at - lead
@@ -84,12 +92,12 @@ class DumpText:
                 return
             if passed == at:
                 size *= 2
-                if size > _LONGEST_TOKEN:
+                if size > self._longest_token_bytes:
                     raise SourceError(
                         f"{self._name}: a statement, text or comment of more than 1 GiB"
                     )
             else:
-                at, size = passed, _WINDOW_BYTES
+                at, size = passed, self._window_bytes
 
     def __enter__(self) -> DumpText:
         return self

@@ -19,12 +19,12 @@ from binlake.format.event_types import (
     ROTATE_EVENT,
     STOP_EVENT,
 )
-from binlake.format.magic import ENCRYPTED_MAGIC
+from binlake.format.magic import ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.access import Access
 from binlake.source.arrays import array, scalar
 from binlake.source.bytes import open_reader
 from binlake.source.chain import Chain, LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import LogFile
 from binlake.stream.index.key_blocks import MOST_BLOCKS, KeyBlocks
 from binlake.stream.index.key_forms import BYTES, INTEGER, hashes, text_form
 from binlake.stream.index.key_index import MOST_SHARE, KeyIndex, KeyTable

@@ -10,7 +10,6 @@ import pytest
 
 from binlake.errors import SchemaError, SourceError
 from binlake.state.dump import Dump
-from binlake.table.schema import dump_text
 from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_file import _TOKEN, read_schema_file
 from binlake.values.options import ReadOptions
@@ -28,8 +27,9 @@ def whole(text: bytes) -> list[tuple[str, int, int]]:
     return [(m.lastgroup or "", m.start(), m.end()) for m in _TOKEN.finditer(text)]
 
 
-def in_parts(text: bytes) -> list[tuple[str, int, int]]:
-    return [token[:3] for token in DumpText(text, "x").tokens(_TOKEN)]
+def in_parts(text: bytes, window_bytes: int) -> list[tuple[str, int, int]]:
+    parts = DumpText(text, "x", window_bytes=window_bytes, longest_token_bytes=1 << 12)
+    return [token[:3] for token in parts.tokens(_TOKEN)]
 
 
 def up_to_unclosed(tokens: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
@@ -38,28 +38,25 @@ def up_to_unclosed(tokens: list[tuple[str, int, int]]) -> list[tuple[str, int, i
     return tokens[: kinds.index("unclosed") + 1] if "unclosed" in kinds else tokens
 
 
-def test_parts_have_the_tokens_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_have_the_tokens_of_the_whole() -> None:
     chance = random.Random(11)
     for _ in range(3000):
         text = b"".join(chance.choices(PIECES, k=chance.randint(1, 12)))
-        monkeypatch.setattr(dump_text, "_WINDOW_BYTES", chance.randint(2, 60))
-        assert up_to_unclosed(in_parts(text)) == up_to_unclosed(whole(text)), text
+        parts = in_parts(text, chance.randint(2, 60))
+        assert up_to_unclosed(parts) == up_to_unclosed(whole(text)), text
 
 
-def test_a_statement_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dump_text, "_WINDOW_BYTES", 16)
-    monkeypatch.setattr(dump_text, "_LONGEST_TOKEN", 1 << 12)
+def test_a_statement_without_end_is_refused() -> None:
     with pytest.raises(SourceError, match="more than 1 GiB"):
-        in_parts(b"INSERT INTO t VALUES ('" + b"x" * (1 << 14))
+        in_parts(b"INSERT INTO t VALUES ('" + b"x" * (1 << 14), 16)
 
 
 def test_a_schema_file_that_is_truncated_meanwhile_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory mapping would end the process with SIGBUS."""
-    monkeypatch.setattr(dump_text, "_WINDOW_BYTES", 1 << 16)
     path = tmp_path / "schema.sql"
-    path.write_bytes(b"CREATE TABLE t (a INT);\n" * 40_000)
+    path.write_bytes(b"CREATE TABLE t (a INT);\n" * 240_000)  # more than a window
     read = DumpText.__getitem__
 
     def truncating(self: DumpText, part: slice) -> bytes:
