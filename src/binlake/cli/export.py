@@ -80,7 +80,7 @@ def export(
         Option(
             metavar="N",
             min=1,
-            help="Processes of --engine local.",
+            help="Tasks that --engine local runs at once.",
             show_default="one per core",
         ),
     ] = None,

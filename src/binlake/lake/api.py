@@ -35,8 +35,8 @@ def export(
     """Write one Parquet data set per table to the directory or URI `target`, and `_ledger.json`.
 
     `engine` "spark" runs on `spark`, or on a session of this machine that is started if there is
-    none. "local" does the same work, with the same rows, without Spark and Java, on `workers`
-    processes of this machine (default: one per core). `if_exists` "replace" replaces an earlier
+    none. "local" does the same work, with the same rows, without Spark and Java, with `workers`
+    tasks at once on this machine (default: one per core). `if_exists` "replace" replaces an earlier
     export. `progress` is called with the numbers of finished tasks and of all tasks. Options are
     those of `binlake.open`.
 

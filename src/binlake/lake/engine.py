@@ -9,18 +9,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-__all__ = ["Engine", "Progress", "Task"]
+__all__ = ["Engine", "Progress", "Task", "UnwantedError"]
 
 # called with (finished tasks, all tasks)
 Progress = Callable[[int, int], None]
 
 
+class UnwantedError(Exception):
+    """Ends a task whose result is no longer needed."""
+
+
 class Task(ABC):
     """A piece of work."""
+
+    _is_unwanted = False
 
     @abstractmethod
     def run(self) -> str:
         """Do the work and return what the driver needs to know, as JSON."""
+
+    def give_up(self) -> None:
+        """Make `run` end soon if another thread is in it, or begins it."""
+        self._is_unwanted = True
+
+    def check_wanted(self) -> None:
+        """Raise UnwantedError after `give_up`; `run` calls this for each piece of its work."""
+        if self._is_unwanted:
+            raise UnwantedError
 
 
 class Engine(ABC):

@@ -122,6 +122,7 @@ class DecodeTask(Task):
         try:
             for changes in self.partition.changes(self.options, Target.EXPORTED, ledger):
                 for found in changes.table_batches(self.options):
+                    self.check_wanted()
                     key = TableKey(found.definition.database, found.definition.table)
                     with self.directory.writing(NOTHING_KEPT):
                         files.write(key, found.batch)

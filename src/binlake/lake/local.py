@@ -1,10 +1,11 @@
 """The local engine: tasks run on the cores of this machine, without Spark and Java.
 
-One task, or several on one core, run in this process. More run in worker processes, because a
-worker has memory and an interpreter of its own: at most one per core, each with one task at a
-time, so memory is bounded however many tasks there are. A worker is a fresh Python
-(`lake/worker.py`) and no fork or spawn of this one: the caller's program is not imported again,
-so it needs no `if __name__ == "__main__"`.
+At most one task per core runs at a time, so memory is bounded however many tasks there are. On a few
+cores tasks run on threads of this process: a worker process would first import what this one has
+imported. On more cores they run in worker processes, each with an interpreter of its own, because many
+threads would wait for the lock of one. A worker is a fresh Python (`lake/worker.py`) and no fork or
+spawn of this one: the caller's program is not imported again, so it needs no
+`if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import IO
 
 from binlake.errors import BinlogError, OptionError
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.lake.worker import read_message, write_message
-from binlake.stream.lanes import usable_cores
+from binlake.stream.lanes import in_order, usable_cores
 
 __all__ = ["LocalEngine"]
+
+_MOST_THREADS = 4
 
 
 class LocalEngine(Engine):
@@ -44,13 +48,35 @@ class LocalEngine(Engine):
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         count = min(self._workers, len(tasks))
         progress(0, len(tasks))
-        if count > 1:
+        if count > _MOST_THREADS:
             return _Pool(count, tasks, progress).run()
         results = []
-        for task in tasks:
-            results.append(task.run())
+        for result in _on_threads(tasks, count) if count > 1 else (task.run() for task in tasks):
+            results.append(result)
             progress(len(results), len(tasks))
         return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Portion:
+    """A task as work of a thread. It waits outside of memory: its log is read when it runs."""
+
+    task: Task
+    bytes: int = 0
+    is_alone: bool = False
+
+
+def _on_threads(tasks: Sequence[Task], threads: int) -> Iterator[str]:
+    """Yield the results in the order of the tasks. At an error, or at Ctrl-C, all tasks end soon."""
+
+    def end_all() -> None:
+        for task in tasks:
+            task.give_up()
+
+    portions = (_Portion(task) for task in tasks)
+    return in_order(
+        portions, lambda: lambda portion: iter([portion.task.run()]), threads, 1, end_all
+    )
 
 
 # A worker finds modules where this process does.

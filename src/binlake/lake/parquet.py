@@ -36,6 +36,8 @@ MOST_CHUNKS = 1 << 13
 _COLUMN_BYTES = 4 << 10
 
 _SAMPLE_ROWS = 8192
+# So many rows for each value are worth a dictionary, however the values lie.
+_ROWS_OF_A_FEW_VALUES = 64
 
 _MOST_READ_ROWS = 100_000
 # Of all columns and of their lists: a few bytes in a file may be thousands. A value of a list is a name,
@@ -332,11 +334,22 @@ def _repetitive(batch: pa.RecordBatch) -> list[str]:
     sample = batch.slice(0, _SAMPLE_ROWS)
     return [
         field.name
-        for field in batch.schema
-        if not pa.types.is_nested(field.type)
-        and sample.column(field.name).null_count < sample.num_rows
-        and len(sample.column(field.name).unique()) * 4 <= sample.num_rows
+        for place, field in enumerate(batch.schema)
+        if not pa.types.is_nested(field.type) and _is_repetitive(sample.column(place))
     ]
+
+
+def _is_repetitive(values: pa.Array) -> bool:
+    """Whether few values repeat. Values that only repeat beside each other (times, GTIDs) need no
+    dictionary: it grows with the rows, and the compressor makes them smaller.
+    """
+    rows = len(values)
+    distinct = len(values.unique())
+    if values.null_count == rows or distinct * 4 > rows:
+        return False
+    if distinct * _ROWS_OF_A_FEW_VALUES <= rows:
+        return True
+    return distinct * 2 <= len(values.slice(0, rows // 2).unique()) * 3
 
 
 def read_batches(fs: pafs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:

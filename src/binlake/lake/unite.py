@@ -26,6 +26,10 @@ __all__ = ["MergeTask", "UnitedTable", "merged_files", "unite"]
 
 # Only files under this part of the wanted size are joined: rewriting costs as much as writing.
 _WORTH_REWRITING = 8
+# A few files of this size stay as well: to open a file costs Spark as much as to read so many bytes
+# (spark.sql.files.openCostInBytes).
+_OPENING_BYTES = 4 << 20
+_FEW_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ def _unite_table(
     group: list[DataFile] = []
 
     def finish_group() -> None:
-        if len(group) == 1 and group[0].name in fitting:
-            kept.append(group[0])
+        if _may_stay(group) and all(file.name in fitting for file in group):
+            kept.extend(group)
         elif group:
             merges.append(tuple(group))
         group.clear()
@@ -86,6 +90,13 @@ def _unite_table(
         group.append(file)
     finish_group()
     return UnitedTable(key, evolution, tuple(kept), tuple(merges))
+
+
+def _may_stay(files: Sequence[DataFile]) -> bool:
+    """Whether files of the wanted schema are too few, and too large, to be rewritten as one."""
+    if len(files) == 1:
+        return True
+    return len(files) <= _FEW_FILES and all(file.bytes >= _OPENING_BYTES for file in files)
 
 
 class MergeTask(Task):
@@ -108,6 +119,7 @@ class MergeTask(Task):
         files = ParquetFiles(fs, self.attempts, prefix, self.target_file_bytes)
         try:
             for key, batch in self._conformed():
+                self.check_wanted()
                 with self.directory.writing(NOTHING_KEPT):
                     files.write(key, batch)
             with self.directory.writing(NOTHING_KEPT):

@@ -52,18 +52,21 @@ def in_order(
     worker: Callable[[], Callable[[P], Iterator[T]]],
     threads: int,
     held_bytes: int,
+    on_close: Callable[[], None] = lambda: None,
 ) -> Iterator[T]:
     """Yield the results of all portions, in the order of the portions.
 
     Each thread calls `worker` once, before its first portion, for the function that works on its
     portions. The caller's thread iterates `portions`, ahead of the results by at most two portions
     per thread and `held_bytes`, or one larger portion. An error of a worker or of `portions` is
-    raised after all results before it. Closing the iterator ends the threads.
+    raised after all results before it. Closing the iterator calls `on_close`, and ends the threads
+    as soon as each has finished its current result.
     """
     lanes: list[_Lane[P, T]] = []
     try:
         yield from _results(portions, lanes, worker, threads, held_bytes)
     finally:
+        on_close()
         for lane in lanes:
             lane.stop()
         for lane in lanes:

@@ -54,6 +54,19 @@ class Dies(Task):
         return ""
 
 
+class Waits(Task):
+    """Makes a file, and then waits until it is not wanted any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self) -> str:
+        self.path.write_text("")
+        while True:
+            self.check_wanted()
+            time.sleep(0.001)
+
+
 class Stuck(Task):
     """Writes the number of its process, and never ends."""
 

@@ -18,13 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import binlake
+from binlake.background import running
 from binlake.errors import BinlogError, ChecksumError, OptionError, SourceError
+from binlake.lake.engine import Progress, Task, UnwantedError
 from binlake.lake.export import export
 from binlake.lake.export_directory import Directory
 from binlake.lake.local import LocalEngine
 from binlake.lake.staging import Staging
 from binlake.values.options import ReadOptions
-from unit.lake.local_tasks import Dies, Echo, Fails, Stuck, Writes
+from support.servers.archiving import until
+from unit.lake.local_tasks import Dies, Echo, Fails, Stuck, Waits, Writes
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LOGS = str(GOLDEN / "mysql-9.7" / "transactions" / "binlog.index")
@@ -50,30 +53,56 @@ def is_alive(pid: int) -> bool:
 # -- tasks ------------------------------------------------------------------------------------------
 
 
-def test_results_are_in_the_order_of_the_tasks() -> None:
+ON_THREADS, IN_PROCESSES = 2, 5  # workers
+
+
+@pytest.mark.parametrize("workers", [ON_THREADS, IN_PROCESSES])
+def test_results_are_in_the_order_of_the_tasks(workers: int) -> None:
     seen: list[tuple[int, int]] = []
-    results = LocalEngine(2).run([Echo(n) for n in range(9)], "echo", lambda *at: seen.append(at))
+    tasks = [Echo(n) for n in range(9)]
+    results = LocalEngine(workers).run(tasks, "echo", lambda *at: seen.append(at))
     assert [int(result.split()[0]) for result in results] == list(range(9))
-    assert str(os.getpid()) not in {result.split()[1] for result in results}
+    is_here = str(os.getpid()) in {result.split()[1] for result in results}
+    assert is_here == (workers == ON_THREADS)
     assert seen == [(done, 9) for done in range(10)]
 
 
 def test_one_task_runs_in_this_process() -> None:
-    assert LocalEngine(4).run([Echo(1)], "echo", quiet) == [f"1 {os.getpid()}"]
+    assert LocalEngine(IN_PROCESSES).run([Echo(1)], "echo", quiet) == [f"1 {os.getpid()}"]
 
 
-def test_the_error_is_that_of_the_first_task_that_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [ON_THREADS, IN_PROCESSES])
+def test_the_error_is_that_of_the_first_task_that_fails(tmp_path: Path, workers: int) -> None:
     """Also when a later one fails before it, and with all that the error says."""
     flag = tmp_path / "flag"
-    tasks = [Fails(0, waits_for=flag), Writes(flag), Fails(2)]
+    tasks = [Fails(0, waits_for=flag), Writes(flag), *(Fails(n) for n in range(2, 5))]
     with pytest.raises(ChecksumError, match="task 0") as raised:
-        LocalEngine(2).run(tasks, "fail", quiet)
+        LocalEngine(workers).run(tasks, "fail", quiet)
     assert (raised.value.file, raised.value.event_pos) == ("binlog.000007", 4)
 
 
 def test_a_worker_that_dies_is_an_error() -> None:
     with pytest.raises(BinlogError, match=r"ended with signal 9; use fewer workers"):
-        LocalEngine(2).run([Dies(), Dies()], "die", quiet)
+        LocalEngine(IN_PROCESSES).run([Dies() for _ in range(5)], "die", quiet)
+
+
+def test_an_interrupt_ends_the_tasks_on_threads(tmp_path: Path) -> None:
+    place = tmp_path / "began"
+
+    def progress(done: int, _all: int) -> None:
+        if done:
+            until(place.exists)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalEngine(ON_THREADS).run([Echo(0), Waits(place)], "wait", progress)
+    assert not [name for name in running() if name.startswith("binlake-decode")]
+
+
+def test_an_error_ends_the_tasks_on_threads(tmp_path: Path) -> None:
+    place = tmp_path / "began"
+    with pytest.raises(ChecksumError, match="task 0"):
+        LocalEngine(ON_THREADS).run([Fails(0, waits_for=place), Waits(place)], "wait", quiet)
 
 
 def test_an_interrupt_ends_the_workers(tmp_path: Path) -> None:
@@ -83,8 +112,9 @@ def test_an_interrupt_ends_the_workers(tmp_path: Path) -> None:
         if done:
             raise KeyboardInterrupt
 
+    others = [Writes(tmp_path / "other"), Echo(0), Echo(1), Echo(2)]
     with pytest.raises(KeyboardInterrupt):
-        LocalEngine(2).run([Stuck(place), Writes(tmp_path / "other")], "wait", progress)
+        LocalEngine(IN_PROCESSES).run([Stuck(place), *others], "wait", progress)
     for path in (place, tmp_path / "other"):
         pid = path.read_text() if path.exists() else ""  # empty: it was killed before it wrote
         assert not pid or not is_alive(int(pid))
@@ -114,6 +144,29 @@ def test_options_are_those_of_open(tmp_path: Path) -> None:
     result = binlake.export(LOGS, tmp_path / "lake", engine="local", table="golden.a", op="delete")
     assert {table.path for table in result.tables} == {"golden/a"}
     assert set(result.ledger.rows[("golden", "a")]) == {"delete"}
+
+
+class GivesUp(LocalEngine):
+    """Does not want what it runs."""
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        for task in tasks:
+            task.give_up()
+        return super().run(tasks, what, progress)
+
+
+@pytest.mark.parametrize("workers", [1, ON_THREADS])
+def test_a_task_that_is_not_wanted_ends_and_leaves_nothing(tmp_path: Path, workers: int) -> None:
+    with pytest.raises(UnwantedError):
+        export(
+            GivesUp(workers),
+            [LOGS],
+            str(tmp_path / "lake"),
+            ReadOptions(),
+            max_partition_bytes=1 << 12,
+            progress=quiet,
+        )
+    assert not (tmp_path / "lake").exists()
 
 
 def test_damage_leaves_nothing(tmp_path: Path) -> None:

@@ -183,3 +183,22 @@ def test_names_of_absent_columns_are_written_once_and_read_as_text(tmp_path: Pat
     assert [rows[n].as_py() for n in (0, 8, 109)] == [None] * 3
     for row, count in ((9, 4000), (10, 1000), (118, 4000), (217, 1000)):
         assert rows[row].as_py() == names[:count].to_pylist()
+
+
+def test_columns_of_few_values_have_a_dictionary(tmp_path: Path) -> None:
+    rows = range(8192)
+    columns = {
+        "few": [f"state {row % 7}" for row in rows],
+        "bulk": [f"gtid:{row // 512}" for row in rows],  # in transactions of many rows
+        "stores": [row * 7919 % 906 for row in rows],
+        "times": [row // 8 for row in rows],  # of transactions: more rows have more of them
+        "keys": list(rows),
+        "nothing": pa.nulls(len(rows), pa.int32()),
+    }
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20)
+    files.write(TableKey("shop", "t"), pa.record_batch(columns))
+    (file,) = files.close()
+    group = pq.read_metadata(tmp_path / file.name).row_group(0)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    assert {c.path_in_schema for c in chunks if c.has_dictionary_page} == {"few", "bulk", "stores"}
+    assert pq.read_table(tmp_path / file.name).to_pydict() == pa.table(columns).to_pydict()

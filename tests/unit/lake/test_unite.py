@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from binlake.lake.data_file import DataFile, TableKey, files_from_json, files_to_json
+from binlake.lake.engine import UnwantedError
 from binlake.lake.export_directory import Directory
 from binlake.lake.parquet import ParquetFiles
 from binlake.lake.unite import MergeTask, merged_files, unite
@@ -63,6 +65,37 @@ def test_files_of_a_good_size_stay(directory: Directory) -> None:
     assert (list(table.kept), table.merges) == (files, ())
 
 
+def of_sizes(directory: Directory, *sizes: int) -> list[DataFile]:
+    """Descriptions of files of these sizes, with one schema."""
+    [file] = written(directory, 0, numbers(1))
+    return [replace(file, name=f"{i:05d}.parquet", bytes=n) for i, n in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([7 << 20] * 2, []),
+        ([4 << 20] * 8, []),
+        ([4 << 20] * 9, [9]),  # many files
+        ([7 << 20, (4 << 20) - 1], [2]),  # a small one
+    ],
+)
+def test_a_few_files_that_are_not_small_are_not_rewritten(
+    directory: Directory, sizes: list[int], merged: list[int]
+) -> None:
+    files = of_sizes(directory, *sizes)
+    [table] = unite(files, 128 << 20)
+    assert [len(group) for group in table.merges] == merged
+    assert len(table.kept) == (0 if merged else len(sizes))
+
+
+def test_a_few_files_of_an_older_definition_are_rewritten(directory: Directory) -> None:
+    old, new = of_sizes(directory, 7 << 20, 7 << 20)
+    [other] = written(directory, 1, numbers(1, kind=pa.int64()))
+    [table] = unite([old, replace(new, packed=other.packed)], 128 << 20)
+    assert (len(table.kept), [len(group) for group in table.merges]) == (0, [2])
+
+
 def test_a_single_small_file_stays(directory: Directory) -> None:
     files = written(directory, 0, numbers(1))
     [table] = unite(files, BIG)
@@ -93,6 +126,15 @@ def test_older_definitions_are_converted(directory: Directory) -> None:
     assert run(directory, files, BIG) == {
         ORDERS: [{"n": 1, "added": None, "gone": "x"}, {"n": 2**40, "added": 1.5, "gone": None}]
     }
+
+
+def test_a_merge_that_is_not_wanted_ends(directory: Directory) -> None:
+    files = [f for i in range(2) for f in written(directory, i, numbers(i))]
+    [table] = unite(files, BIG)
+    task = MergeTask(directory, directory.root, table, 0, BIG)
+    task.give_up()
+    with pytest.raises(UnwantedError):
+        task.run()
 
 
 def test_values_that_do_not_fit_are_set_aside_whole(directory: Directory) -> None:
