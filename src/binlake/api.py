@@ -21,7 +21,8 @@ A method imports what it needs: opening a log needs no pyarrow, whose import tak
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -149,8 +150,9 @@ class Log:
 
         For one table (`database.table`): typed columns and metadata columns. A batch has the
         schema of the definition under which its rows were written, and the order holds within a
-        definition. A table without changes raises SourceError at the end. Without a table: the
-        generic view of all tables, images as JSON text.
+        definition. If filters exclude every change of it, this yields one empty batch, and
+        `ledger.warnings` reports that. A table without any change in the logs raises SourceError.
+        Without a table: the generic view of all tables, images as JSON text.
         """
         if table is None:
             from binlake.table.row_json import change_batch
@@ -164,7 +166,7 @@ class Log:
             nothing = False
             yield found.batch
         if nothing:
-            raise self._no_change_of(table)
+            yield self._excluded(table).batch
 
     def history(self, table: str, /, *key: object, **columns: object) -> RowHistory:
         """Return the history of a row of a table (`database.table`): every change, also under the
@@ -258,8 +260,10 @@ class Log:
 
         If the table's definition changed, columns are united by name: types are promoted, or the
         newest definition determines the type. Then older rows with a value that does not fit are
-        in `<table>@<n>`, which you can request; `ledger.warnings` reports it. Raises SourceError
-        for a table without changes, OptionError for a pattern that matches several.
+        in `<table>@<n>`, which you can request; `ledger.warnings` reports it. If filters exclude
+        every change of the table, the result has no rows, and `ledger.warnings` reports that.
+        Raises SourceError for a table without any change in the logs, OptionError for a pattern
+        that matches several.
         """
         import pyarrow as pa
 
@@ -274,7 +278,8 @@ class Log:
         name, number = _versioned(table)
         batches, there = self._of_one_table(name)
         if not batches:
-            raise self._no_change_of(name)
+            excluded = self._excluded(name)
+            batches, there = [excluded.batch], {c.name for c in excluded.definition.columns}
         from binlake.table.schema.evolution import Evolution, distinct_versions
         from binlake.table.schema.newest_names import unnamed_renames
 
@@ -431,13 +436,24 @@ class Log:
             yield made
         columns.finish(ledger)
 
-    def _no_change_of(self, table: str) -> SourceError:
+    def _excluded(self, table: str) -> TableBatch:
+        """Return an empty batch of a table if the filters exclude all its changes, and warn.
+
+        Reads without filters up to the table's first change. Raises SourceError if it has none.
+        """
         from binlake.stream.overview import nothing_found
 
-        asked = replace(self.options, table=(table,))
-        return SourceError(
-            f"the read found no change of table {table}", hint=nothing_found(self._chains, asked)
-        )
+        ledger, all_rows = self.ledger, replace(self.options, table=(table,)).unfiltered()
+        sentence = nothing_found(self._chains, replace(self.options, table=(table,)))
+        found = None
+        if self.options.filters_given not in ([], ["table"]):
+            with suppress(BinlogError), closing(self._typed(table, all_rows)) as batches:
+                found = next(batches, None)
+            self.ledger = ledger
+        if found is None:
+            raise SourceError(f"the read found no change of table {table}", hint=sentence)
+        ledger.warn(sentence)
+        return replace(found, batch=found.batch.slice(0, 0))
 
     def _of_one_table(self, table: str) -> tuple[list[pa.RecordBatch], set[str]]:
         """Return the batches of a table, and the names of all its columns. Raises OptionError for
@@ -462,15 +478,17 @@ class Log:
             )
         return batches, columns
 
-    def _typed(self, table: str) -> Iterator[TableBatch]:
-        """Yield the batches of the tables that match a pattern."""
+    def _typed(
+        self, table: str, options: ReadOptions | None = None
+    ) -> Generator[TableBatch, None, None]:
+        """Yield the batches of the tables that match a pattern. `options` replace the log's."""
         try:
             parse_table_pattern(table)
         except ValueError as error:
             raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
         from binlake.table.types.base import Target
 
-        options = replace(self.options, table=(table,))
+        options = replace(options or self.options, table=(table,))
         for batches in self._changes(options, Target.TYPED, lambda c: c.table_batches(options)):
             yield from batches
 

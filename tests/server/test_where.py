@@ -195,6 +195,27 @@ def test_a_float_is_compared_as_the_server_does_or_the_condition_is_refused(serv
     assert 0 < refused < 40
 
 
+BITS = (
+    "b > 1e3", "b = 18446744073709551615e0", "b = -1e0", "b IN (1e3, -1e0)", "b BETWEEN 1e0 AND 1e30",
+    "b > 1000", "b > 1000.5", "NOT b <= 1e3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_bit_64_is_a_double_with_the_sign_that_the_server_gives_it(server: Server) -> None:
+    server.execute("SET GLOBAL binlog_row_metadata = FULL", "CREATE DATABASE bits")
+    with server.session("bits") as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, b BIT(64))",
+            "INSERT INTO t VALUES (1, NULL), (2, 0), (3, 1000), (4, 1001), (5, 9223372036854775808), (6, 18446744073709551615)",
+        )
+        files = [str(file) for file in server.log_files()]
+        for condition in BITS:
+            expected = {int(k or 0) for (k,) in session.rows(f"SELECT id FROM t WHERE {condition}")}
+            found = binlake.open(files, where=condition, table="bits.t").to_pylist("bits.t")
+            assert {row["id"] for row in found} == expected, condition
+
+
 IMAGES = (
     "CREATE TABLE orders (id INT PRIMARY KEY, state VARCHAR(10), total DECIMAL(6,2), doc {json})",
     "INSERT INTO orders VALUES (1, 'new', 1.50, '{{\"a\": {{\"b\": [5, \"x\"]}}}}'), (2, 'new', NULL, NULL), (3, 'paid', 9, '{{\"n\": null}}')",

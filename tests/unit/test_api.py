@@ -123,6 +123,28 @@ def test_nothing_found_says_what_there_is(folder: Path) -> None:
     assert "the log has changes of shop.t;" in log.ledger.warnings[-1]
 
 
+def test_a_table_whose_changes_are_all_excluded_is_empty_and_no_error(folder: Path) -> None:
+    for chosen in ({"where": "col_0 = 77"}, {"op": "delete"}, {"until": "2001-01-01"}):
+        log = binlake.open(folder, **chosen)
+        [batch] = log.changes("shop.t")
+        assert batch.num_rows == 0
+        assert "the log has changes of shop.t;" in log.ledger.warnings[-1]
+        table = log.to_arrow("shop.t")
+        assert table.schema == batch.schema == binlake.open(folder).to_arrow("shop.t").schema
+        assert table.num_rows == 0
+        assert "the log has changes of shop.t;" in log.ledger.warnings[-1]
+        with pytest.raises(SourceError, match=r"no change of table shop\.nothing"):
+            log.to_arrow("shop.nothing")
+
+
+def test_looking_for_the_columns_of_an_excluded_table_reports_no_damage(folder: Path) -> None:
+    log = folder / "binlog.000001"
+    data = log.read_bytes()
+    log.write_bytes(data[:150] + bytes([data[150] ^ 1]) + data[151:])
+    with pytest.raises(SourceError, match=r"no change of table shop\.t"):
+        binlake.open(folder, start="binlog.000002:4", where="col_0 = 77").to_arrow("shop.t")
+
+
 def test_to_pandas(folder: Path) -> None:
     pytest.importorskip("pandas")
     frame = binlake.open(folder).to_pandas("shop.t")

@@ -90,6 +90,7 @@ def tail(
     columns = ColumnCheck(options)
     starts_now = not (options.start or after or from_start)
     rows = WhereRowsNow(options) if options.where and starts_now else None
+    lacking = _LackingColumns(ledger)
     decoder = ChangeDecoder(options, Target.TEXT, ledger, schema, rows=rows)
     with (
         hinting(options),
@@ -107,17 +108,34 @@ def tail(
                 if enough:
                     raise _Enough
             writer.flush()
+            lacking.tell()
 
         try:
             show(decoder.read(LiveReader(follower, options, ledger, lambda: show(decoder.held()))))
         except (_Enough, KeyboardInterrupt):
             writer.flush()
+        columns.finish(ledger)
     say_result(ledger)
     fail_if_lost(ledger)
 
 
 class _Enough(Exception):  # noqa: N818 - not an error
     """The requested number of rows has been written."""
+
+
+class _LackingColumns:
+    """Reports a column of the option where that no table has had so far. The end may be days away."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._told: set[str] = set()
+
+    def tell(self) -> None:
+        """Report each such column once."""
+        for name, is_there in self._ledger.where_columns.items():
+            if not is_there and name not in self._told:
+                self._told.add(name)
+                note(f"so far, no table has the column {name!r} of option where")
 
 
 def _start(

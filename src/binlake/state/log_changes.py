@@ -13,7 +13,7 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import RowChange
-from binlake.stream.runs import PlainRun, Run
+from binlake.stream.runs import ChainPosition, PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.watched_statements import (
     WATCHED_KINDS,
@@ -38,11 +38,14 @@ _Order = tuple[int, int, int]
 
 
 class OfTable(NamedTuple):
-    """The next item of the log: a row change with the `table` that it is of, or a statement."""
+    """The next item of the log: a row change with the `table` that it is of, or a statement, whose transaction
+    begins at `begun`.
+    """
 
     change: RowChange | None
     statement: DdlStatement | None
     table: TableChanges | None = None
+    begun: ChainPosition | None = None
 
 
 class ForeignKeys:
@@ -112,7 +115,7 @@ class LogChanges:
         self._table = shape.definition.table
         self._name = shape.full_name
         self._foreign = ForeignKeys(shape.declared.foreign_keys)
-        self._statements: deque[tuple[tuple[int, int], DdlStatement]] = deque()
+        self._statements: deque[tuple[tuple[int, int], OfTable]] = deque()
 
     def read(self, seen: Seen) -> Iterator[OfTable]:
         """Yield row changes and statements in the order of the log. Raises BinlogError."""
@@ -130,7 +133,7 @@ class LogChanges:
 
     def _before(self, place: tuple[int, int] | None) -> Iterator[OfTable]:
         while self._statements and (place is None or self._statements[0][0] < place):
-            yield OfTable(None, self._statements.popleft()[1])
+            yield self._statements.popleft()[1]
 
     def _items(self, changes: Changes) -> list[tuple[_Order, OfTable]]:
         found: list[tuple[_Order, OfTable]] = []
@@ -157,7 +160,9 @@ class LogChanges:
             position = statement.position
             ddl = DdlStatement.of(statement.event, position)
             if concerns(ddl, self._database, self._table):
-                self._statements.append(((position.ordinal, position.offset), ddl))
+                begun = None if isinstance(run, PlainRun) else run.start
+                item = OfTable(None, ddl, begun=begun)
+                self._statements.append(((position.ordinal, position.offset), item))
 
     def _check_shown(self) -> None:
         """Raise IncompleteError for changes that no row event shows."""

@@ -38,6 +38,7 @@ from binlake.state.moments import (
 from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
 from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
+from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import renamed_tables
 from binlake.table.batches import TableChanges
@@ -184,7 +185,7 @@ class TableState:
                     )
                 )
             elif item.statement is not None:
-                self._apply(item.statement)
+                self._apply(item.statement, item.begun or item.statement.position)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, after `read_log`. Raises BinlogError."""
@@ -266,13 +267,15 @@ class TableState:
 
     # -- statements ----------------------------------------------------------------------------
 
-    def _apply(self, ddl: DdlStatement) -> None:
-        """Apply a statement on the table. Raises UnsupportedError naming its place."""
+    def _apply(self, ddl: DdlStatement, begun: ChainPosition) -> None:
+        """Apply a statement on the table, whose transaction begins at `begun`. Raises UnsupportedError naming its
+        place.
+        """
         try:
             if self._is_back:
                 self._pass_back(ddl)
             else:
-                self._pass(ddl)
+                self._pass(ddl, begun)
         except UnsupportedError as error:
             shown = " ".join(ddl.sql.split())
             shown = shown if len(shown) <= 80 else shown[:79] + "…"
@@ -293,7 +296,7 @@ class TableState:
         if not keeps_columns(ddl):
             raise UnsupportedError("the columns or keys may have been others")
 
-    def _pass(self, ddl: DdlStatement) -> None:
+    def _pass(self, ddl: DdlStatement, begun: ChainPosition) -> None:
         if is_inert(ddl.sql) and self._is_there:
             return
         if truncates(ddl.sql):
@@ -302,7 +305,7 @@ class TableState:
             self._leave(f"{ddl.position} dropped it")
         elif creates(ddl.sql):
             self._create(ddl)
-        elif (new := self._new_name(ddl)) is not None:
+        elif (new := self._new_name(ddl, begun)) is not None:
             self._leave(f"{ddl.position} renamed it to {'.'.join(new)}")
         else:
             alteration = alteration_of(ddl, self.shape, self._options)
@@ -316,7 +319,7 @@ class TableState:
                 self._rows.alter(alteration.shape, alteration.row)
                 self._known = {}
 
-    def _new_name(self, ddl: DdlStatement) -> tuple[str, str] | None:
+    def _new_name(self, ddl: DdlStatement, begun: ChainPosition) -> tuple[str, str] | None:
         """The new name of the table, if a statement renames it."""
         definition = self.shape.definition
         name = (definition.database, definition.table)
@@ -324,7 +327,7 @@ class TableState:
             if new[0].lower() == name[0].lower() and new[1].lower() == name[1].lower():
                 raise UnsupportedError(
                     f"the name goes to another table: {'.'.join(old)}; to see that table's rows until then, print"
-                    f" its state as of {ddl.position}"
+                    f" its state as of {begun}"
                 )
         return new_name(ddl, *name) if self._is_there else None
 

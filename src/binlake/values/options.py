@@ -10,7 +10,7 @@ line, and `exclude_table`, `excludeTable` or `exclude-table` (any case) as a Spa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from binlake.errors import OptionError
@@ -146,6 +146,13 @@ class ReadOptions(PickledByName):
         """The names of the options that filter something."""
         names = (*FILTER_OPTIONS, "where")
         return [name for name in names if getattr(self, name) not in (None, ())]
+
+    def unfiltered(self) -> ReadOptions:
+        """The same without what filters, except for the tables that are wanted."""
+        given = self.filters_given
+        cleared: dict[str, Any] = {o.name: o.default for o in fields(self) if o.name in given}
+        cleared.pop("table", None)
+        return replace(self, **cleared, whole_transaction=False)
 
     def refuse_row_filters(self, what: str) -> None:
         """Raise OptionError if an option selects single row changes. For readers that do not decode values."""

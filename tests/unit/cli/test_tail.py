@@ -115,6 +115,36 @@ def test_it_is_in_the_file_while_the_server_is_idle(
     assert seen[0].endswith(b"\n")
 
 
+@pytest.mark.parametrize("ending", [terminated, interrupted])
+@pytest.mark.parametrize("given", [["--where", "nope = 1"], ["--columns", "nope"]])
+def test_a_column_that_no_table_has_is_reported_early_and_is_an_error_at_the_end(
+    given: list[str],
+    ending: Callable[[], None],
+    end_by: Callable[[Callable[[], None]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    early = []
+
+    def look() -> None:
+        early.append(capsys.readouterr().err)
+        ending()
+
+    end_by(look)
+    assert main(["tail", "mysql://repl@db1/", "--start", "binlog.000001:4", *given]) == 2
+    assert ("so far, no table has the column 'nope'" in early[0]) == ("--where" in given)
+    assert "column 'nope'" in capsys.readouterr().err
+
+
+def test_a_column_of_where_that_some_table_has_is_no_error(
+    end_by: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    end_by(interrupted)
+    assert (
+        main(["tail", "mysql://repl@db1/", "--start", "binlog.000001:4", "--where", "id = -1"]) == 0
+    )
+    assert "no table" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_what_has_to_be_whole(number: signal.Signals) -> None:
     done = False

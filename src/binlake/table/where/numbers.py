@@ -93,7 +93,15 @@ def _double_test(kind: ColumnType, operator: Operator, value: int | Decimal | fl
     except OverflowError:
         raise ValueError(f"{value} is beyond a DOUBLE") from None
     literal = scalar(number, pa.float64())
+    if _is_signed_as_double(kind):
+        return lambda values, _: COMPARE[operator](_doubles(values.view(pa.int64())), literal)
     return lambda values, _: COMPARE[operator](_doubles(values), literal)
+
+
+def _is_signed_as_double(kind: ColumnType) -> bool:
+    """Whether the server takes the highest bit of a column for a sign when it makes doubles of the values."""
+    is_mariadb = kind.context.table.flavour == "mariadb"
+    return is_mariadb and isinstance(kind, BitType) and pa.types.is_uint64(kind.arrow_type)
 
 
 def integer_range(kind: ColumnType, operator: Operator, value: object) -> tuple[int, int] | None:
