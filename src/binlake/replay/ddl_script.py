@@ -27,7 +27,7 @@ from binlake.replay.replay_session import MariadbSession, MysqlSession, ReplaySe
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import possible_tables
+from binlake.stream.sql.ddl_targets import named_tables, possible_tables
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.stream.statistics import utc_text
 from binlake.values.ledger import Ledger
@@ -146,10 +146,19 @@ class DdlScript:
         if event.error_code:
             return f"failed on the server with error {event.error_code}"
         if self._options.table or self._options.exclude_table:
-            named = [] if kind == ACCOUNT else possible_tables(ddl)
-            if not any(self._tables.may_want(*name) for name in named):
-                return ""
+            return None if self._is_wanted(kind, ddl) else ""
         return None
+
+    def _is_wanted(self, kind: str, ddl: DdlStatement) -> bool:
+        """Whether a statement may concern a wanted table.
+
+        Without the option table, all tables but the excluded ones are wanted, and so is a statement that changes no
+        table (CREATE DATABASE, CREATE VIEW, GRANT): unless it names an excluded table.
+        """
+        changed = [] if kind == ACCOUNT else possible_tables(ddl)
+        if changed or self._options.table:
+            return any(self._tables.may_want(*name) for name in changed)
+        return all(self._tables.may_want(*name) for name in named_tables(ddl))
 
     def _count(self, kind: str, position: ChainPosition, why: str) -> None:
         if why and self._options.on_unshown == "error":

@@ -314,6 +314,34 @@ def test_ddl_that_is_not_plain_is_kept(capfd: pytest.CaptureFixture[str], tmp_pa
     assert "changes that rows cannot show: DDL: 2" in err
 
 
+def test_ddl_without_excluded_tables(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = StreamLog()
+    kept = (
+        "CREATE DATABASE shop",
+        "CREATE TABLE t (a INT)",
+        "CREATE VIEW v AS SELECT a FROM t",
+        "CREATE FUNCTION f(x INT) RETURNS INT RETURN x + 1",
+        "CREATE USER 'app'@'%'",
+        "GRANT SELECT ON shop.t TO 'app'@'%'",
+        "DROP VIEW v",
+    )
+    excluded = (
+        "CREATE TABLE audit (a INT)",
+        "CREATE VIEW w AS SELECT a FROM audit",
+        "CREATE TRIGGER r AFTER INSERT ON audit FOR EACH ROW SET @a = 1",
+        "GRANT SELECT ON shop.audit TO 'app'@'%'",
+    )
+    for number, sql in enumerate((*kept, *excluded), 1):
+        log.gtid(number).query(sql.encode())
+    path = str(log.write(tmp_path))
+    code, out, err = run(capfd, path, "--ddl", "--exclude-table", "shop.audit")
+    assert (code, [sql for sql in (*kept, *excluded) if f"{sql}\n" in out]) == (0, [*kept])
+    assert "changes that rows cannot show: DDL: 3, account management: 1" in err
+    # all tables of a database
+    code, out, err = run(capfd, path, "--ddl", "--exclude-table", "shop.*")
+    assert (code, "CREATE DATABASE" in out) == (0, False)
+
+
 @pytest.mark.parametrize(("flags", "why"), [
     (["--undo"], "--undo reverses row changes only, not --ddl"), (["--op", "insert"], "--ddl and --op exclude each other"),
 ])  # fmt: skip

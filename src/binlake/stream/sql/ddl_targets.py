@@ -14,6 +14,7 @@ from binlake.stream.sql.ddl import DdlStatement
 __all__ = [
     "changed_tables",
     "may_change",
+    "named_tables",
     "names",
     "possible_tables",
     "renamed_tables",
@@ -136,8 +137,13 @@ def possible_tables(ddl: DdlStatement) -> list[tuple[str, str]]:
     """
     changed = changed_tables(ddl)
     if changed is None:
-        return [] if _OF_A_DATABASE.search(ddl.sql) else _names(ddl.sql, ddl.database)
+        return [] if _OF_A_DATABASE.search(ddl.sql) else named_tables(ddl)
     return changed
+
+
+def named_tables(ddl: DdlStatement) -> list[tuple[str, str]]:
+    """Return (database, table) of each word of a statement that may be the name of a table."""
+    return _names(ddl.sql, ddl.database)
 
 
 def names(sql: str, name: str) -> bool:

@@ -199,7 +199,7 @@ def _add_part(work: _Work, part: Sequence[Token], lenient: bool) -> None:
     if foreign is not None:
         work.foreign_added.append(foreign)
     if not is_column(part):
-        work.key = primary_key_of(part) or work.key
+        work.key = primary_key_of(part, {}) or work.key
         return
     name = part[0].text
     if work.has(name) and name.lower() not in work.dropped | work.renamed.keys():

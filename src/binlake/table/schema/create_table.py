@@ -160,13 +160,14 @@ def table_of(
     check_count(sum(map(is_column, items)), name)
     columns: list[DeclaredColumn] = []
     key: tuple[str, ...] = ()
+    periods = dict(map(_period, filter(_is_period, items)))
     for item in items:
         if is_column(item):
             columns.append(column_of(item, charset, name))
             if not key and is_key_column(item):
                 key = (item[0].text,)
         else:
-            key = key or primary_key_of(item)
+            key = key or primary_key_of(item, periods)
     foreign = [found for item in items if (found := foreign_key_of(item, database)) is not None]
     rest = [token.word for token in tokens[end + 1 :]]
     versioned = "VERSIONING" in rest and not any(_is_row_start(item) for item in items)
@@ -346,16 +347,40 @@ def is_key_column(item: Sequence[Token]) -> bool:
     )
 
 
-def primary_key_of(item: Sequence[Token]) -> tuple[str, ...]:
+def primary_key_of(
+    item: Sequence[Token], periods: Mapping[str, tuple[str, str]]
+) -> tuple[str, ...]:
     """Return the columns of the primary key that an item declares; () if it declares something
     else.
+
+    A key with WITHOUT OVERLAPS ends with a period of the table. `periods` are the columns of each, by its name in
+    lower case; () if it is not among them.
     """
     words = [token.word for token in item]
     if "PRIMARY" not in words:
         return ()
     opening = words.index("(") if "(" in words else len(words)
     inner = item[opening + 1 : -1] if words[-1:] == [")"] else item[opening + 1 :]
-    return tuple(part[0].text for part in split(inner) if part[0].word != ")")
+    key: list[str] = []
+    for part in split(inner):
+        if [token.word for token in part[1:3]] == ["WITHOUT", "OVERLAPS"]:
+            if (columns := periods.get(part[0].text.lower())) is None:
+                return ()
+            key += reversed(columns)  # as the server orders them
+        elif part[0].word != ")":
+            key.append(part[0].text)
+    return tuple(key)
+
+
+def _is_period(item: Sequence[Token]) -> bool:
+    """Whether an item of a list of columns and keys declares a period: PERIOD FOR name (start, end)."""
+    words = [token.word for token in item]
+    return words[:2] == ["PERIOD", "FOR"] and words[3:4] == ["("] and words[5::2] == [",", ")"]
+
+
+def _period(item: Sequence[Token]) -> tuple[str, tuple[str, str]]:
+    """Return the name of a period in lower case, and its columns."""
+    return item[2].text.lower(), (item[4].text, item[6].text)
 
 
 def _is_row_start(item: Sequence[Token]) -> bool:

@@ -322,9 +322,9 @@ def completed(definition: TableDefinition, declared: DeclaredTable, source: str)
         for column, hint in _pairs(definition, declared)
     )
     ordinals = {column.name.lower(): column.ordinal for column in columns}
-    key = definition.primary_key or tuple(
-        ordinals[name.lower()] for name in declared.primary_key if name.lower() in ordinals
-    )
+    key = definition.primary_key
+    if not key and ordinals.keys() >= {name.lower() for name in declared.primary_key}:
+        key = tuple(ordinals[name.lower()] for name in declared.primary_key)
     if definition.name_source != NameSource.NONE:
         return replace(definition, columns=columns, primary_key=key)
     return replace(

@@ -129,6 +129,26 @@ def test_keys(actions: str, key: tuple[str, ...]) -> None:
     assert made.primary_key == key
 
 
+_PERIOD = "CREATE TABLE t (id INT, s DATE, `e` DATE, v INT, PERIOD FOR `Ap` (s, `e`)"
+
+
+@pytest.mark.parametrize(
+    ("statements", "key"),
+    [
+        # the order of the server's TABLE_MAP
+        ([f"{_PERIOD}, PRIMARY KEY (id, ap WITHOUT OVERLAPS))"], ("id", "e", "s")),
+        ([f"{_PERIOD}, PRIMARY KEY (id))"], ("id",)),
+        ([f"{_PERIOD})", "ALTER TABLE t ADD PRIMARY KEY (id, ap WITHOUT OVERLAPS)"], ()),
+    ],
+)
+def test_a_key_without_overlaps_has_the_columns_of_its_period(
+    statements: list[str], key: tuple[str, ...]
+) -> None:
+    made = catalogue(*statements).known(T)
+    assert made is not None
+    assert made.primary_key == key
+
+
 def foreign_keys(*statements: str, table: tuple[str, str] = T) -> list[tuple[object, ...]]:
     found = catalogue(*statements).known(table)
     assert found is not None

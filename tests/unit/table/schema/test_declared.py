@@ -52,6 +52,15 @@ def test_everything_that_the_log_lacks_is_filled_in() -> None:
     assert completed.name_source == NameSource.SCHEMA
 
 
+def test_a_key_with_an_unknown_column_is_not_known() -> None:
+    table = _table(_bare(0, ct.MYSQL_TYPE_LONG), _bare(1, ct.MYSQL_TYPE_LONG))
+    completed, problem = _schema("CREATE TABLE t (id int, v int, PRIMARY KEY (id, w))").complete(
+        table
+    )
+    assert problem is None
+    assert completed.primary_key == ()
+
+
 def test_the_log_wins_over_a_declaration() -> None:
     logged = ColumnDefinition(0, "id", ct.MYSQL_TYPE_LONG, unsigned=False)
     text = ColumnDefinition(1, "v", ct.MYSQL_TYPE_VARCHAR, length=80, collation_id=UTF8MB4)
