@@ -17,7 +17,7 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import declared_schema
-from binlake.table.schema.schema_text import version_text
+from binlake.table.schema.schema_text import VersionTexts
 from binlake.table.text.sql_text import CLIENT_CHARSET
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -84,12 +84,13 @@ class _Writer:
     def __init__(self, options: ReadOptions, output: Callable[[bytes], object]) -> None:
         self._wanted = TableFilter(options)
         self._output = output
+        self._texts = VersionTexts()
         self.count = 0
 
     def write(self, tables: Iterable[DeclaredTable]) -> None:
         for table in tables:
             if self._wanted.wants(table.database or "", table.table):
-                self._output(f"{version_text(table)}\n".encode("utf-8", "backslashreplace"))
+                self._output(f"{self._texts.text(table)}\n".encode("utf-8", "backslashreplace"))
                 self.count += 1
 
     def apply(self, history: SchemaHistory, passed: list[DdlStatement]) -> None:

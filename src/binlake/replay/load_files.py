@@ -36,11 +36,7 @@ class LoadFiles:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise SourceError(
-                    f"a file of LOAD DATA cannot be written: {error}",
-                    hint="--local-load names a folder for them",
-                    errno=error.errno,
-                ) from None
+                raise _not_written(error) from None
             with os.fdopen(handle, "wb") as file:
                 file.write(block)
             self._paths[file_id] = path
@@ -48,11 +44,16 @@ class LoadFiles:
         raise SourceError(f"{self._folder} is full of files of LOAD DATA; remove the old ones")
 
     def append(self, file_id: int, block: bytes) -> bool:
-        """One more block; False if the file's beginning was not in what was read."""
+        """One more block; False if the file's beginning was not in what was read. Raises SourceError."""
         path = self._paths.get(file_id)
         if path is None:
             return False
-        with path.open("ab") as file:
+        # another user may have replaced the file by a link, in a directory that all may change
+        try:
+            handle = os.open(path, os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            raise _not_written(error) from None
+        with os.fdopen(handle, "ab") as file:
             file.write(block)
         return True
 
@@ -65,3 +66,11 @@ class LoadFiles:
         path = self._paths.pop(file_id, None)
         if path is not None:
             path.unlink()
+
+
+def _not_written(error: OSError) -> SourceError:
+    return SourceError(
+        f"a file of LOAD DATA cannot be written: {error}",
+        hint="--local-load names a folder for them",
+        errno=error.errno,
+    )

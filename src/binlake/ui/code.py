@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.printable import printable
 from binlake.stream.statistics import utc_text
 from binlake.values.options import ReadOptions
 
@@ -24,9 +25,13 @@ def program(kind: str, files: Sequence[str], options: ReadOptions, key: Sequence
     """Return the text of a program. With a `key`, the program of Python and the command show the
     history of that row of the only table in the options.
 
-    Raises OptionError for an unknown kind.
+    Names in the text come from the log. None of them can end its literal or become an option, and
+    control characters are escapes. Raises OptionError for an unknown kind, and for a key without its
+    columns or its table.
     """
     given = _given(options)
+    if key and kind in ("command", "python"):
+        _check_row(options, key)
     if kind == "command":
         return _command(files, given, options, key)
     if kind == "python":
@@ -53,24 +58,56 @@ def _given(options: ReadOptions) -> dict[str, Any]:
     return found
 
 
+def _check_row(options: ReadOptions, key: Sequence[str]) -> None:
+    if len(options.table) != 1:
+        raise OptionError("the history of a row needs one table", name="table")
+    for text in key:
+        column, equals, _ = text.partition("=")
+        if not column or not equals:
+            raise OptionError(f"key {text!r}: expected COLUMN=VALUE", name="key", value=text)
+
+
 def _command(
     files: Sequence[str], given: dict[str, Any], options: ReadOptions, key: Sequence[str]
 ) -> str:
-    words = ["binlake", "rows"]
+    command, arguments = "rows", list(files)
     if key:
-        words = ["binlake", "history", options.table[0]]
+        command, arguments = "history", [options.table[0], *files]
         given = {name: value for name, value in given.items() if name != "table"}
-    words += files
-    lines = [shlex.join(words)]
-    lines += [shlex.join(("--key", text)) for text in key]
+    lines = [_words("--key", text) for text in key]
     for name, value in given.items():
         flag = "--" + name.replace("_", "-")
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, bool):
                 lines.append(flag if one else flag.replace("--", "--no-", 1))
             else:
-                lines.append(shlex.join((flag, one)))
+                lines.append(_words(flag, one))
+    if any(len(argument) > 1 and argument.startswith("-") for argument in arguments):
+        lines = [f"binlake {command}", *lines, _words("--", *arguments)]
+    else:
+        lines.insert(0, _words("binlake", command, *arguments))
     return " \\\n    ".join(lines) + "\n"
+
+
+def _words(*words: str) -> str:
+    return " ".join(map(_word, words))
+
+
+def _word(text: str) -> str:
+    """Quote a word for bash and zsh. A terminal may obey control characters that are pasted into it, so
+    they are escapes.
+    """
+    if printable(text) == text:
+        return shlex.quote(text)
+    return "$'" + "".join(map(_quoted_character, text)) + "'"
+
+
+def _quoted_character(character: str) -> str:
+    if character in "\\'":
+        return "\\" + character
+    if printable(character) == character:
+        return character
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def _python(
@@ -78,8 +115,10 @@ def _python(
 ) -> str:
     if key:
         table = given.pop("table")[0]
-    paths = json.dumps(files[0] if len(files) == 1 else list(files), ensure_ascii=False)
-    arguments = [paths, *(f"{name}={_literal(value)}" for name, value in given.items())]
+    arguments = [
+        _literal(list(files)),
+        *(f"{name}={_literal(value)}" for name, value in given.items()),
+    ]
     opening = ",\n    ".join(arguments)
     lines = ["import binlake", "", f"log = binlake.open(\n    {opening},\n)"]
     if key:
@@ -117,4 +156,4 @@ def _literal(value: Any) -> str:
         return str(value)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    return json.dumps(value, ensure_ascii=False)
+    return printable(json.dumps(value, ensure_ascii=False))  # its escapes are Python's, too

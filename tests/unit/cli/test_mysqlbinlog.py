@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
+from binlake.errors import SourceError
+from binlake.replay.load_files import LoadFiles
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, LogBuilder, query_body
 from support.logs.mutations import frames
 from support.logs.stream_log import StreamLog, rows_body, table_map_body
@@ -272,6 +274,20 @@ def test_load_data_has_a_file_of_ours(
     # printed again, the file of before is kept
     run(capfdbinary, f"--local-load={folder}", str(path))
     assert len(list(folder.iterdir())) == 2
+
+
+def test_load_data_does_not_write_through_a_link(tmp_path: Path) -> None:
+    """A link that replaces the file between two of its blocks."""
+    target = tmp_path / "precious"
+    target.write_bytes(b"kept")
+    files = LoadFiles(str(tmp_path))
+    files.begin(7, b"1,one\n")
+    (file,) = tmp_path.glob("SQL_LOAD_MB-*")
+    file.unlink()
+    file.symlink_to(target)
+    with pytest.raises(SourceError, match="cannot be written"):
+        files.append(7, b"2,two\n")
+    assert target.read_bytes() == b"kept"
 
 
 def test_load_data_without_the_beginning_of_its_file(

@@ -329,9 +329,13 @@ def _kept(work: _Work) -> list[DeclaredColumn]:
     gone = work.dropped | work.moved
     if not (gone or work.renamed or work.changed):
         return list(work.table.columns)
+    touched = gone | work.renamed.keys() | work.changed.keys()
     kept = []
     for column in work.table.columns:
         name = column.lower_name
+        if name not in touched:
+            kept.append(column)
+            continue
         if name in work.renamed:
             column = replace(column, name=work.renamed[name])
         if name not in gone:

@@ -11,12 +11,14 @@ The text contains what the log records about a table, and `schema_file` reads it
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from binlake.format import column_types as ct
 from binlake.printable import printable
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
 
-__all__ = ["create_table_text", "read_note", "version_text"]
+__all__ = ["VersionTexts", "create_table_text", "read_note"]
 
 _LISTED = {ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET}
 _NAME = r"`((?:[^`]|``)+)`"
@@ -28,13 +30,76 @@ _NOTE = re.compile(
 )
 
 
-def version_text(table: DeclaredTable) -> str:
-    """Return one version as text, with its place if it has one."""
-    place = "" if table.since is None else f"-- binlake: from {_noted(str(table.since))}"
-    if table.columns:
-        return (f"{place}\n" if place else "") + create_table_text(table)
-    why = printable(" ".join(table.missing.split()))
-    return f"{place}: {_noted(_full_name(table))} is not known: {why}\n"
+#: Lines that `VersionTexts` keeps.
+_MOST_LINES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The columns of a table, the line of each, and whether it lacks its character set."""
+
+    columns: tuple[DeclaredColumn, ...] = ()
+    lines: Sequence[str] = ()
+    lacking: Sequence[bool] = ()
+
+    def of(self, columns: tuple[DeclaredColumn, ...]) -> _Lines:
+        """Return the same for other columns; those at the beginning and at the end that are the same
+        are not written again.
+        """
+        old = self.columns
+        head = _same_at_start(old, columns)
+        tail = _same_at_start(old[head:][::-1], columns[head:][::-1])
+        middle = columns[head : len(columns) - tail]
+        rest = len(old) - tail
+        return _Lines(
+            columns,
+            [*self.lines[:head], *(f"  {_column(c)}" for c in middle), *self.lines[rest:]],
+            [*self.lacking[:head], *map(_lacks_charset, middle), *self.lacking[rest:]],
+        )
+
+
+def _same_at_start(one: Sequence[DeclaredColumn], other: Sequence[DeclaredColumn]) -> int:
+    """Return how many columns two lists begin with in common. Slices are compared: a loop over thousands
+    of columns takes longer.
+    """
+    same, most = 0, min(len(one), len(other))
+    while same < most:
+        middle = (same + most + 1) // 2
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    return same
+
+
+class VersionTexts:
+    """Writes versions of tables as text, with their places.
+
+    A log may change a wide table thousands of times, a column at a time. So the lines of each table are
+    kept, and only columns that differ from the version before are written again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str | None, str], _Lines] = {}
+        self._lines = 0
+
+    def text(self, table: DeclaredTable) -> str:
+        """Return one version as text, with its place if it has one."""
+        place = "" if table.since is None else f"-- binlake: from {_noted(str(table.since))}"
+        if table.columns:
+            return (f"{place}\n" if place else "") + _create_table(table, self._of(table))
+        why = printable(" ".join(table.missing.split()))
+        return f"{place}: {_noted(_full_name(table))} is not known: {why}\n"
+
+    def _of(self, table: DeclaredTable) -> _Lines:
+        name = table.database, table.table
+        before = self._known.pop(name, _Lines())
+        self._lines += len(table.columns) - len(before.lines)
+        while self._known and self._lines > _MOST_LINES:
+            oldest = self._known.pop(next(iter(self._known)))
+            self._lines -= len(oldest.lines)
+        found = self._known[name] = before.of(table.columns)
+        return found
 
 
 def read_note(text: str) -> tuple[LogPosition, DeclaredTable | None] | None:
@@ -69,13 +134,17 @@ def _read_back(noted: str) -> str:
 
 def create_table_text(table: DeclaredTable) -> str:
     """Return a CREATE TABLE that declares the same."""
-    lines = [f"  {_column(column)}" for column in table.columns]
+    return _create_table(table, _Lines().of(table.columns))
+
+
+def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:
+    lines = [*of_columns.lines]
     if table.primary_key:
         lines.append(f"  PRIMARY KEY ({', '.join(map(_quoted, table.primary_key))})")
     lines += [f"  {_foreign_key(key)}" for key in table.foreign_keys]
     options = ""
     # without it the column would take the table's character set when this is read
-    if table.charset is not None and not any(_lacks_charset(c) for c in table.columns):
+    if table.charset is not None and not any(of_columns.lacking):
         options = f" DEFAULT CHARSET={table.charset}"
     if table.system_versioned:
         options += " WITH SYSTEM VERSIONING"

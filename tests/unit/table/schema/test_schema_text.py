@@ -6,10 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from binlake.stream.runs import ChainPosition
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema import schema_text
 from binlake.table.schema.create_table import parse_create_table
-from binlake.table.schema.declared import DeclaredTable, LogPosition
+from binlake.table.schema.declared import (
+    DeclaredColumn,
+    DeclaredSchema,
+    DeclaredTable,
+    LogPosition,
+)
+from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import parse_schema
-from binlake.table.schema.schema_text import read_note, version_text
+from binlake.table.schema.schema_text import VersionTexts, read_note
 
 PLACE = LogPosition("binlog.000002", 4711)
 
@@ -38,21 +47,25 @@ def declared(sql: str) -> DeclaredTable:
     return replace(table, since=PLACE)
 
 
+def ddl(sql: str, offset: int) -> DdlStatement:
+    return DdlStatement(ChainPosition(0, "binlog.000002", offset), "a", sql, 1, None, False)
+
+
 @pytest.mark.parametrize("sql", TABLES)
 def test_a_version_is_read_back_as_it_was(sql: str) -> None:
     table = declared(sql)
-    text = version_text(table)
+    text = VersionTexts().text(table)
     assert text.startswith("-- binlake: from binlog.000002:4711\nCREATE TABLE ")
     (again,) = parse_schema(text.encode()).tables
     assert replace(again, line=0) == replace(
         table, columns=tuple(replace(c, sql=a.sql) for c, a in zip(table.columns, again.columns, strict=True))
     )  # fmt: skip
-    assert version_text(again) == text
+    assert VersionTexts().text(again) == text
 
 
 def test_a_version_without_columns() -> None:
     table = DeclaredTable("sh`op", "t", (), since=PLACE, missing="dropped\nby\n  hand")
-    text = version_text(table)
+    text = VersionTexts().text(table)
     assert (
         text == "-- binlake: from binlog.000002:4711: `sh``op`.`t` is not known: dropped by hand\n"
     )
@@ -76,3 +89,40 @@ def test_a_place_holds_for_the_next_table_only() -> None:
 @pytest.mark.parametrize("text", ["-- binlake: from x", "-- from binlog.000001:4", "-- binlake: from a:1: t is not known"])  # fmt: skip
 def test_other_comments(text: str) -> None:
     assert read_note(text) is None
+
+
+def test_a_version_is_written_as_if_it_were_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are the same as before are not written again, wherever the others are."""
+    statements = [f"ALTER TABLE a.t ADD COLUMN c{n} INT" for n in range(40)]
+    statements += [
+        "ALTER TABLE a.t RENAME COLUMN c3 TO d3",
+        "ALTER TABLE a.t ADD COLUMN e VARCHAR(9) FIRST",
+        "ALTER TABLE a.t DROP COLUMN c7, ADD COLUMN f BIGINT AFTER c5",
+        "ALTER TABLE a.t MODIFY COLUMN c39 TEXT CHARACTER SET latin1",
+        "ALTER TABLE a.t DROP COLUMN c39",
+        "CREATE TABLE b.t (a INT, b TEXT) DEFAULT CHARSET=latin1",
+        "ALTER TABLE a.t DROP COLUMN e",
+        "ALTER TABLE a.t DROP COLUMN c0, DROP COLUMN c1",
+        "ALTER TABLE a.t CONVERT TO CHARACTER SET utf8mb4",
+        "DROP TABLE a.t",
+        "CREATE TABLE a.t (a INT)",
+    ]
+    history = SchemaHistory(DeclaredSchema(()))
+    versions = list(history.apply(ddl("CREATE TABLE a.t (a INT, b TEXT)", 4)))
+    for offset, sql in enumerate(statements, 5):
+        versions += history.apply(ddl(sql, offset))
+    expected = [VersionTexts().text(version) for version in versions]
+    written: list[str] = []
+    column_text = schema_text._column
+
+    def counted(column: DeclaredColumn) -> str:
+        written.append(column.name)
+        return column_text(column)
+
+    monkeypatch.setattr(schema_text, "_column", counted)
+    texts = VersionTexts()
+    assert [texts.text(version) for version in versions] == expected
+    assert len(written) < 60
+    monkeypatch.setattr(schema_text, "_MOST_LINES", 3)
+    texts = VersionTexts()
+    assert [texts.text(version) for version in versions] == expected
