@@ -116,7 +116,9 @@ test-mirror: $(VENV)/compiled java ## kill a mirror 24 times on two servers, the
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 
+# 200 kills in one test take longer than pytest waits for a test that hangs.
 .PHONY: soak
+soak: PYTEST += -o faulthandler_timeout=14400
 soak: $(VENV)/compiled java ## test exactly-once delivery with real servers and 200 kills (BINLAKE_KILLS, BINLAKE_SEED)
 	BINLAKE_KILLS=$${BINLAKE_KILLS:-200} BINLAKE_REQUIRE=1 $(PYTEST) -s tests/proof $(ARGS)
 	@$(VENV)/bin/python -m dev.servers provision lake-jars

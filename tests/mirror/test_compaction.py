@@ -200,6 +200,33 @@ def test_expiry_keeps_files_that_hold_deletes_of_several_data_files(
     assert again.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
 
 
+@pytest.mark.parametrize("deletes", ["vectors", "position"])
+def test_expiry_beside_a_tag_keeps_files_of_deletes_that_are_in_force(
+    iceberg_spark: Any, tmp_path: Path, deletes: Any
+) -> None:
+    """The snapshot of a tag may be older than such a file, which it does not have."""
+    lake = Catalog(iceberg_spark, "lake")
+    name = f"tagged_{deletes}"
+    table = MirrorTable.create(lake, "db", name, SCHEMA, ("id",), tmp_path, deletes=deletes)
+    for start in (0, 10):
+        table.commit(
+            Change(rows([{"id": start + i, "name": "a", "amount": 1} for i in range(10)])), {}
+        )
+    table.stored.tag("kept")
+    table.commit(Change(deletes=ids(1, 11)), {})
+    table.commit(Change(deletes=ids(2)), {})  # the vector of the first data file has gone
+    for number in range(4):
+        table.commit(Change(rows([{"id": 100 + number, "name": "b", "amount": 1}])), {})
+        table.stored.expire(int(time.time() * 1000) + 60_000, 1, 1)
+    assert len(table.stored.history()) == 2, "the newest, and the one with a tag"
+    left = [(i,) for i in (0, *range(3, 11), *range(12, 20), 100, 101, 102, 103)]
+    left.sort(key=repr)
+    assert by_spark(iceberg_spark, f"db.{name}", "id") == left
+    assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id") == left
+    kept = iceberg_spark.sql(f"SELECT id FROM lake.db.{name} VERSION AS OF 'kept'").collect()
+    assert sorted(row.id for row in kept) == list(range(20))
+
+
 def ids(*numbers: int) -> pa.Table:
     return pa.table({"id": pa.array(numbers, pa.int32())})
 

@@ -1,4 +1,4 @@
-"""Commits of a mirrored table: what Spark and PyIceberg read after random changes."""
+"""Commits of a mirrored table: what Spark, PyIceberg and DuckDB read after random changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from binlake.errors import IncompleteError
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.change import Change, CommitConflictError
-from support.spark.lake_readers import by_pyiceberg, by_spark
+from support.spark.lake_readers import by_duckdb_iceberg, by_pyiceberg, by_spark
 
 pytestmark = pytest.mark.lakes
 
@@ -55,7 +55,9 @@ def test_random_changes_by_key(
             table = MirrorTable.open(lake, "db", name, key, tmp_path / "lost")
     expected = sorted((tuple(rows([r]).to_pylist()[0].values()) for r in truth.values()), key=repr)
     assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
-    assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id, name, amount") == expected
+    here = folder(iceberg_spark)
+    assert by_pyiceberg(here, f"db.{name}", "id, name, amount") == expected
+    assert by_duckdb_iceberg(here, f"db.{name}", "id, name, amount", tmp_path) == expected
     assert table.rows == len(truth)
     assert sorted(pa.concat_tables(table.scan())["id"].to_pylist()) == sorted(truth)
     assert table.summary["binlake.round"] == "11"

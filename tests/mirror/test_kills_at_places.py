@@ -70,6 +70,7 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
                 found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
                 assert found.is_equal, (number, found.tables)
                 assert quarantined(lake) == {}, number
+                print(f"{server.name}: {number + 1} kills, equal", flush=True)
     found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
     assert quarantined(lake) == {}
     assert found.is_equal, found.tables

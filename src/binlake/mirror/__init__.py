@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from binlake.mirror.api import compact, mirror, pause, resume, resync, status, verify
+    from binlake.mirror.moments import (
+        Moment,
+        drop_moment,
+        history,
+        name_moment,
+        tables_at,
+        views_at,
+    )
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.reporting.report import MirrorStatus, TableStatus
     from binlake.mirror.verification import TableVerification, Verification
@@ -19,32 +27,44 @@ if TYPE_CHECKING:
 __all__ = [
     "MirrorOptions",
     "MirrorStatus",
+    "Moment",
     "TableStatus",
     "TableVerification",
     "Verification",
     "compact",
+    "drop_moment",
+    "history",
     "mirror",
+    "name_moment",
     "pause",
     "resume",
     "resync",
     "status",
+    "tables_at",
     "verify",
+    "views_at",
 ]
 
 # Imported when first used: a task needs neither the loop nor Java.
 _HOMES = {
     "MirrorOptions": "binlake.mirror.options",
     "MirrorStatus": "binlake.mirror.reporting.report",
+    "Moment": "binlake.mirror.moments",
     "TableStatus": "binlake.mirror.reporting.report",
     "TableVerification": "binlake.mirror.verification",
     "Verification": "binlake.mirror.verification",
     "compact": "binlake.mirror.api",
+    "drop_moment": "binlake.mirror.moments",
+    "history": "binlake.mirror.moments",
     "mirror": "binlake.mirror.api",
+    "name_moment": "binlake.mirror.moments",
     "pause": "binlake.mirror.api",
     "resume": "binlake.mirror.api",
     "resync": "binlake.mirror.api",
     "status": "binlake.mirror.api",
+    "tables_at": "binlake.mirror.moments",
     "verify": "binlake.mirror.api",
+    "views_at": "binlake.mirror.moments",
 }
 
 

@@ -28,6 +28,7 @@ from binlake.values.position import Position
 
 __all__ = [
     "NAMESPACE",
+    "ROUNDS",
     "Control",
     "SetAside",
     "offset_of",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 NAMESPACE = "_binlake"
-_TABLE = "rounds"
+ROUNDS = "rounds"
 _SCHEMA = pa.schema(
     [
         ("round", pa.int64()),
@@ -52,6 +53,7 @@ _SCHEMA = pa.schema(
 _OFFSET = "binlake.offset"
 _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
+_MOMENTS = "binlake.moments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Control:
     """
 
     def __init__(self, lake: LakeTables, source: str | None, options: MirrorOptions | None) -> None:
-        if not lake.exists(NAMESPACE, _TABLE):
+        if not lake.exists(NAMESPACE, ROUNDS):
             if options is None or source is None:
                 raise SourceError(
                     "this lake has no mirror", hint="start one with `binlake mirror URL LAKE`"
@@ -107,8 +109,8 @@ class Control:
                 "write.metadata.previous-versions-max": "20",
                 "commit.manifest.min-count-to-merge": "20",
             }
-            lake.create(NAMESPACE, _TABLE, iceberg_schema(_SCHEMA), settings)
-        self._table: StoredTable = lake.load(NAMESPACE, _TABLE)
+            lake.create(NAMESPACE, ROUNDS, iceberg_schema(_SCHEMA), settings)
+        self._table: StoredTable = lake.load(NAMESPACE, ROUNDS)
         self.refresh()
 
     def refresh(self) -> None:
@@ -210,6 +212,21 @@ class Control:
         """Record that a table has been copied again."""
         if name in self.to_resync:
             self._set({"binlake.resync": json.dumps(sorted(self.to_resync - {name}))})
+
+    @property
+    def moments(self) -> dict[str, int]:
+        """The rounds that have names: by name, the number."""
+        found: dict[str, int] = json.loads(self._properties.get(_MOMENTS, "{}"))
+        return found
+
+    def name_moment(self, name: str, number: int) -> None:
+        """Give a round a name."""
+        self._set({_MOMENTS: json.dumps({**self.moments, name: number}, sort_keys=True)})
+
+    def forget_moment(self, name: str) -> None:
+        """Remove the name of a round."""
+        left = {other: number for other, number in self.moments.items() if other != name}
+        self._set({_MOMENTS: json.dumps(left, sort_keys=True)})
 
     def _set(self, properties: Mapping[str, str]) -> None:
         self._table.set_properties(properties)

@@ -36,6 +36,18 @@ def by_duckdb(lake: str, name: str, columns: str) -> Rows:
     return _sorted(found.fetchall())
 
 
+def by_duckdb_iceberg(lake: str, name: str, columns: str, folder: Path) -> Rows:
+    """What DuckDB's extension for Iceberg reads, written to a file in `folder` on the way."""
+    import pyarrow.parquet as pq
+
+    from dev.servers.lake_readers import duckdb_copies
+
+    target = folder / f"{name}.parquet"
+    duckdb_copies({f"SELECT {columns} FROM iceberg_scan('{metadata(lake, name)}')": target})
+    found = pq.read_table(target).to_pylist()
+    return _sorted(tuple(row.values()) for row in found)
+
+
 def metadata(lake: str, name: str) -> str:
     """The newest metadata file of a table of a Hadoop catalog."""
     folder = Path(lake, *name.split("."), "metadata")

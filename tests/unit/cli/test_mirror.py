@@ -22,7 +22,8 @@ from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
 
 @pytest.mark.parametrize(
-    "words", [("status",), ("verify",), ("compact",), ("pause",), ("resume",), ("resync", "shop.orders")], ids=" ".join
+    "words", [("status",), ("verify",), ("compact",), ("pause",), ("resume",), ("resync", "shop.orders"),
+     ("history",), ("tag", "name"), ("untag", "name")], ids=" ".join
 )  # fmt: skip
 def test_a_directory_without_a_mirror(
     words: tuple[str, ...],
@@ -37,6 +38,15 @@ def test_a_directory_without_a_mirror(
     out, err = capfd.readouterr()
     assert (out, "has no mirror" in err) == ("", True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é"])
+def test_a_text_that_cannot_name_a_moment(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "_binlake").mkdir()
+    assert main(["mirror", "tag", str(tmp_path), "--", name]) == 2
+    assert "cannot be the name of a moment" in capfd.readouterr().err
 
 
 COPY = (

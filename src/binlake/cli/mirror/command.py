@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
-import binlake.cli.mirror.verify  # noqa: F401 - both add a command
+import binlake.cli.mirror.moments
+import binlake.cli.mirror.verify  # noqa: F401 - each adds commands
 from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.lines import script_output, show
 from binlake.cli.common.parameters import Argument, Exit, Option

@@ -69,6 +69,10 @@ class DeltaLake:
                 )
         return self._root / namespace / table
 
+    def sql_name(self, namespace: str, table: str) -> str:
+        """A table in Spark's SQL."""
+        return self.load(namespace, table).sql_name
+
     def exists(self, namespace: str, table: str) -> bool:
         """Whether there is the table."""
         return any((self._path(namespace, table) / "_delta_log").glob("*.json"))

@@ -355,8 +355,15 @@ public class Lake {
   }
 
   public void tag(Table table, String name) {
-    if (table.currentSnapshot() != null && table.refs().get(name) == null) {
-      table.manageSnapshots().createTag(name, table.currentSnapshot().snapshotId()).commit();
+    if (table.currentSnapshot() != null) {
+      tagAt(table, name, table.currentSnapshot().snapshotId());
+    }
+  }
+
+  /** A name for one snapshot, unless there is one of that name. */
+  public void tagAt(Table table, String name, long snapshot) {
+    if (table.refs().get(name) == null) {
+      table.manageSnapshots().createTag(name, snapshot).commit();
     }
   }
 
@@ -375,7 +382,9 @@ public class Lake {
   }
 
   public void dropTag(Table table, String name) {
-    table.manageSnapshots().removeTag(name).commit();
+    if (table.refs().get(name) != null) {
+      table.manageSnapshots().removeTag(name).commit();
+    }
   }
 
   /** Forget the snapshots before a time, and more than the most; but not the newest ones. */

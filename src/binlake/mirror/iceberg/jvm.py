@@ -51,6 +51,10 @@ class Lake:
         with _in_one_line(f"{namespace}.{table}"):
             return bool(self._helper.exists(self._catalog, namespace, table))
 
+    def sql_name(self, namespace: str, table: str) -> str:
+        """A table in Spark's SQL."""
+        return ".".join(f"`{part.replace('`', '``')}`" for part in (self.catalog, namespace, table))
+
     def tables(self) -> list[tuple[str, str]]:
         """(namespace, table) of each table."""
         with _in_one_line(f"catalog {self.catalog}"):
@@ -198,6 +202,11 @@ class IcebergTable:
         """Give the current snapshot a name, unless there is one of that name."""
         with _in_one_line(self.full_name):
             self._helper.tag(self._table, name)
+
+    def tag_at(self, name: str, snapshot: int) -> None:
+        """Give one snapshot a name, unless there is one of that name."""
+        with _in_one_line(self.full_name):
+            self._helper.tagAt(self._table, name, snapshot)
 
     def tags(self) -> list[str]:
         """The names of all tags."""

@@ -1,0 +1,129 @@
+"""`binlake mirror history`, `tag` and `untag`: moments at which all tables of a lake can be read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.terminal import note
+from binlake.cli.mirror.session import (
+    CatalogOption,
+    ConfOption,
+    JarOption,
+    LakeArgument,
+    MasterOption,
+    SparkSettings,
+    lake_session,
+    mirror_command,
+    need_libraries,
+    need_mirror,
+)
+from binlake.values.ledger import counted
+
+if TYPE_CHECKING:
+    from binlake.mirror.moments import Moment
+
+__all__ = ["history", "tag", "untag"]
+
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The name of the moment.")]
+
+
+@mirror_command("history")
+def history(
+    lake: LakeArgument,
+    newest: Annotated[
+        int, Option(metavar="N", min=1, help="How many of the newest rounds to list.")
+    ] = 20,
+    as_json: Annotated[
+        bool, Option("--json", help="One JSON object for each round, with its snapshots.")
+    ] = False,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """List the newest rounds and the rounds that have names, the newest first.
+
+    At the position of a round, all tables of the lake are of the same moment of the server.
+
+    Examples:
+      binlake mirror history /lake
+
+      binlake mirror history /lake --newest 1 --json | jq .snapshots
+    """
+    need_libraries()
+    from binlake.mirror.moments import history as rounds_of
+
+    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
+    need_mirror(lake, session)
+    with lake_session(lake, session) as spark:
+        found = rounds_of(lake, newest=newest, spark=spark, catalog=catalog)
+    for moment in found:
+        show(json.dumps(moment.to_json()) if as_json else _line(moment))
+
+
+def _line(moment: Moment) -> str:
+    names = f"  {', '.join(moment.names)}" if moment.names else ""
+    place = f"{moment.log_file}:{moment.log_pos}"
+    return f"{moment.round:>8}  {moment.commit_time or 'unknown':<26}  {place}  {moment.gtid_set}{names}".rstrip()
+
+
+@mirror_command("tag")
+def tag(
+    lake: LakeArgument,
+    name: NameArgument,
+    number: Annotated[
+        int | None,
+        Option("--round", metavar="N", min=1, help="The round to name.", show_default="the newest"),
+    ] = None,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Give a moment a name: a tag in each table, which keeps the snapshots of one round.
+
+    Readers use the name as a version: SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep
+    their data files until `binlake mirror untag`. A mirror of the lake can run meanwhile.
+
+    Examples:
+      binlake mirror tag /lake end-of-2026
+
+      binlake mirror tag /lake release-7 --round 4711
+    """
+    need_libraries()
+    from binlake.mirror.moments import check_moment_name, name_moment
+
+    check_moment_name(name)
+    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
+    need_mirror(lake, session)
+    with lake_session(lake, session) as spark:
+        made = name_moment(lake, name, number, spark=spark, catalog=catalog)
+    tables = counted(len(made.snapshots), "table")
+    note(f"{name} is round {made.round}, at {made.log_file}:{made.log_pos}, in {tables}")
+
+
+@mirror_command("untag")
+def untag(
+    lake: LakeArgument,
+    name: NameArgument,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Remove the name of a moment, so that its snapshots expire like others.
+
+    Examples:
+      binlake mirror untag /lake end-of-2026
+    """
+    need_libraries()
+    from binlake.mirror.moments import drop_moment
+
+    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
+    need_mirror(lake, session)
+    with lake_session(lake, session) as spark:
+        drop_moment(lake, name, spark=spark, catalog=catalog)
+    note(f"{name} is no longer the name of a round")

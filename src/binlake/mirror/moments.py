@@ -1,0 +1,258 @@
+"""All tables of a lake as of one moment of the server: the rounds that the lake records, and names for them.
+
+Tables commit one after the other, so their newest snapshots can be of different moments. A round has the snapshots of
+all tables at one position of the log. They expire like others, unless the round has a name: then each snapshot has a
+tag of that name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from binlake.errors import OptionError, SourceError
+from binlake.mirror.control import NAMESPACE, ROUNDS, Control
+from binlake.mirror.lakes import open_lake
+from binlake.mirror.sessions import CATALOG, mirror_session
+from binlake.mirror.tables.formats import LakeTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "Moment",
+    "check_moment_name",
+    "drop_moment",
+    "history",
+    "name_moment",
+    "tables_at",
+    "views_at",
+]
+
+# `before-…` are the mirror's own tags
+_NAME = re.compile(r"(?!before-)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+_Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A position in the server's log, and the snapshot that each lake table (`NAMESPACE.NAME`) had there."""
+
+    round: int
+    names: tuple[str, ...]
+    commit_time: str
+    log_file: str
+    log_pos: int
+    gtid_set: str
+    snapshots: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, as JSON has them."""
+        return asdict(self)
+
+
+def check_moment_name(name: str) -> None:
+    """Raise OptionError for a text that cannot be the name of a moment."""
+    if not _NAME.fullmatch(name):
+        raise OptionError(
+            f"{name!r} cannot be the name of a moment",
+            name="name",
+            hint="use up to 100 letters, digits, '_', '-' and '.'; names that begin with before- are the mirror's",
+        )
+
+
+def history(
+    lake: _Path, *, newest: int = 20, spark: SparkSession | None = None, catalog: str = CATALOG
+) -> list[Moment]:
+    """Return the newest rounds of a lake and all that have names, the newest first. Raises SourceError."""
+    return _Rounds.of(lake, spark, catalog).newest(newest)
+
+
+def name_moment(
+    lake: _Path,
+    name: str,
+    number: int | None = None,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+) -> Moment:
+    """Give a round, by default the newest, a name; its snapshots do not expire until `drop_moment`.
+
+    Each table gets a tag of that name. Called again after it was interrupted, it completes them. Raises
+    OptionError for a name that cannot be used, SourceError if a snapshot of the round has expired.
+    """
+    check_moment_name(name)
+    rounds = _Rounds.of(lake, spark, catalog)
+    known = rounds.control.moments.get(name)
+    if known is not None and number not in (None, known):
+        raise OptionError(
+            f"{name} is the name of round {known}",
+            name="name",
+            hint=f"choose another name, or remove this one: binlake mirror untag LAKE {name}",
+        )
+    if known is None and number is None:
+        number = rounds.control.round
+    moment = rounds.at(known if known is not None else number)
+    rounds.check_snapshots(moment)
+    if known is None:
+        rounds.check_no_tag(moment, name)
+    rounds.control.name_moment(name, moment.round)
+    for full_name, snapshot in moment.snapshots.items():
+        rounds.lake.load(*_parts(full_name)).tag_at(name, snapshot)
+    return rounds.at(moment.round)
+
+
+def drop_moment(
+    lake: _Path, name: str, *, spark: SparkSession | None = None, catalog: str = CATALOG
+) -> None:
+    """Remove the name of a round and the tags of its tables. Raises OptionError for an unknown name."""
+    rounds = _Rounds.of(lake, spark, catalog)
+    moment = rounds.named(name)
+    for full_name in moment.snapshots:
+        if rounds.lake.exists(*_parts(full_name)):
+            rounds.lake.load(*_parts(full_name)).drop_tag(name)
+    rounds.control.forget_moment(name)
+
+
+def tables_at(
+    lake: _Path,
+    moment: str | int | None = None,
+    *,
+    spark: SparkSession,
+    catalog: str = CATALOG,
+) -> dict[str, DataFrame]:
+    """Return all lake tables (by `NAMESPACE.NAME`) as of one moment: a name, a round's number, or the newest round.
+
+    Raises OptionError for an unknown name, SourceError if a snapshot has expired.
+    """
+    rounds = _Rounds.of(lake, spark, catalog)
+    if isinstance(moment, str):
+        found = rounds.named(moment)
+    else:
+        found = rounds.at(rounds.control.round if moment is None else moment)
+    rounds.check_snapshots(found)
+    return {
+        full_name: spark.sql(
+            f"SELECT * FROM {rounds.lake.sql_name(*_parts(full_name))} VERSION AS OF {snapshot}"
+        )
+        for full_name, snapshot in found.snapshots.items()
+    }
+
+
+def views_at(
+    lake: _Path,
+    moment: str | int | None = None,
+    *,
+    spark: SparkSession,
+    catalog: str = CATALOG,
+) -> dict[str, str]:
+    """Make a temporary view of each table that `tables_at` returns; return its name, `NAMESPACE_NAME`.
+
+    Raises as `tables_at`, and OptionError where two tables would have one view.
+    """
+    frames = tables_at(lake, moment, spark=spark, catalog=catalog)
+    views = {full_name: "_".join(_parts(full_name)) for full_name in frames}
+    if len({view.lower() for view in views.values()}) < len(views):
+        raise OptionError("two tables would have one view: use tables_at", name="lake")
+    for full_name, view in views.items():
+        frames[full_name].createOrReplaceTempView(f"`{view.replace('`', '``')}`")
+    return views
+
+
+class _Rounds:
+    """The rounds of a lake. Raises SourceError."""
+
+    def __init__(self, spark: SparkSession, lake: LakeTables) -> None:
+        self.lake = lake
+        self.control = Control(lake, None, None)
+        self._spark = spark
+
+    @classmethod
+    def of(cls, lake: _Path, spark: SparkSession | None, catalog: str) -> _Rounds:
+        place = os.fspath(lake)
+        session = spark or mirror_session(place, catalog=catalog)
+        return cls(session, open_lake(session, catalog, place))
+
+    def newest(self, count: int) -> list[Moment]:
+        """The newest rounds, and all that have names."""
+        named = sorted(set(self.control.moments.values()))
+        first = self.control.round - count
+        wanted = f"round > {first}" + (f" OR round IN ({_listed(named)})" if named else "")
+        return self._read(wanted)
+
+    def at(self, number: int | None) -> Moment:
+        """One round."""
+        found = self._read(f"round = {number}") if number else []
+        if not found:
+            raise SourceError(
+                "the lake has no round yet" if not number else f"the lake has no round {number}",
+                hint="binlake mirror history LAKE lists the rounds",
+            )
+        return found[0]
+
+    def named(self, name: str) -> Moment:
+        """The round that has a name. Raises OptionError."""
+        number = self.control.moments.get(name)
+        if number is None:
+            known = ", ".join(sorted(self.control.moments)) or "none"
+            raise OptionError(f"no moment is named {name}; names: {known}", name="moment")
+        return self.at(number)
+
+    def check_snapshots(self, moment: Moment) -> None:
+        """Raise SourceError if a snapshot of a round has expired."""
+        for full_name, snapshot in moment.snapshots.items():
+            kept = self.lake.load(*_parts(full_name)).history()
+            if snapshot not in {entry["snapshot"] for entry in kept}:
+                raise SourceError(
+                    f"round {moment.round}: its snapshot of {full_name} has expired",
+                    hint="choose a newer round, or keep snapshots for longer (--keep-snapshots)",
+                )
+
+    def check_no_tag(self, moment: Moment, name: str) -> None:
+        """Raise OptionError if a table has a tag of this name."""
+        for full_name in moment.snapshots:
+            if name in self.lake.load(*_parts(full_name)).tags():
+                raise OptionError(
+                    f"{full_name} has a tag {name}, which is not the mirror's",
+                    name="name",
+                    hint="choose another name",
+                )
+
+    def _read(self, condition: str) -> list[Moment]:
+        rows = self._spark.sql(
+            f"SELECT round, CAST(commit_time AS STRING) AS commit_time, log_file, log_pos, gtid_set, tables"
+            f" FROM {self.lake.sql_name(NAMESPACE, ROUNDS)} WHERE {condition} ORDER BY round DESC"
+        ).collect()
+        names: dict[int, list[str]] = {}
+        for name, number in sorted(self.control.moments.items()):
+            names.setdefault(number, []).append(name)
+        options = self.control.options
+        return [
+            Moment(
+                row["round"],
+                tuple(names.get(row["round"], ())),
+                row["commit_time"] or "",
+                row["log_file"],
+                row["log_pos"],
+                row["gtid_set"],
+                {
+                    ".".join(options.lake_name(*_parts(source))): snapshot
+                    for source, snapshot in sorted(json.loads(row["tables"]).items())
+                },
+            )
+            for row in rows
+        ]
+
+
+def _parts(full_name: str) -> tuple[str, str]:
+    namespace, _, name = full_name.partition(".")
+    return namespace, name
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
