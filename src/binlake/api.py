@@ -88,7 +88,7 @@ class Log:
         self.ledger = Ledger()
 
     def __repr__(self) -> str:
-        """What is opened: `<Log /var/lib/mysql: binlog.000001 to binlog.000012, 12 files>`."""
+        """The opened logs as text: `<Log /var/lib/mysql: binlog.000001 to binlog.000012, 12 files>`."""
         inputs = ", ".join(
             without_password(path) if is_server_url(path) else without_secrets(path)
             for path in self._inputs

@@ -61,7 +61,7 @@ class Background:
             # at the end of the process other threads do not run any more, and keep their lives
             ended = self._life() is None or is_finalizing()
             try:
-                # what it put before its end is there
+                # the items before its end are there
                 return queue.get(block=not ended, timeout=_LOOK_SECONDS)
             except Empty:
                 if ended:

@@ -100,7 +100,7 @@ class BinlogError(Exception):
                 label = {"event_pos": "event at", "event_type": "type"}.get(key, key)
                 parts.append(f"{label} {self.context[key]}")
         where = f" ({', '.join(parts)})" if parts else ""
-        # what a server or a log said is quoted in messages, which go to terminals and logs
+        # messages quote texts of a server or a log, which go to terminals and logs
         said = shortened(printable(f"{self.message}{where}"), _MOST_CHARACTERS)
         return said + (f"; {self.hint}" if self.hint else "")
 

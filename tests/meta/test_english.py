@@ -51,6 +51,11 @@ PHRASES = (
     r"is left as it is",
     r"to be had",
     r"one object a line",
+    r"does not tell",
+    r"takes sentences for people",
+    r"(table|catalog) anew",
+    r"what goes wrong",
+    r"how (far|many) it came",
 )
 _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE | re.MULTILINE)
 #: Phrases of pages and help, beside the ones above.
@@ -59,13 +64,14 @@ _OF_PAGES = re.compile(r"says? (so|more|why)\b|all the same\b|is nowhere", re.IG
 #: Rooms of src/binlake whose docstrings and comments have been edited.
 EDITED = (
     "api.py", "archive", "background.py", "cli", "config", "core", "errors.py", "events", "format", "lake", "mirror",
-    "printable.py", "query", "replay", "serve", "source", "spark", "stream", "table", "values",
+    "printable.py", "query", "replay", "serve", "source", "spark", "state", "stream", "table", "ui", "values",
 )  # fmt: skip
 #: Phrases of docstrings, beside the ones above.
 _OF_DOCSTRINGS = re.compile(
     r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody"
     r"|\bas ever\b|lets? go of|\bfor ever\b|looked (at|into)|of ours that|and said so"
-    r"|throw each other|to be had|what is there of|no matter who|(made|begins?) anew|handed (on|over)|passed over",
+    r"|throw each other|to be had|what is there of|no matter who|(made|begins?) anew|handed (on|over)|passed over"
+    r"|\A\"*What |tells? (them|rows|it) apart as|look(ed)? at the (table|catalog) again|as it was said",
     re.IGNORECASE,
 )
 _CYTHON_PROSE = re.compile(r'"""[\s\S]*?"""|#[^\n]*')

@@ -350,7 +350,7 @@ class Archiver:
         later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
         self.metrics.has_more(max(0, sum(log.size_bytes for log in later) - offset))
 
-    # -- what goes wrong -------------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------
 
     def _judge(self, error: BaseException) -> None:
         """Wait for another attempt, or raise the error."""

@@ -22,7 +22,7 @@ _SUFFIXES = ("", ".gz", ".zst")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept: logs that ended in the last `days`, and the newest logs of together at most
+    """The limits on an archive: it keeps logs that ended in the last `days`, and the newest logs of together at most
     `bytes` (as stored). None: no limit. A log is removed when one of the two limits excludes it.
     """
 

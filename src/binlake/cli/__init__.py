@@ -1,1 +1,1 @@
-"""The command line: one thin module per command, and what they share."""
+"""The command line: one thin module per command, and their common parts."""

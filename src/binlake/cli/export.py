@@ -45,7 +45,7 @@ _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _WORTH_A_UI_BYTES = 256 << 20
 _ENGINES = ("spark", "local")
 _LOST = "no table was written: run the export again"
-# What Spark accepts: a JVM that is started with something else ends with a stack trace.
+# The masters that Spark accepts: a JVM that is started with another one ends with a stack trace.
 _MASTER = re.compile(
     r"local|local\[(\d+|\*)(,\s*\d+)?\]|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
 )

@@ -233,7 +233,7 @@ def main(argv: list[str] | None = None) -> int:
         _tell_usage(error)
         return error.exit_code
     except BinlogError as error:
-        with suppress(OSError):  # what comes before the damage belongs before the message
+        with suppress(OSError):  # print the results before the damage ahead of the message
             sys.stdout.flush()
         tell(f"binlake: {_with_flags(error)}")
         wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM

@@ -177,7 +177,7 @@ def run(servers: Sequence[BinlogServer]) -> None:
 
 
 def _introduce(server: BinlogServer) -> None:
-    """Print what is served, and where."""
+    """Print the served logs and the address."""
     names = server.library.chain.names
     host, port = server.address
     server.say(

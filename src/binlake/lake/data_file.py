@@ -43,7 +43,7 @@ class PackedSchema:
         for file in before:
             if _unpacked(file.packed.columns).equals(columns, check_metadata=True):
                 return cls(file.packed.columns, metadata)
-        # a schema of thousands of columns says nearly the same of each
+        # the metadata of thousands of columns is nearly the same for each
         return cls(zlib.compress(columns.serialize(), 1), metadata)
 
     def schema(self) -> pa.Schema:

@@ -26,7 +26,7 @@ class Task(ABC):
 
     @abstractmethod
     def run(self) -> str:
-        """Do the work and return what the driver needs to know, as JSON."""
+        """Do the work and return the results for the driver, as JSON."""
 
     def give_up(self) -> None:
         """Make `run` end soon if another thread is in it, or begins it."""
@@ -39,12 +39,12 @@ class Task(ABC):
 
 
 class Engine(ABC):
-    """Runs tasks. `cores` is how many it can run at once."""
+    """Runs tasks. `cores` is how many it can run at the same time."""
 
     @property
     @abstractmethod
     def cores(self) -> int:
-        """How many tasks run at once, as far as that is known."""
+        """How many tasks run at the same time, if that is known."""
 
     @property
     def is_here(self) -> bool:

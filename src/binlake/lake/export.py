@@ -297,7 +297,7 @@ def _summary(key: TableKey, files: list[DataFile], notes: tuple[str, ...]) -> Ta
 def _content(
     staging: Staging, tables: Sequence[TableSummary], ledger: Ledger, paths: Sequence[str]
 ) -> dict[str, Any]:
-    """What `_ledger.json` says."""
+    """The contents of `_ledger.json`."""
     return {
         "export": {
             "binlake": installed_version() or "not installed",

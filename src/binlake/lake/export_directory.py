@@ -139,7 +139,7 @@ class Directory:
         self.root = root.rstrip("/")
 
     def __reduce__(self) -> tuple[type[Directory], tuple[str]]:
-        # tasks open it anew where they run: credentials are their host's, and never travel
+        # tasks open it again on their hosts: they use the credentials there, which are never sent
         return Directory, (self.shown,)
 
     def path(self, *parts: str) -> str:
@@ -149,7 +149,7 @@ class Directory:
     # What is there
 
     def survey(self) -> Findings:
-        """Look at what is there. Raises SourceError when it is a file or cannot be read."""
+        """List the contents. Raises SourceError if it is a file or cannot be read."""
         try:
             info = self.fs.get_file_info(self.root)
             if info.type == pafs.FileType.NotFound:

@@ -46,7 +46,7 @@ class SparkEngine(Engine):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once, as far as the session tells."""
+        """How many tasks run at the same time, if the session reports it."""
         return cores(self._spark)
 
     @property
@@ -78,11 +78,11 @@ class ContextEngine(Engine):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """How many tasks run at the same time."""
         return self._context.defaultParallelism
 
     def check_paths(self, paths: Sequence[str]) -> None:
-        """Nothing: what this machine does not see, planning has refused already."""
+        """Do nothing: planning has already refused targets that this machine does not see."""
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         def collect(pickled: list[bytes]) -> list[str]:

@@ -32,7 +32,7 @@ OPEN_COLUMNS = 1 << 12  # of all open files together
 # Columns times row groups of a file: its writer describes each until the end.
 MOST_CHUNKS = 1 << 13
 
-# What a column of a held batch, or of an open file, takes beside its values.
+# The memory of a column of a buffered batch, or of an open file, beside its values.
 _COLUMN_BYTES = 4 << 10
 
 _SAMPLE_ROWS = 8192
@@ -60,8 +60,8 @@ _SPARK_VERSION = b"org.apache.spark.version"
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What the files of tables with the same columns have in common: making it takes longer than
-    writing a few rows.
+    """The common parts of the files of tables with the same columns: creating them takes longer
+    than writing a few rows.
     """
 
     decoded: pa.Schema
@@ -257,7 +257,7 @@ class ParquetFiles:
         return _OpenFile(name, schema, exact, conformer, sink, writer, few)
 
     def _shared(self, schema: pa.Schema) -> _Columns:
-        """What this schema has in common with the one before, if the columns are the same."""
+        """The common parts of this schema and the one before, if the columns are the same."""
         decoded = schema.remove_metadata()
         known = self._columns
         if known is None or not known.decoded.equals(decoded, check_metadata=True):
@@ -271,7 +271,7 @@ class ParquetFiles:
         opened.writer.close()
         size = opened.sink.tell()
         opened.sink.close()
-        del self._open[key]  # what fails before is left to `abort`
+        del self._open[key]  # `abort` handles earlier failures
         self._open_columns -= len(opened.decoded)
         schema = PackedSchema.of(opened.exact, self._files[-1:])
         self._files.append(DataFile(key, opened.name, opened.rows, size, schema, opened.is_full))

@@ -78,7 +78,7 @@ class Staging:
     def prepare(
         self, tables: Mapping[str, Sequence[str]], ledger: Mapping[str, Any], before: Findings
     ) -> None:
-        """Write what the commit needs: after this it only moves files, and needs no room."""
+        """Write everything that the commit needs: after this it only moves files, and needs no space."""
         self._run["tables"] = sorted({*tables, *before.tables})
         self._describe_run()
         self.directory.write_json(self._ledger, ledger)

@@ -49,7 +49,7 @@ Renames = Callable[[str, str], Sequence[ColumnRenames]]
 def unite(
     files: Iterable[DataFile], target_file_bytes: int, renames: Renames = lambda *_: ()
 ) -> Iterator[UnitedTable]:
-    """Decide, for one table after the other, its schema and what must be rewritten.
+    """Decide, for one table after the other, its schema and the files to rewrite.
 
     `files` in commit order. The schema that comes last is the newest definition.
     """

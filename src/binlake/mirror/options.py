@@ -411,7 +411,7 @@ class MirrorOptions:
 
     @classmethod
     def from_json(cls, text: str) -> MirrorOptions:
-        """What `to_json` wrote; options of a newer version are left out."""
+        """Read the output of `to_json`; options of a newer version are left out."""
         return cls.of(json.loads(text))
 
     @classmethod

@@ -95,7 +95,7 @@ class TableUpkeep(Protocol):
     """Compaction and expiry between the rounds, for the thread of the loop."""
 
     def work(self, tables: Mapping[str, Followed]) -> None:
-        """What is due now."""
+        """Do the work that is due."""
 
     def finish(self, tables: Mapping[str, Followed]) -> None:
         """Compact what is due, and wait until it is done."""
@@ -124,7 +124,7 @@ def upkeep_of(
 class Upkeep:
     """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
 
-    `note` takes sentences for people. Raises SourceError, CommitConflictError.
+    `note` receives messages for the user. Raises SourceError, CommitConflictError.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Upkeep:
         self._next_job = self._next_expiry = self._next_orphans = float("-inf")
 
     def work(self, tables: Mapping[str, Followed]) -> None:
-        """What is due now. Waits for commits only."""
+        """Do the work that is due. Waits for commits only."""
         self._settle(tables)
         if self._job is None and time.monotonic() >= self._next_job:
             self._begin(tables)

@@ -1,1 +1,1 @@
-"""SQL over logs: DuckDB runs the statement, and what it asks of a table becomes a read of the log."""
+"""SQL over logs: DuckDB runs the statement, and its requests to a table become reads of the log."""

@@ -68,7 +68,7 @@ class AssumedTable(TypedTable):
 
 
 class _WatchedTables:
-    """Resolves tables as they are, and refuses other definitions of one."""
+    """Resolves tables, and refuses other definitions of one table."""
 
     def __init__(self, tables: TableResolver, definition: TableDefinition) -> None:
         self._tables = tables

@@ -1,4 +1,4 @@
-"""What a filter that DuckDB pushes into a scan asks of the columns of a table.
+"""The tests and columns of a filter that DuckDB pushes into a scan.
 
     asked = Asked.of(filter)
     asked.columns      # the columns that it needs
@@ -48,14 +48,14 @@ class ColumnTest:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a filter asks: `columns` are those that it needs (None: it may need any)."""
+    """The requirements of a filter: `columns` are those that it needs (None: it may need any)."""
 
     columns: frozenset[str] | None
     tests: tuple[ColumnTest, ...] = ()
 
     @classmethod
     def of(cls, condition: pc.Expression | None) -> Self:
-        """Return what a filter asks; None is no filter."""
+        """Return the requirements of a filter; None means no filter."""
         if condition is None:
             return cls(frozenset())
         try:

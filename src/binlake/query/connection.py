@@ -18,7 +18,7 @@ __all__ = ["Workspace", "connect", "duckdb_library"]
 
 
 class Workspace:
-    """A directory for what DuckDB does not hold in memory; it is deleted with this object."""
+    """A directory for the temporary files of DuckDB; it is deleted with this object."""
 
     def __init__(self, parent: Path | None = None) -> None:
         try:

@@ -246,7 +246,7 @@ class LogDatabase:
 
     @contextmanager
     def failing(self, sql: str = "", skipped: int = 0) -> Iterator[None]:
-        """Turn what DuckDB raises into the error of the log that caused it, or a QueryError.
+        """Convert an exception of DuckDB to the error of the log that caused it, or to a QueryError.
 
         `sql` is the statement that positions in errors count from, "" if it is not the user's;
         `skipped`: characters of it that the user did not write.

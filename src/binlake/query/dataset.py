@@ -35,7 +35,7 @@ class LogDataset(ds.Dataset):  # type: ignore[misc]
         self._table = table
         self._begun = begun
         self._failed = failed
-        self._kept = kept  # what must live as long as the table can be read
+        self._kept = kept  # objects that must live as long as the table can be read
 
     @property
     def schema(self) -> pa.Schema:
@@ -47,7 +47,7 @@ class LogDataset(ds.Dataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,
         **_: Any,
     ) -> _Scanner:
-        """Return what reads these columns of the rows for which the filter is true."""
+        """Return a scanner of these columns, for the rows that pass the filter."""
         names = self.schema.names if columns is None else columns
         asked = Asked.of(filter)
         needed = self.schema.names
@@ -76,7 +76,7 @@ class LogDataset(ds.Dataset):  # type: ignore[misc]
 
 
 class _Scanner:
-    """What DuckDB takes of an Arrow scanner."""
+    """The part of an Arrow scanner that DuckDB uses."""
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         self.projected_schema = schema

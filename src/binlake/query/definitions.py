@@ -1,6 +1,7 @@
-"""The tables that a log changes, and the columns of each: what SQL must know before it reads a row.
+"""The tables that a log changes, and the columns of each, which SQL needs before it reads a row.
 
-One pass over the logs finds the definitions. It decodes no row, and reads what the filters choose. `first_definitions`
+One pass over the logs finds the definitions. It decodes no row, and reads only what the filters
+select. `first_definitions`
 looks at the beginning of the logs only.
 """
 
@@ -72,9 +73,12 @@ def find_tables(
     Columns and metadata columns are those that `options` adds to typed rows. Raises BinlogError.
     """
     if options.verify_checksum and options.on_error != Damage.SKIP:
-        # Checksums cost more than all else, and the scan of the rows verifies those of the bytes that it reads. Damage
+        # Checksums cost more than everything else, and the scan of the rows verifies those of the
+        # bytes that it reads. Damage
         # in other bytes can only add a definition; so where a table has several, this pass verifies them, too.
-        with suppress(BinlogError):  # what is wrong is best said by a pass that verifies them
+        with suppress(
+            BinlogError
+        ):  # a pass that verifies checksums gives the best report of damage
             quick = find_tables(chains, replace(options, verify_checksum=False), schema)
             if all(len(table.schemas) == 1 for table in quick.readable.values()):
                 return quick
@@ -218,7 +222,7 @@ def _alike(names: Sequence[str]) -> OptionError:
 
 
 def _check_case(table: str, names: Sequence[str]) -> None:
-    """Raise SchemaError for columns that SQL does not tell apart."""
+    """Raise SchemaError for columns that SQL does not distinguish."""
     known: dict[str, str] = {}
     for name in names:
         other = known.setdefault(name.casefold(), name)

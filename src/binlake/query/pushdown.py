@@ -1,4 +1,4 @@
-"""Narrow the options of a read to what a filter can match.
+"""Narrow the options of a read to the rows that a filter can match.
 
 A narrowed read yields at least the rows that pass the filter: the scan applies the whole filter
 afterwards. So a test is left out wherever the reader could understand it in a stricter way.
@@ -31,7 +31,7 @@ def narrowed(
 ) -> ReadOptions:
     """Return the options with the tests that headers decide.
 
-    `meanings`: what columns are, by their names: op, ts (commit time), gtid, thread_id, database,
+    `meanings`: the meanings of columns, by their names: op, ts (commit time), gtid, thread_id, database,
     table. Options that the user gave stay, or get narrower.
     """
     names: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a scan of a table reads from the log: options narrowed to columns and tests, and batches.
+"""The read of a log for a scan of a table: options narrowed to columns and tests, and batches.
 
 Each table is a `SourceTable`: its schema, and `scan`, which starts a new read of the log every time.
 """
@@ -219,7 +219,7 @@ class TypedTable(SourceTable):
         for one, its in zip(projected, full.newest_names, strict=True):
             for other, others in zip(projected, full.newest_names, strict=True):
                 if one.equals(other) and its != others:
-                    return ()  # only the other columns tell the definitions apart
+                    return ()  # only the other columns distinguish the definitions
         return tuple(names) or _NO_COLUMN
 
     def _projected(self, scan: Scan) -> Evolution:

@@ -1,4 +1,4 @@
-"""Errors of DuckDB as one line: what is wrong, where in the statement, and what there is."""
+"""Errors of DuckDB as one line: the problem, its place in the statement, and the existing names."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _WORDS = {
 
 
 class ClientLexer(NamedTuple):
-    """What the lexing of a statement depends on."""
+    """The settings that the lexing of a statement depends on."""
 
     flavour: str
     charset: str | None = None

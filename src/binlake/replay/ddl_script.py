@@ -83,7 +83,7 @@ class DdlScript:
         self.printed = 0
 
     def before(self, run: Run) -> bytes:
-        """What has to be executed before the row changes of a run; b"" if nothing has.
+        """Return the statements to execute before the row changes of a run; b"" if there are none.
 
         Raises BinlogError.
         """
@@ -100,7 +100,7 @@ class DdlScript:
         return any(s.kind in SHOWN_KINDS and not s.undone for s in run.statements)
 
     def leave(self) -> bytes:
-        """What has to be executed between statements and row changes; b"" if nothing has."""
+        """Return the statements to execute between statements and row changes; b"" if there are none has."""
         if self._session is None:
             return b""
         self._session = None
@@ -108,7 +108,7 @@ class DdlScript:
         return b"DELIMITER ;\n" + f"SET timestamp = DEFAULT, {restored};\n".encode()
 
     def closing(self) -> bytes:
-        """What has waited for the end, and the end."""
+        """Return the statements that waited for the end, and the end of the script."""
         said = []
         for waiting in self._deferring:
             one = self._waiting[waiting.number]

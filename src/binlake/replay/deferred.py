@@ -80,7 +80,7 @@ class Deferring:
         return iter(self._waiting)
 
     def take(self, ddl: DdlStatement) -> Deferred | str | None:
-        """What to print for a statement: another one in its place ("": nothing, it waits), or
+        """Return the text to print instead of a statement ("": nothing, it waits), or
         None: the statement itself.
         """
         found = _PROGRAM.match(ddl.sql)

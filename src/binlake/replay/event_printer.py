@@ -68,7 +68,7 @@ class EventPrinter(ABC):
     # -- the frame of it all
 
     def begin(self) -> None:
-        """What comes before all events."""
+        """The text before all events."""
         for line in self._preamble():
             self.write(line)
         self.write(b"DELIMITER /*!*/;\n")

@@ -1,4 +1,4 @@
-"""What all events have in common as text: the line of the header, hex dumps, BINLOG statements.
+"""The common text of all events: the line of the header, hex dumps, BINLOG statements.
 
 Text is bytes here: statements and values are in the character sets of their sessions and columns.
 """
@@ -40,7 +40,7 @@ class Base64(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """What is printed of the chosen events, by the names that the servers' tools give it.
+    """The options for printing the chosen events, by the names that the servers' tools give it.
 
     `verbose` counts -v. `databases` are those shown (all when empty); `rewrite_db` maps old names to
     new ones. `local_load` is the folder for the files of LOAD DATA. `restores_gtid_variables`: at the

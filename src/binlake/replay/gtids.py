@@ -30,7 +30,7 @@ _END = DELIMITER + b"\n"
 
 
 def mysql_gtid_words(event: GtidEvent) -> bytes:
-    """What follows the type in the header's line."""
+    """Return the text after the type in the header's line."""
     fields = {
         "last_committed": event.last_committed or 0,
         "sequence_number": event.sequence_number or 0,
@@ -89,7 +89,7 @@ class MariadbGtids:
 
     @staticmethod
     def words(event: MariadbGtidEvent) -> bytes:
-        """What follows the type in the header's line."""
+        """Return the text after the type in the header's line."""
         text = f"{event.domain_id}-{event.frame.server_id}-{event.seq_no}"
         extra = event.flags_extra or 0
         if event.commit_id is not None:

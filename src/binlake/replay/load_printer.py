@@ -75,7 +75,7 @@ class LoadPrinter(EventPrinter):
         if not self._shows(event.database):
             self._pass_over(event.database)
             return
-        # what the statement's INSERT_ID is must be said here, too
+        # the statement's INSERT_ID must be set here, too
         self._flush_variables()
         if file is None:
             self._file_without_beginning(event.file_id)

@@ -111,7 +111,7 @@ class ReplaySession:
         return None if known is None else known.charset
 
     def reads_name(self, quoted: bytes) -> Iterator[bytes]:
-        """What makes the client read a quoted name, which is UTF-8: nothing where it does anyway."""
+        """Return the statement that makes the client read a quoted name, which is UTF-8: "" if it does anyway."""
         if is_swallowed(quoted, self._charset_of_client()):
             yield from self._told_utf8()
 
@@ -121,7 +121,7 @@ class ReplaySession:
         yield from self.charset_lines(self.charset)
 
     def _reads_bytes(self) -> Iterator[bytes]:
-        """What makes the client read literals with backslash escapes, of bytes in any character set."""
+        """Return the statement that makes the client read literals with backslash escapes, of bytes in any character set."""
         if self._charset_of_client() in LAST_BYTES:
             yield from self._told_utf8()
         if (self._sql_mode or 0) & MODE_NO_BACKSLASH_ESCAPES:

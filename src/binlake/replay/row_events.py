@@ -66,7 +66,7 @@ _WHOLE_BYTES = 32 << 20  # of the comments of a whole window
 
 
 class RowChanges(NamedTuple):
-    """What an event changed: how many rows, and their comments."""
+    """The changes of an event: the number of rows, and their comments."""
 
     rows: int
     comments: bytes | memoryview
@@ -199,7 +199,7 @@ class PseudoSql:
         return self._walker.run_rows(window.data, window.base, window.block, first, last)
 
     def _written(self) -> dict[int, RowChanges]:
-        """What the walker has collected, by event."""
+        """Return the walker's results, by event."""
         found = self._walker.finish().tables
         if not found:
             return {}

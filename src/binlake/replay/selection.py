@@ -34,7 +34,7 @@ _OUTSIDE_OF_GROUPS = (*_FORMATS, ROTATE_EVENT, STOP_EVENT, PREVIOUS_GTIDS_LOG_EV
 
 
 class Choice(Enum):
-    """What becomes of an event."""
+    """The treatment of an event."""
 
     SHOW = "show"
     PASS = "pass"

@@ -20,7 +20,7 @@ from binlake.source.replica.receiver import COMPRESSED_HEADER, inflated
 
 __all__ = ["Compression"]
 
-_PIECE_BYTES = 1 << 20  # what one packet holds: a window of events
+_PIECE_BYTES = 1 << 20  # the size of one packet: a window of events
 _LEAST = 50  # servers leave shorter ones as they are
 _ZLIB_LEVEL = 6
 _MOST_LEVEL = 9

@@ -69,7 +69,7 @@ _MAX_QUERY_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What all sessions share."""
+    """The common state of all sessions."""
 
     settings: Settings
     library: Library

@@ -87,7 +87,7 @@ class LogPath(PickledByName):
 
     @property
     def chain(self) -> tuple[str, str]:
-        """What the files of its chain, and no others, have in common: directory and base name."""
+        """The common parts of the paths of its chain, and of no other: directory and base name."""
         return _directory(self.path), self.base
 
     @property

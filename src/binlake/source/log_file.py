@@ -89,7 +89,7 @@ SKIP_HINT = "on_error=skip continues at the next intact transaction and reports 
 
 
 class Damage(StrEnum):
-    """What to do if the bytes violate the format (option `on_error`)."""
+    """The reaction to bytes that violate the format (option `on_error`)."""
 
     STOP = "stop"
     SKIP = "skip"

@@ -1,4 +1,4 @@
-"""What the planner of a read knows about its session.
+"""The facts about the session that the planner of a read needs.
 
 Spark plans a read in a helper process of the driver, which has no access to the session. So a session
 that binlake has prepared registers a data source that contains these facts.

@@ -64,7 +64,7 @@ class CollectorAddress:
         return int(answer) if answer.isdigit() else None
 
     def _ask(self, message: dict[str, Any]) -> bytes:
-        """Return the answer to a message; empty if there is none."""
+        """Return the answer to a message; empty if it has none."""
         try:
             with socket.create_connection((self.host, self.port), _CONNECT_S) as connection:
                 connection.settimeout(_ANSWER_S)

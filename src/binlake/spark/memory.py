@@ -21,8 +21,8 @@ _STARTS_NOTHING = ("can't start new thread", "failed to map segment", "cannot al
 
 
 def explainer() -> Callable[[BaseException], tuple[str, str] | None]:
-    """Return a self-contained function: it explains an error that results from too little memory, and
-    says what to do. It returns None for other errors.
+    """Return a self-contained function: it explains an error that results from too little memory,
+    with a remedy. It returns None for other errors.
     """
     enough_gb, starts_nothing = ENOUGH_BYTES >> 30, _STARTS_NOTHING
 

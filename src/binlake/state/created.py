@@ -44,11 +44,11 @@ class CreatedLater(Base):
 def created_shape(
     ddl: DdlStatement, table: tuple[str, str], flavour: str, options: ReadOptions
 ) -> TableShape:
-    """Return the shape of a table that a statement creates. Raises UnsupportedError with the reason if its text
-    does not tell it.
+    """Return the shape of a table that a statement creates. Raises UnsupportedError with the reason
+    if its text does not determine it.
 
     Text columns without a character set have that of the database, which the statement does not contain. The shape takes
-    them for text of any set: the table is empty, and the first row of the log tells the set.
+    them for text of any set: the table is empty, and the first row of the log shows the set.
     """
     declared = created_table(ddl, table)
     unnamed = frozenset(

@@ -1,4 +1,4 @@
-"""What the statements of the log on a table do to its rows, as far as their text tells."""
+"""The effects of the log's statements on a table's rows, as far as their text determines them."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def is_inert(sql: str) -> bool:
 
 
 def keeps_columns(ddl: DdlStatement) -> bool:
-    """Whether an ALTER TABLE surely leaves rows, columns and keys as they are."""
+    """Return whether an ALTER TABLE certainly leaves rows, columns and keys unchanged."""
     return not why_not_followed(ddl.sql) and all(
         _INERT_ITEM.match(" ".join(token.word or "x" for token in item)) for item in items_of(ddl)
     )
 
 
 def alteration_of(ddl: DdlStatement, shape: TableShape, options: ReadOptions) -> Alteration | None:
-    """Return what an ALTER TABLE does to the columns; None if it changes no row. Raises
+    """Return the effect of an ALTER TABLE on the columns; None if it changes no row. Raises
     UnsupportedError with the reason if the rows do not follow from the text.
     """
     if why := why_not_followed(ddl.sql):
@@ -129,9 +129,7 @@ def _compared(
 
 
 def _added(column: DeclaredColumn, items: list[list[Token]], kind: ColumnType) -> Any:
-    """The value of a new column in the rows that are there. Raises UnsupportedError if the statement
-    does not tell.
-    """
+    """The value of a new column in the existing rows. Raises UnsupportedError if the statement does not determine it."""
     unknown = UnsupportedError(
         f"column {column.name} is added with values that binlake does not compute"
     )

@@ -40,7 +40,7 @@ _IN_UTC = re.compile(rb"\bSET\s+TIME_ZONE\s*=\s*'\+00:00'", re.IGNORECASE)
 _DELIMITER = re.compile(rb"^[ \t]*DELIMITER[ \t]+(\S+)", re.IGNORECASE | re.MULTILINE)
 _PARTIAL = re.compile(rb"^-- WHERE:", re.MULTILINE)
 _HEAD_BYTES = 64 << 10
-# what a dump begins with, and then ends with
+# the first text of a dump, and the last one that belongs to it
 _FRAMES = (
     (re.compile(rb"^-- (?:MySQL|MariaDB) dump ", re.MULTILINE), b"-- Dump completed"),
     (re.compile(rb"SET @OLD_SQL_NOTES=@@SQL_NOTES"), b"SET SQL_NOTES=@OLD_SQL_NOTES"),
@@ -217,7 +217,7 @@ class Dump(Base):
 
     @property
     def _marks(self) -> tuple[bytes, ...]:
-        """What a dump has before the rows of the table, also if there is none."""
+        """The text of a dump before the rows of the table, also if there are none."""
         name = quoted_name(self._wanted[1]).encode()
         return (
             b"-- Dumping data for table " + name,
@@ -227,7 +227,7 @@ class Dump(Base):
 
     def _parts(self) -> Iterator[tuple[DumpPart | None, str | None, bytes]]:
         """Yield the tables and INSERTs, the current database, and the text before each since the last;
-        at the end None with the rest. What is in a routine is left out.
+        at the end None with the rest. It leaves out the bodies of routines.
         """
         database: str | None = None
         end, is_routine, seen = 0, False, 0

@@ -43,7 +43,7 @@ _ESCAPED = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z
 
 
 class InsertHead(NamedTuple):
-    """What an INSERT names. `columns` is None where it lists none; `end` is where its rows begin,
+    """The head of an INSERT. `columns` is None if it lists none; `end` is the start of its rows,
     -1 if it has no VALUES.
     """
 
@@ -61,7 +61,7 @@ class Literal(NamedTuple):
 
 
 def insert_head(text: bytes) -> InsertHead | None:
-    """Return what the beginning of an INSERT names; None for text that is not one."""
+    """Parse the beginning of an INSERT; None for other text."""
     found = _HEAD.match(text)
     if found is None:
         return None
@@ -76,7 +76,7 @@ def insert_head(text: bytes) -> InsertHead | None:
 def insert_rows(text: bytes, start: int, count: int) -> Iterator[list[Literal | None]]:
     """Yield the rows of an INSERT that begin at `start`, each of `count` values.
 
-    Raises SourceError with the `offset` of what is not a literal.
+    Raises SourceError with the `offset` of a text that is not a literal.
     """
     at = start
     more = False
@@ -134,7 +134,7 @@ def _unquoted(name: bytes) -> str:
 
 
 def value_reader(kind: ColumnType) -> Callable[[Literal], Any]:
-    """Return what makes the value of a column of a literal. It raises ValueError for one that the
+    """Return a function that converts a literal to a value of a column. It raises ValueError for one that the
     column cannot hold.
     """
     if isinstance(kind, BitType):

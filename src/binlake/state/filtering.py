@@ -36,7 +36,7 @@ def check_where(where: str | None) -> None:
 def row_filter(
     where: str | None, shape: TableShape, options: ReadOptions, ledger: Ledger
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Return what keeps the rows of a batch that match. Raises OptionError for a wrong column or type."""
+    """Return a filter that keeps the matching rows of a batch. Raises OptionError for a wrong column or type."""
     if where is None:
         return lambda batch: batch
     options = replace(options, where=where, table=(shape.full_name,))

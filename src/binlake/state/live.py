@@ -1,4 +1,4 @@
-"""The rows of one table of a live server, as they are at one position of its log."""
+"""The rows of one table of a live server at one position of its log."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Origin:
 
 
 def origin_in_dump(text: bytes, known: Origin) -> Origin:
-    """Complete an origin by what the text of a dump between two tables contains."""
+    """Complete an origin from the text of a dump between two tables."""
     position, mysql, mariadb = known.position, known.mysql, known.mariadb
     if position is None and (found := _FILE.search(text)):
         position = FilePosition(found[1].decode("utf-8", "replace"), int(found[2]))

@@ -1,4 +1,4 @@
-"""What the rows of a table consist of: its stored columns, their types, and the key of a row."""
+"""The shape of a table's rows: its stored columns, their types, and the key of a row."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class TableShape:
 
     @cached_property
     def _plain(self) -> Mapping[str, Callable[[Any], Any]]:
-        """What makes the values of some columns comparable."""
+        """Return a function that makes the values of some columns comparable."""
         found: dict[str, Callable[[Any], Any]] = {}
         for name, kind in self.kinds.items():
             if pa.types.is_list(kind.arrow_type):

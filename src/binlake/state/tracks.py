@@ -1,4 +1,4 @@
-"""What a range of log does to the rows of a table: for each row its values before and after the range.
+"""The effect of a range of the log on the rows of a table: for each row its values before and after the range.
 
     tracks = KeyedRows(shape, limit)            # or CountedRows, for a table without a key
     tracks.take(change)                         # in the order of the log
@@ -39,7 +39,7 @@ class RowChange(NamedTuple):
 
 
 class Conflicts:
-    """Receives what does not fit: an error, unless `counts` is set. Then the log counts."""
+    """Handles rows that do not fit the log: an error, unless `counts` is set. Then the log has priority."""
 
     def __init__(self, table: str, base: str, *, counts: bool) -> None:
         self._table = table
@@ -72,7 +72,7 @@ class _Track:
 
 
 class _Memory:
-    """Bounds what the rows of the log take."""
+    """Limits the memory for the rows of the log."""
 
     def __init__(self, table: str, most: int) -> None:
         self._table = table
@@ -95,7 +95,7 @@ class _Memory:
 
 
 class KeyedRows:
-    """The rows of a table whose key tells them apart."""
+    """The rows of a table whose key identifies them."""
 
     def __init__(self, shape: TableShape, conflicts: Conflicts, most_bytes: int) -> None:
         self.shape = shape
@@ -132,7 +132,7 @@ class KeyedRows:
         self._put(track, self._key({**before, **after}, change))
 
     def clear(self) -> None:
-        """Every row is gone, those that the range does not touch, too (TRUNCATE)."""
+        """Remove every row, including those that the range does not touch (TRUNCATE)."""
         self._starts.clear()
         self._now.clear()
         self._gone.clear()

@@ -30,7 +30,7 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["LogDdl", "before_split"]
 
-# What reading the DDL of a log with an index costs, in bytes of a log without one.
+# The cost of reading the DDL of a log with an index, in bytes of a log without one.
 _INDEXED_BYTES = 1 << 20
 
 _ChainKey = tuple[str, str]

@@ -46,7 +46,7 @@ _MOST_KEYS = 1 << 16
 _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 _OPERATIONS = ("inserts", "updates", "deletes")
-_SUMMED = ("bytes", *_OPERATIONS)  # what Measures has beside the number of transactions
+_SUMMED = ("bytes", *_OPERATIONS)  # the fields of Measures beside the number of transactions
 _UNKNOWN = -1  # a thread that the log does not contain
 #: Lists of transactions: what is compared, and how much of it there must be at least.
 _RANKS = {
@@ -93,7 +93,7 @@ class Tally:
     """Measures by key. If there are more than `most` keys, the smallest (by bytes) are folded into
     `rest`.
 
-    `folded` counts those keys; a key that appears again starts anew.
+    `folded` counts those keys; a key that appears again starts from zero.
     """
 
     def __init__(self, most: int = _MOST_KEYS) -> None:

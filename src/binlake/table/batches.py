@@ -103,8 +103,8 @@ class TableChanges:
     """Row changes of one definition of one table.
 
     For the text target `before` and `after` are the two images. For the typed target `after`
-    is the row itself (the after-image, of a delete the before-image), and `before` the
-    before-image of updates, None unless it was asked for.
+    is the row itself (the after-image, of a delete the before-image), and `before` the before-image
+    of updates, None unless it was requested.
     """
 
     types: TableTypes

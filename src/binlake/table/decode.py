@@ -74,7 +74,7 @@ class ChangeDecoder:
     read. `read` follows the DDL of the log, too. `decode` alone does not, and a task that sees a
     part of a log must not: its answers would depend on where the part begins. `rows` chooses row
     changes; by default the option where does. `columns` are those to decode, instead of the option
-    columns. `tables` decides what the tables of the log are, instead of all these. Counts rows,
+    columns. `tables` resolves the tables of the log, instead of all these. Counts rows,
     decoded bytes, zero dates and warnings in `ledger`.
     """
 
@@ -125,7 +125,7 @@ class ChangeDecoder:
         self._history.note(ddl)
 
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]:
-        """The row changes of the runs, in commit order, whenever enough are held.
+        """The row changes of the runs, in commit order, each time the buffers are full.
 
         Raises BinlogError with file and event, after the changes of all transactions before it
         (and, for a transaction larger than `batch_bytes`, after the part that was already

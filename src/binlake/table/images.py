@@ -90,7 +90,9 @@ class Image:
         for bitmap in self.patterns:
             start = len(places)
             places.extend(self._lacking(bitmap))
-            ends.append(start if len(places) > start else None)  # what begins with None is null
+            ends.append(
+                start if len(places) > start else None
+            )  # a list that begins with None is null
         if not places:
             return pa.nulls(self.count, kind)
         ends.append(len(places))

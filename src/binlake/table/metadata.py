@@ -47,7 +47,7 @@ class MetadataColumn(NamedTuple):
         return self.unprefixed or f"_{self.name}"
 
 
-# What `_absent` is: lists of names, or, in exports, of places in a dictionary of names.
+# The type of `_absent`: lists of names, or, in exports, of indexes into a dictionary of names.
 NAMES = pa.list_(pa.field("element", pa.string()))
 PLACES_OF_NAMES = pa.list_(pa.field("element", pa.dictionary(pa.int16(), pa.string())))
 

@@ -55,7 +55,7 @@ class TableTypes:
         warn: Callable[[str], None],
         columns: ColumnsOf | None = None,
     ) -> TableTypes:
-        """Decide every column; `warn` takes a sentence for every unknown fact. `columns` are those
+        """Decide every column; `warn` receives a sentence for every unknown fact. `columns` are those
         to decode, instead of the option columns.
 
         Raises OptionError for a bad assume_charset.
@@ -137,8 +137,8 @@ _Known = TypeVar("_Known")
 class ByColumns(Generic[_Known]):
     """Column plans of tables, shared by tables with the same columns.
 
-    The columns of such tables are the same objects, since equal descriptions are read once. It
-    starts anew when it holds too many columns.
+    The columns of such tables are the same objects, since equal descriptions are read once. It is
+    emptied when it contains too many columns.
     """
 
     def __init__(self) -> None:
@@ -148,12 +148,12 @@ class ByColumns(Generic[_Known]):
         self._columns = 0
 
     def get(self, definition: TableDefinition) -> _Known | None:
-        """What `keep` got for the columns of this definition."""
+        """Return the entry that `keep` stored for the columns of this definition."""
         found = self._known.get(_identity(definition))
         return None if found is None else found[1]
 
     def keep(self, definition: TableDefinition, made: _Known) -> None:
-        """Keep what was made of the columns of this definition, and so their identity, too."""
+        """Store the types made for the columns of this definition. This also preserves the columns' identity."""
         count = len(definition.columns)
         if self._columns + count > _MOST_KNOWN_COLUMNS:
             self._known.clear()

@@ -1,7 +1,7 @@
 """Resolve the body of a TABLE_MAP event to the types of its table: the one way there.
 
-Decoders, counters and searches for a table's columns must agree on what a table is, so they all
-ask here.
+Decoders, counters and searches for a table's columns must agree on the definition of a table, so
+they all use this module.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def silent(_sentence: str) -> None:
 
 
 class ResolvesTables(Protocol):
-    """What decides how the rows of a table are decoded: a `TableResolver`."""
+    """The interface that decides how the rows of a table are decoded: a `TableResolver`."""
 
     def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None: ...
 
 
 class TableResolver:
-    """Decides for one target what the tables of a log are.
+    """Resolves the tables of a log for one target.
 
     `history` completes facts that TABLE_MAP lacks; without it, only the option schema does. `warn`
     takes a sentence for every unknown fact. `columns` are those to decode, instead of the option

@@ -1,1 +1,1 @@
-"""A page about logs: what `binlake ui` serves, and `binlake stats --html` writes into one file."""
+"""The page about logs that `binlake ui` serves, and that `binlake stats --html` writes into one file."""

@@ -1,6 +1,6 @@
 """The answers to the requests of the page, JSON-ready.
 
-A request names what is shown: a span of time, tables, operations, a condition, a transaction, a key.
+A request contains a selection: a span of time, tables, operations, a condition, a transaction, a key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Answers:
         }
 
     def state(self, _query: Query, _keys: list[str], _stop: Event) -> dict[str, Any]:
-        """What is read, and how far."""
+        """The progress of reading."""
         return self._session.state()
 
     def timeline(self, query: Query, _keys: list[str], stop: Event) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Answers:
         return row_history(self._session, _required(query, "table"), key_of(keys), stop)
 
     def code(self, query: Query, keys: list[str], _stop: Event) -> dict[str, Any]:
-        """A program that reads what the page shows."""
+        """Return a program that reads the rows that the page shows."""
         files = [without_secrets(path) for path in self._session.files]
         options, key = self._options(query), ()
         if keys:
@@ -133,7 +133,7 @@ class Answers:
         return {"text": program(_required(query, "kind"), files, options, key)}
 
     def undo(self, query: Query, keys: list[str], stop: Event) -> dict[str, Any]:
-        """The SQL that reverses what the page shows."""
+        """Return the SQL that reverses the changes that the page shows."""
         if keys:
             point = query.get("point") or "1"
             return undo_of_row_text(

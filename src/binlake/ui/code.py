@@ -1,4 +1,4 @@
-"""What the page shows as a program: a command, Python or Spark that reads the same row changes."""
+"""The selection of the page as a program: a command, Python or Spark code that reads the same row changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["KINDS", "program"]
 
 KINDS = ("command", "python", "spark")
 
-#: Options that are no part of what is shown.
+#: Options that are not part of the selection.
 _LEFT_OUT = ("batch_bytes", "threads", "query", "thread_id")
 
 

@@ -1,4 +1,4 @@
-"""The page as one file, with its data in it: what `binlake stats --html` writes.
+"""The page as one file with its data, as `binlake stats --html` writes it.
 
 The file loads nothing. Its policy allows the scripts that binlake wrote into it, by their digests, and no
 others.

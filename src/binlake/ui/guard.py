@@ -1,4 +1,4 @@
-"""Who may use the page: a browser that was given the token, on this machine, to read."""
+"""Access to the page: only for a browser on this machine that has the token, and only for reading."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Guard:
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
         self._token = token
-        # cookies do not tell ports apart
+        # cookies do not distinguish ports
         self._cookie = f"binlake_ui_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""What one pass over logs gathers for the page: sums, the timeline, and where each time is."""
+"""The results of one pass over logs for the page: sums, the timeline, and the location of each time."""
 
 from __future__ import annotations
 

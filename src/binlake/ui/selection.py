@@ -1,4 +1,4 @@
-"""What the page shows, as options of a read: the fields of a request."""
+"""The selection of the page as options of a read, from the fields of a request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Selection:
 
     @property
     def options(self) -> ReadOptions:
-        """The options of a read of it. Raises OptionError for what the command excludes."""
+        """The options for reading it. Raises OptionError for changes that the command excludes."""
         base = self.base
         since = [time for time in (base.since, self.since_us) if time is not None]
         until = [time for time in (base.until, self.until_us) if time is not None]

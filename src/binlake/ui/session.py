@@ -46,12 +46,12 @@ TOP = 50
 _PLACES = ("start", "stop", "at", "gtid", "exclude_gtid")
 
 
-class Stopped(Exception):  # noqa: N818 - no error: nobody waits
-    """A read was stopped: nobody waits for its result."""
+class Stopped(Exception):  # noqa: N818 - no error: its result is not needed
+    """A read was stopped because its result is no longer needed."""
 
 
 class LogSession:
-    """Opened logs, and what a pass over them found. It writes nothing.
+    """Opened logs, and the results of a pass over them. It writes nothing.
 
     `files` are the arguments of the command, `options` its options.
     """
@@ -91,7 +91,7 @@ class LogSession:
             self.ready.set()
 
     def state(self) -> dict[str, Any]:
-        """Return what is read, how far, and what went wrong; JSON-ready."""
+        """Return the files, the progress and the errors; JSON-ready."""
         sizes = [chain.known_bytes for chain in self.chains]
         names = [file.shown for chain in self.chains for file in chain.files]
         return {

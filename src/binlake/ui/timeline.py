@@ -22,7 +22,7 @@ from binlake.stream.statistics import UNITS
 
 __all__ = ["MEASURES", "Timeline"]
 
-#: What is summed for each bar.
+#: The sums of each bar.
 MEASURES = ("transactions", "bytes", "inserts", "updates", "deletes")
 
 _MOST_CELLS = 1 << 18
@@ -271,6 +271,6 @@ def _floored(times: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
 
 
 def _split(key: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return the parts of a key: what comes before the table, and the table."""
+    """Return the parts of a key: the part before the table, and the table."""
     before = pc.divide(key, scalar(_MOST_TABLES))
     return before, pc.subtract(key, pc.multiply(before, scalar(_MOST_TABLES)))

@@ -1,4 +1,4 @@
-"""The SQL that reverses what the page shows: a transaction, a selection, or the changes of a row."""
+"""The SQL that reverses the changes on the page: a transaction, a selection, or the changes of a row."""
 
 from __future__ import annotations
 

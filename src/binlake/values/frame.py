@@ -56,7 +56,7 @@ def most_inflated(fmt: EventFormat | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EventFormat:
-    """What a FORMAT_DESCRIPTION event fixes for the events after it.
+    """The format that a FORMAT_DESCRIPTION event sets for the events after it.
 
     `flavour` is "mysql" or "mariadb"; `version` the three numbers of `server_version`;
     `checksum_alg` None when the server predates checksums, else 0 (off) or 1 (CRC32);

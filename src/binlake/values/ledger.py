@@ -116,7 +116,7 @@ class Ledger:
     - `zero_dates`: zero and partial dates that became null, by `database.table.column`.
     - `json_differences`: JSON values shown as the differences they are, by `database.table`.
     - `planned`: the ranges to read, [start, end) by file (`plan`); `covered`: the byte ranges that
-    were read (`cover`); `skipped`: ranges lost to damage.
+      were read (`cover`); `skipped`: ranges lost to damage.
     - `columns`: for each column that a user's schema names, whether the table of any row has it (`look_for`).
     - `where_columns`: the same for the columns that the option where names (`look_for_where`).
     - `renamed`: columns that DDL renames, in the order of the log, where columns of several

@@ -36,7 +36,7 @@ __all__ = ["OptionSpec", "option", "specs_of"]
 _SPEC = "binlake.option"
 _SURFACES = ("cli", "spark", "api")
 
-# What an API caller may give instead of a text, by the option's parser: a type and what makes
+# Values that an API caller may give instead of a text, by the option's parser: a type and what makes
 # the final value of it. (A bool is an int to Python, never to a person.)
 _READY: dict[Callable[[str], Any], tuple[type | tuple[type, ...], Callable[[Any], Any]]] = {
     parse_time_us: (date, moment_us),

@@ -68,7 +68,7 @@ class ReadOptions(PickledByName):
     """
 
     # fmt: off
-    # what to read
+    # selection of data
     source: str | None = option("SOURCE", "read the logs of this source only, if the paths contain several", parse_text)
     table: tuple[str, ...] = option("DB.TABLE", "only these tables; * and ? are wildcards", parse_table_pattern, default=())
     exclude_table: tuple[str, ...] = option("DB.TABLE", "exclude these tables, even if the option table names them", parse_table_pattern, default=())
@@ -84,7 +84,7 @@ class ReadOptions(PickledByName):
     at: str | None = option("FILE:POS|GTID", "only one transaction: the one with this GTID, or the one that starts at this position, else contains it, else ends there", parse_place)
     where: str | None = option("EXPR", "only row changes for which this condition in MySQL's syntax is true; it may use columns, before.NAME, after.NAME and changed(NAME)", parse_condition)
     whole_transaction: bool = option("BOOL", "with the option where: also the other row changes of a transaction in which one matches", parse_bool, default=False)
-    # how to read it
+    # reading
     index_directory: tuple[str, ...] = option("DIR", "also allow index files to name logs in this directory", parse_text, default=())
     columns: tuple[str, ...] = option("NAME", "only these columns of the table", parse_text, default=())
     exclude_column: tuple[str, ...] = option("DB.TABLE.COLUMN", "exclude these columns; * and ? are wildcards", parse_column_pattern, default=(), surfaces=("api",))
@@ -95,7 +95,7 @@ class ReadOptions(PickledByName):
     on_error: str = option("POLICY", "what to do at damage: stop, or skip to the next intact transaction", default="stop", choices=("stop", "skip"))
     on_unshown: str = option("POLICY", "changes that rows cannot show (statement DML, DDL, TRUNCATE, account management such as GRANT, INCIDENT): count them, or stop at the first", default="count", choices=("count", "error"))
     uncommitted: bool = option("BOOL", "show rolled back, prepared and torn transactions too", parse_bool, default=False)
-    # how values look
+    # form of values
     zero_date: str = option("POLICY", "form of zero and partial dates in typed columns", default="null", choices=("null", "error", "text"))
     invalid: str = option("POLICY", "text that is invalid in its character set: an error, or hex", default="error", choices=("error", "hex"))
     assume_charset: str | None = option("CHARSET", "character set of text columns that the log does not describe", parse_charset)

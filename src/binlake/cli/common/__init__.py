@@ -1,1 +1,1 @@
-"""What commands share: options, help, messages, output files."""
+"""Common parts of commands: options, help, messages, output files."""

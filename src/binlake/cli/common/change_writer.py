@@ -31,7 +31,7 @@ __all__ = [
     "table_writer",
 ]
 
-#: What `rows` can write.
+#: The formats of `rows`.
 FORMATS = ("json", "csv", "csv-guarded", "arrow", "parquet")
 # characters that make a spreadsheet take the cell for a formula
 _FORMULA = r"\A([=+\-@\t\r])"

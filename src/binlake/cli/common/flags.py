@@ -1,8 +1,8 @@
 """Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
 
 A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by one
-flag per option, so no command spells a filter itself. The sets of names below say which options a
-command can apply.
+flag per option, so no command spells a filter itself. The sets of names below list the options that
+a command can apply.
 """
 
 from __future__ import annotations

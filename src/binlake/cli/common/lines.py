@@ -1,6 +1,4 @@
-"""Lines for people, on stdout and stderr: printable for any content of a log, a server or a file
-name.
-"""
+"""Text lines on stdout and stderr: printable for any content of a log, a server or a file name."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _MOST_CHARACTERS = 4000
 
 
 def show(line: str) -> None:
-    """Print one line of a result for people. JSON and scripts are written unchanged."""
+    """Print one line of a text result. JSON and scripts are written unchanged."""
     print(printable(line))
 
 

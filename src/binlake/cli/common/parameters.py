@@ -253,7 +253,7 @@ class _Option(click.Option):
     panel: str | None = None
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Return what follows the help, with the text of a default that is described as it is."""
+        """Return the text after the help, with a described default unchanged."""
         extra = super().get_help_extra(ctx)
         if isinstance(self.show_default, str) and "default" in extra:
             extra["default"] = self.show_default

@@ -1,4 +1,4 @@
-"""What a command says when Spark fails, or its JVM ends."""
+"""The messages of a command when Spark fails, or its JVM ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS_WITHIN_S = 5
 def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
     """Report what Spark reports, at its start, later and at its stop, as one line. Raises BinlogError.
 
-    `lost`: what the end of the JVM means for the work, and what to do.
+    `lost`: the effect of the JVM's end on the work, and the remedy.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException

@@ -165,13 +165,13 @@ def skipping_nothing() -> Iterator[None]:
 
 
 def say_if_nothing_matched(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
-    """If a read of row changes found nothing that the filters match, print that and what there is."""
+    """If a read of row changes found nothing that the filters match, print that, and the contents of the logs."""
     if not ledger.matched(options):
         say_nothing_found(chains, options)
 
 
 def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
-    """If filters left nothing, print that and what there is."""
+    """If filters left nothing, print that, and the contents of the logs."""
     if options.filters:
         from binlake.stream.overview import nothing_found
 

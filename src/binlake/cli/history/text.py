@@ -1,4 +1,4 @@
-"""A history as text for people: an entry for each change, with a line for each changed column.
+"""A history as text: an entry for each change, with a line for each changed column.
 
 1  2026-11-21 10:31:09.287576  update  binlog.000001:4711  3e11fa47-…:5  thread 11
      UPDATE orders SET state = 'paid' WHERE id = 4711

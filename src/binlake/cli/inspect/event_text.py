@@ -1,4 +1,4 @@
-"""Typed events as text for people: the one-line summary, all fields, and a hex dump."""
+"""Typed events as text: the one-line summary, all fields, and a hex dump."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
 
 
 def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatus], None] | None:
-    """What shows a status to Prometheus, if a port is given."""
+    """Return the object that reports a status to Prometheus, if a port is given."""
     port = values.get("metrics_port")
     if port is None:
         return None
@@ -241,7 +241,7 @@ def _show_status(found: MirrorStatus) -> None:
 
 
 def _freshness(found: MirrorStatus) -> Iterator[str]:
-    """What the mirror itself has written on this machine."""
+    """The status that the mirror itself has written on this machine."""
     lag = "unknown" if found.lag_seconds is None else f"{found.lag_seconds:,.0f} s"
     if found.behind_bytes is None:
         yield f"lag        {lag}"

@@ -1,4 +1,4 @@
-"""What the commands of `binlake mirror` share: their group, the arguments of a lake, Spark's
+"""Common parts of the commands of `binlake mirror`: their group, the arguments of a lake, Spark's
 session.
 """
 

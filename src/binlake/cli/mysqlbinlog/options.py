@@ -36,7 +36,7 @@ CONNECTION: dict[str, str] = {
 #: it.
 UNNEEDED: dict[str, bool] = {
     "--character-sets-dir": True,  # character sets are built in
-    "--plugin-dir": True,  # so are logins, and the server says which one it wants
+    "--plugin-dir": True,  # so are logins, and the server names the one that it wants
     "--default-auth": True,
     "--open-files-limit": True,
     "--print-row-event-positions": False,

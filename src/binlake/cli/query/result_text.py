@@ -1,4 +1,4 @@
-"""Results as text: what a column of DuckDB is in JSON, CSV and in a table on the terminal."""
+"""Results as text: the form of a DuckDB column in JSON, in CSV and in a table on the terminal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MOST_CHARACTERS = 100  # of a value in a table
 
 
 def expressions(result: QueryResult, form: str) -> list[str]:
-    """Return SQL that makes of a result what its format can hold; [] if it is that already."""
+    """Return SQL that converts a result to the types of its format; [] if no conversion is needed."""
     plain = _OF_FORMAT.get(form)
     if plain is None:
         return []

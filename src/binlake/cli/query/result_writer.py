@@ -1,4 +1,4 @@
-"""Write the results of statements: tables for people, and the formats of `rows`."""
+"""Write the results of statements: tables on the terminal, and the formats of `rows`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from binlake.table.text.sql_text import SESSION
 
 __all__ = ["FORMATS", "RowWriter", "row_writer"]
 
-#: What `state` can write.
+#: The formats of `state`.
 FORMATS = ("json", "sql", "csv", "csv-guarded", "arrow", "parquet")
 
 

@@ -1,4 +1,4 @@
-"""The document of `binlake stats --json` as text for people."""
+"""The document of `binlake stats --json` as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`binlake ui FILE…`: a page in the browser that shows what happened in logs."""
+"""`binlake ui FILE…`: a page in the browser that shows the changes in logs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ COMPRESSED = 0x80  # a bit in VERSION_OF
 
 
 class Action(IntEnum):
-    """What the walk does with an event."""
+    """The action of the walk for an event."""
 
     PASS = 0
     TABLE_MAP = 1

@@ -89,7 +89,7 @@ cdef int take_partial_rows(Walk* w, object data) except -1:
 
 
 cdef int _begin(Walk* w, TableSink sink, RowsHead* head) except -1:
-    """What comes before the first change of an event is taken."""
+    """Take the part of an event before its first change."""
     cdef Table* table = &sink.table
     if w.facts.txn < 0 and open_transaction(w):
         raise error_of(&w.failure, None)

@@ -12,7 +12,7 @@ from binlake.core.memory.growing cimport Bytes, clear_validity
 from binlake.core.memory.reader cimport unlikely
 from binlake.core.values.temporal cimport days, time_of_day, time_us
 
-# What is done with a value: from wire bytes to what is kept.
+# The operation on a value: from wire bytes to the stored value.
 cdef enum Kind:
     SKIP_FIXED  # `width` bytes
     SKIP_PREFIXED  # a length of `width` bytes, and as many

@@ -16,13 +16,13 @@ cdef enum Mode:
     CURRENT_ROW
     MATCHES
 
-# What becomes of an event whose changes a condition is to choose from.
+# The outcome for an event from whose changes a condition chooses.
 cdef enum Found:
     FOUND
     FAILED_TO_FIND
     IN_DOUBT
 
-# What the changes of one rows event have in common; `row` and `seq` are of its first.
+# The common facts of the changes of one rows event; `row` and `seq` are of its first.
 cdef struct EventFacts:
     int64_t pos
     int64_t end_pos

@@ -257,7 +257,7 @@ cdef bint inflates(const Table* table) noexcept nogil:
 
 
 cdef int64_t count_inflated_rows(Table* table) noexcept nogil:
-    """What the values of new rows inflate to; `held_by_table` counts it from now on."""
+    """The inflated size of the values of new rows; `held_by_table` counts it from now on."""
     return count_inflated(table.before) + count_inflated(table.after)
 
 

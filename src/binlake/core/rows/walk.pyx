@@ -46,7 +46,7 @@ NO_LIMIT = 1 << 62
 
 cdef enum:
     _MOST_BINDINGS = 1 << 14
-    # What a table costs beside its columns, as so many of them.
+    # The cost of a table beside its columns, as a number of columns.
     _COLUMNS_OF_A_TABLE = 8
 
 cdef bytes _ACTION_OF = ACTION_OF
@@ -475,7 +475,7 @@ cdef class RowWalker:
 
 
 cdef int64_t _columns_of(DefinedTable table):
-    """What a table counts for in the sum of known columns."""
+    """The share of a table in the sum of known columns."""
     if table is None or table.sink is None:
         return _COLUMNS_OF_A_TABLE
     return _COLUMNS_OF_A_TABLE + len(table.sink.plans)

@@ -9,7 +9,7 @@ from binlake.core.rows.rows_header cimport RowsHead
 from binlake.core.rows.table_sink cimport EventFacts, Table
 from binlake.core.rows.transactions cimport TransactionFacts, Transactions
 
-# What a table id meant last; it still does while `generation` is the walk's. `definition` are the
+# The last meaning of a table id, valid while `generation` is the walk's. `definition` are the
 # bytes of the TABLE_MAP behind id and flags; `table` NULL: its rows are not selected.
 cdef struct Binding:
     int64_t table_id

@@ -48,7 +48,7 @@ from binlake.core.events.plain_groups import MARIADB, MYSQL
 from binlake.core.rows.table_sink import UPDATE
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT
 
-# What the walk does with an event.
+# The action of the walk for an event.
 cdef int _TABLE_MAP = Action.TABLE_MAP
 cdef int _ROWS = Action.ROWS
 

@@ -57,7 +57,7 @@ _NEEDS_ROWS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What to do: nothing (all empty), empty the table, change its schema, copy it again because of
+    """The action: nothing (all empty), empty the table, change its schema, copy it again because of
     `recopied`, leave it because it is `gone` (the reason; its rows are deleted if the server has
     `dropped` it); or `refused`, the reason why it cannot follow.
     """

@@ -1,7 +1,8 @@
 """Checksums of parts of a table, on the server and of the lake's rows.
 
-A part is the rows whose keys have one value of CRC32 modulo the number of parts: both sides can tell the
-part of a row, whatever the collation of the key is. For a table without a key, the whole row determines it.
+A part is the rows whose keys have one value of CRC32 modulo the number of parts: both sides can
+compute the part of a row, whatever the collation of the key is. For a table without a key, the
+whole row determines it.
 A part's checksum is its number of rows and the sum of 64 bits of each row's digest.
 """
 

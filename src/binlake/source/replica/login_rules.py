@@ -39,7 +39,7 @@ class ChannelKind(Enum):
 
 
 class Sends(Enum):
-    """What binlake sends for a method; the value is the word in the documentation."""
+    """The secret that binlake sends for a method; the value is the word in the documentation."""
 
     PROOF = "proof"
     """A response to a random challenge: the password can only be guessed from it."""
@@ -78,7 +78,7 @@ METHODS = {
 _P, _W, _X = Sends.PROOF, Sends.PASSWORD, Sends.REFUSED
 _KNOWN, _ANY = Sends.TO_KNOWN_KEY, Sends.TO_ANY_KEY
 
-#: What a method may send, by channel: plain, TLS unverified, TLS proven, TLS verified, unix socket.
+#: The secrets that a method may send, by channel: plain, TLS unverified, TLS proven, TLS verified, unix socket.
 RULES: dict[str, dict[ChannelKind, Sends]] = {
     method: dict(zip(ChannelKind, row, strict=True))
     for method, row in {
@@ -107,7 +107,7 @@ def rules_table() -> list[str]:
 
 
 class _StoredHash(NamedTuple):
-    """What MariaDB stores for a user, and the challenge with which it proves its certificate."""
+    """The value that MariaDB stores for a user, and the challenge with which it proves its certificate."""
 
     data: bytes
     nonce: bytes

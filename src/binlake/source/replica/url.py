@@ -50,7 +50,7 @@ _NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
 
 
 class UrlOption(NamedTuple):
-    """What an option of a URL sets, and the placeholder of its value in help texts."""
+    """The meaning of an option of a URL, and the placeholder of its value in help texts."""
 
     meaning: str
     metavar: str
@@ -157,7 +157,7 @@ class ServerUrl:
 
     @property
     def account(self) -> Account:
-        """What a password belongs to."""
+        """The account to which a password belongs."""
         return Account(self.user, self.host, self.port, self.unix_socket)
 
     @property

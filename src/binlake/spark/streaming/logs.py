@@ -43,7 +43,7 @@ _MOST_KNOWN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LogsNow:
-    """A look: the files by number, oldest first; `inputs` are what tasks resolve to find them.
+    """A listing: the files by number, oldest first; `inputs` are what tasks resolve to find them.
 
     `server_uuid` is "" if it is unknown. `end` is the boundary up to which the logs reach, if the
     source reports it.
@@ -84,7 +84,7 @@ class LogsNow:
 
 
 class StreamLogs(ABC):
-    """Where a stream's logs are."""
+    """The location of a stream's logs."""
 
     #: Minimum seconds between two looks while nothing is new.
     pause_s = 0.0
@@ -98,9 +98,9 @@ class StreamLogs(ABC):
         self._wait_s = 0.0
 
     def look(self) -> LogsNow:
-        """What is there now. Raises BinlogError.
+        """List the logs. Raises BinlogError.
 
-        Spark asks every 10 ms while nothing is new: then looking takes a fifth of the time at most.
+        Spark asks every 10 ms while nothing is new; then listing takes at most a fifth of the time.
         """
         time.sleep(self._wait_s)
         begun = time.monotonic()
@@ -228,7 +228,7 @@ class DirectoryLogs(StreamLogs):
         return LogsNow(self._paths, numbered(files), self._server_of(files[-1]))
 
     def _server_of(self, file: LogPath) -> str:
-        """Whose logs these are, if an archive says it; else ""."""
+        """The identity of the server of these logs, if an archive records it; else ""."""
         directory, slash, _ = file.path.rpartition("/")
         if directory not in self._servers:
             state = location(f"{directory}{slash}{STATE}")
@@ -254,5 +254,5 @@ class DirectoryLogs(StreamLogs):
 
 
 def _sized(file: LogPath) -> LogPath:
-    """A file whose size is that of its log: of a compressed one it is not known."""
+    """A file whose size is that of its log. For a compressed file, this is unknown."""
     return replace(file, size=None) if file.path.endswith((".gz", ".zst")) else file

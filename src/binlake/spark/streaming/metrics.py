@@ -1,4 +1,4 @@
-"""Lag and rates of streams for Prometheus, from what Spark reports of each micro-batch.
+"""Lag and rates of streams for Prometheus, from Spark's reports about each micro-batch.
 
     from binlake.spark import stream_metrics
 

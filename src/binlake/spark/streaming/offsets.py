@@ -32,7 +32,7 @@ _HINT = "start again with a new checkpoint, and set starting_offsets to where it
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """How far a stream has come, and the proof that a log is the one it was read from.
+    """The position of a stream, and the facts that identify the log it was read from.
 
     `log_created`: the time in the file's format description, seconds since 1970; None: unknown.
     `shown` are GTIDs that were shown although they lie after the position: another server, which
@@ -54,7 +54,7 @@ class StreamOffset:
 
     @property
     def place(self) -> tuple[Position, str]:
-        """What two offsets at the same position have in common."""
+        """The common part of two offsets at the same position."""
         return self.position, self.shown
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The planner of a stream: where it begins, where the next batch ends, and what its tasks read.
+"""The planner of a stream: its start, the end of the next batch, and the splits of its tasks.
 
     planner = StreamPlanner(logs, options)
     start = planner.begin()
@@ -48,7 +48,7 @@ class StreamPlanner:
         self._options = options
         self._on_damage = Damage(options.on_error)
 
-    # -- where a new query begins ---------------------------------------------------------------
+    # -- the start of a new query ---------------------------------------------------------------
 
     def earliest(self) -> StreamOffset:
         """Return the beginning of the oldest file. Raises BinlogError."""
@@ -126,7 +126,7 @@ class StreamPlanner:
             return found
         return self._end_of_file(now, number)
 
-    # -- how far the next batch goes ------------------------------------------------------------
+    # -- the end of the next batch --------------------------------------------------------------
 
     def advance(
         self, start: StreamOffset, limits: Limits, until: StreamOffset | None = None
@@ -148,7 +148,7 @@ class StreamPlanner:
         filters = self._filters(now)
         begin = self._valid(now, start)
         if self._misfit(now, end) is not None:
-            # the batch was planned on a server that is gone: the same transactions, by GTID
+            # the batch was planned on a server that is no longer available: the same transactions, by GTID
             again = self._valid(now, end)
             wanted = parse_gtid_filter(shown_before(end.position.gtid_set))
             filters = replace(filters, at_gtid=wanted)

@@ -1,8 +1,8 @@
 """The logs of a live server, for a stream that follows them.
 
 The driver asks the server where its log ends, which is always between two transactions. The driver
-and the executors read with dumps that do not wait, each from a boundary on. Passwords are in
-nothing that travels: every process finds its own (environment, password file, ~/.my.cnf).
+and the executors read with dumps that do not wait, each from a boundary on. Passwords are not sent
+between processes: every process finds its own (environment, password file, ~/.my.cnf).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self.driver = driver
         self._logs: StreamLogs | None = None
         self._initial: StreamOffset | None = None
-        self._reached: StreamOffset | None = None  # where the last planned batch ended
+        self._reached: StreamOffset | None = None  # the end of the last planned batch
         self._guessed = False  # Spark 4.1 asked how far before it told from where
         self._until: StreamOffset | None = None  # where Trigger.AvailableNow ends
 

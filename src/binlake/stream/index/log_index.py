@@ -70,7 +70,7 @@ _WORTH_A_JUMP_BYTES = 256 << 10
 _TEXTS = ["gtid", "tables.list.element"]
 # Two names of 64 characters, a server's id, a tag: what servers allow, with room to spare.
 _MOST_TEXT_BYTES = 1 << 10
-# What an index may take whatever the size of its log.
+# The memory that an index may take whatever the size of its log.
 _FREE_BYTES = 1 << 20
 # Sets of more intervals are tested number by number.
 _FEW_INTERVALS = 64
@@ -133,7 +133,7 @@ class ChosenBlocks(NamedTuple):
 def passages_between(
     skipped: Iterable[tuple[int, int, int]], start: int | None, stop: int | None
 ) -> Iterator[Passage]:
-    """What remains of bytes [start, stop) without the skipped ranges that are worth a jump: each has its first byte,
+    """Return the rest of bytes [start, stop) without the skipped ranges that are worth a jump: each has its first byte,
     the byte after it, and the number of transactions to count as passed.
     """
     at, passed = FIRST_EVENT if start is None else start, 0

@@ -320,7 +320,7 @@ def _has(gtids: AnyGtidSet | None, gtid: AnyGtid, name: str) -> bool | None:
     raise OptionError(f"{gtid} is a GTID of {of_gtid}, but {name} is a log of {of_log}")
 
 
-# -- what a file holds -----------------------------------------------------------------------------
+# -- contents of a file -----------------------------------------------------------------------------
 
 
 def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid, access: Access) -> Found | None:

@@ -1,7 +1,8 @@
 """Encode the values of row images again and compare the result with the log: `verify --reencode`.
 
-Rows are decoded as for `rows` (the server's text); each column type makes wire bytes of its values
-(`table/types`), and an image is a null bitmap and those. The following are not compared: JSON
+Rows are decoded as for `rows` (the server's text); each column type makes wire bytes from its
+values (`table/types`), and an image is a null bitmap followed by these bytes. The following are not
+compared: JSON
 documents with gaps, JSON differences, and rows that cannot be decoded (pre-releases of MySQL 5.1,
 columns from before 5.0, MariaDB's old temporals without digits in any DDL).
 """
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["RowBytes"]
 
 _ROWS = codes_of(Role.ROWS)
-_OPTIONS = ReadOptions.parse({"invalid": "hex"})  # what is no text must come out as well
+_OPTIONS = ReadOptions.parse(
+    {"invalid": "hex"}
+)  # values that are not text must come out unchanged, too
 # The bits of a null bitmap that no column has: set, but since MySQL 8.0.3 clear.
 _SPARE_BITS_SET, _SPARE_BITS_CLEAR = 0xFF, 0
 _FIRST_WITH_CLEAR_BITS = (8, 0, 3)

@@ -48,7 +48,7 @@ CHANGES = pa.schema(
     ]
 )
 
-#: The same before it is known which were counted; `key` as `Batch` says.
+#: The same columns before it is known which were counted; `key` as in `Batch`.
 _PART = pa.schema(
     [("key", pa.int64()), *(field for field in TRANSACTIONS if field.name != "counted")]
 )

@@ -22,7 +22,7 @@ __all__ = ["TakesCounts", "gather"]
 
 
 class TakesCounts(Protocol):
-    """Takes what a pass over logs finds: `stream.statistics.Statistics`, or more than that."""
+    """Receives the results of a pass over logs: `stream.statistics.Statistics`, or more than that."""
 
     def add(self, transactions: pa.Table, changes: pa.Table, tables: tuple[str, ...]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a history consists of: changes of the row, and statements on its table."""
+"""The parts of a history: changes of the row, and statements on its table."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ class RowChange(Place):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatement(Place):
-    """A statement on the table of the row: DDL or TRUNCATE, in `query`. `user` is who ran it, where
-    the log contains that.
+    """A statement on the table of the row: DDL or TRUNCATE, in `query`. `user` is the account that
+    ran it, if the log contains it.
     """
 
     op: str
@@ -164,7 +164,7 @@ class TableStatement(Place):
 class RowHistory:
     """The history of a row: its entries in commit order.
 
-    `key` are the values that were asked for, by column; empty if the logs contain no change of the
+    `key` are the requested values, by column; empty if the logs contain no change of the
     table. `lives` is how many rows had the key.
     """
 
@@ -185,7 +185,7 @@ class RowHistory:
 
     @property
     def lives(self) -> int:
-        """How many rows had the key, one after the other."""
+        """The number of rows that had the key, one after the other."""
         return max((change.life for change in self.changes), default=0)
 
     def __iter__(self) -> Iterator[RowChange | TableStatement]:

@@ -23,8 +23,8 @@ _INSERT, _DELETE = OPERATIONS[0], OPERATIONS[2]
 
 
 class Found(NamedTuple):
-    """A row change: its place in commit order (file, position, row), its keys, and what there is to
-    show of it. `change` is None for a change of another key, which only tells who had which key.
+    """A row change: its place in commit order (file, position, row), its keys, and the change to
+    show. `change` is None for a change of another key, which only shows which row had which key.
     `start` is the offset of its transaction in its file, `ordinal` the file's place in the chain.
     """
 

@@ -31,7 +31,7 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["HistoryReader", "history_options"]
 
-# What a change takes as an object, its values with it: a few columns.
+# The memory of a change as an object, with the values of a few columns.
 _CHANGE_BYTES = 2048
 
 _Batch = tuple[list[Found], tuple[str, ...]]
@@ -65,7 +65,7 @@ def history_options(options: ReadOptions, table: str) -> ReadOptions:
 
 
 class HistoryReader:
-    """Reads the history of the row of a table that has, had or will have a key.
+    """Reads the history of the row that has a key now, or had it before, or gets it later.
 
     `options` are those of `history_options`. After `read`, `places` has where the changes of the
     history are, by their number less 1; `rows` chooses them among others; `taken_keys` are keys that

@@ -118,7 +118,7 @@ class KeyRows:
         return BoundKey(self._key, types, ledger.warn, self._followed)
 
     def lookup(self, options: ReadOptions) -> LooksUpBlocks | None:
-        """Where changes of the row, and of keys, are. Of followed keys only their texts are known."""
+        """Where changes of the row, and of keys, are. For followed keys, only the texts are known."""
         if self._followed is not None:
             return None
         from binlake.stream.index.key_lookup import RowLookup
@@ -174,7 +174,7 @@ class BoundKey:
         return asked
 
     def compiled(self) -> None:
-        """Arrays decide: they tell the keys that a row had, too."""
+        """Return None: arrays decide, because they also contain the keys that a row had."""
         return
 
     def asked(self, rows: Rows, image: str) -> Truth:

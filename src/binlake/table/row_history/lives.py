@@ -14,9 +14,7 @@ __all__ = ["KeyChange", "keys_of_others", "lives_of", "other_keys"]
 
 
 class KeyChange(NamedTuple):
-    """The key before and after a change, None where there is no row. `had`, `has`: whether that is
-    the key that was asked for.
-    """
+    """The key before and after a change, None where there is no row. `had`, `has`: whether that is the requested key."""
 
     before: str | None
     after: str | None

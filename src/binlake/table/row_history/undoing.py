@@ -1,4 +1,4 @@
-"""The changes of a history that an undo takes back: chosen by a point, and read again."""
+"""The changes of a history that an undo reverts: chosen by a point, and read again."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _AFTER = "after:"
 
 
 def first_undone(changes: Sequence[RowChange], point: str) -> int:
-    """Return the index of the first change that an undo to a point takes back.
+    """Return the index of the first change that an undo to a point reverts.
 
-    A point is a change, which is taken back, too: its number, its position `FILE:POS`, or its GTID.
+    A point is a change, which is reverted, too: its number, its position `FILE:POS`, or its GTID.
     `after:` in front keeps the change. Raises OptionError if there is no such change.
     """
     text = point.removeprefix(_AFTER)

@@ -29,8 +29,7 @@ from binlake.table.types.registry import STRING_TYPES
 
 __all__ = ["alter_table", "altered_columns", "new_name", "renamed_columns"]
 
-# First words of what concerns no column. What is done to partitions comes last or alone, and may
-# have lists of its own.
+# First words of items that concern no column. Items about partitions come last or alone, and may contain lists.
 _PARTITIONS = {"PARTITION", "TRUNCATE", "REORGANIZE", "REBUILD", "ANALYZE", "CHECK", "OPTIMIZE", "REPAIR", "DISCARD",
                "IMPORT", "COALESCE", "EXCHANGE", "REMOVE", "UPGRADE"}  # fmt: skip
 _OPTIONS = {"ENGINE", "TYPE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "PAGE_CHECKSUM",

@@ -256,7 +256,7 @@ def _expression(attributes: Sequence[Token], table: str) -> str:
 
 
 def _may_be_null(kind: str, words: list[str]) -> bool | None:
-    """Return whether a column's attributes allow NULL; None if they do not tell."""
+    """Return whether a column's attributes allow NULL; None if they do not determine it."""
     if kind == "SERIAL" or "PRIMARY" in words or "AUTO_INCREMENT" in words:
         return False
     for before, word in pairwise(["", *words]):

@@ -1,4 +1,4 @@
-"""What the text of a DDL statement tells about one table: whether it concerns it, and its columns then."""
+"""The effect of a DDL statement on one table, as far as its text determines it: whether it concerns the table, and the new columns."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def changes_no_column(ddl: DdlStatement) -> bool:
 
 
 def why_not_followed(sql: str) -> str:
-    """Why a statement is no ALTER TABLE whose effect follows from its text, or ""."""
+    """Return the reason why a statement is not an ALTER TABLE whose effect follows from its text, or ""."""
     if not _ALTER.match(sql):
         return "the statement replaces, renames or drops it"
     text = _without_strings(sql)
@@ -132,7 +132,7 @@ def moves_partitions(sql: str) -> bool:
 
 def new_name(ddl: DdlStatement, database: str, table: str) -> tuple[str, str] | None:
     """The new database and name of a table that a statement renames; None if it certainly renames others only, or
-    none. Raises UnsupportedError if the text does not tell.
+    none. Raises UnsupportedError if the text does not determine it.
     """
     renamed = renamed_tables(ddl)
     if renamed is None:
@@ -193,7 +193,7 @@ def _same(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | None:
-    """Whether the values that are there may become others."""
+    """Return whether existing values may change."""
     what = f"column {new.name} changes from {old.sql} to {new.sql}"
     if old.sql == new.sql and (old.charset, old.members, old.unsigned, old.generated) == (
         new.charset, new.members, new.unsigned, new.generated
@@ -242,7 +242,7 @@ def _word(column: DeclaredColumn) -> str:
 
 
 def _family(column: DeclaredColumn) -> str | None:
-    """Types whose values stay what they are when the type grows."""
+    """Types whose values stay unchanged when the type is extended."""
     word = _word(column)
     if word in _SIZES:
         return "integer"

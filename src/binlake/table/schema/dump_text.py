@@ -20,7 +20,7 @@ _LONGEST_TOKEN_BYTES = 1 << 30  # the servers' limit for a statement
 
 
 class Token(NamedTuple):
-    """What an expression found: the name of its group, and its bytes [start, end) in the text."""
+    """A match of an expression: the name of its group, and its bytes [start, end) in the text."""
 
     kind: str
     start: int
@@ -73,7 +73,7 @@ class DumpText:
         return sum(self[at : min(at + step, end)].count(b"\n") for at in range(start, end, step))
 
     def tokens(self, expression: re.Pattern[bytes]) -> Iterator[Token]:
-        """Yield what an expression finds, as if the whole text were in memory.
+        """Yield the matches of an expression, as if the whole text were in memory.
 
         The names of its groups are kinds of tokens. A token must not depend on what follows, except where it reaches
         the end of the text, or where the next one is `unclosed`: both are searched again with more text.

@@ -162,7 +162,7 @@ def backward_script(
 
 
 class _Identity(NamedTuple):
-    """What distinguishes a transaction from the next. `file` is "" in relay logs, where it may
+    """The facts that distinguish a transaction from the next. `file` is "" in relay logs, where it may
     continue in another file.
     """
 

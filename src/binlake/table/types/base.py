@@ -1,9 +1,9 @@
-"""What every column type family offers, and the values that travel between its faces.
+"""The interface of every family of column types, and the values that its faces exchange.
 
 A `ColumnType` is made for one column of one table and one target. Its faces:
 
 - `plan`: which compiled kernel reads the wire bytes (`values.plan.ColumnPlan`),
-- `arrow_type` and `field()`: the Arrow type of the result, and what MySQL calls it,
+- `arrow_type` and `field()`: the Arrow type of the result, and MySQL's name of it,
 - `finish(buffers)`: the kernel's buffers as an Arrow array of `arrow_type`,
 - `to_json(array)`: such an array as JSON values to be written (server-text target only),
 - `to_wire(value)`: one value of such an array as a row image has it.
@@ -54,16 +54,16 @@ MAX_COLUMN_BYTES = 0x7FFF_FFFF
 
 
 class Target(Enum):
-    """What a decoded value is wanted as."""
+    """The form in which a decoded value is requested."""
 
     TYPED = "typed"  # the Arrow type of docs/values.md
     # as TYPED, but the lists of absent columns refer to one list of names
     EXPORTED = "exported"
-    TEXT = "text"  # the server's text where a type cannot hold what the server can
+    TEXT = "text"  # the server's text if a type cannot represent all values of the server
 
 
 class Buffers(Protocol):
-    """What a finished sink of `core/` holds: the buffers of one Arrow array.
+    """The contents of a finished sink of `core/`: the buffers of one Arrow array.
 
     `offsets` is None for fixed-width kernels, else `count + 1` int32. `validity` is None when
     nothing is null.
@@ -94,9 +94,9 @@ class ByteValues:
 
 @dataclass(frozen=True, slots=True)
 class ColumnContext:
-    """What a family needs to know beside the column: its table, the options, the target.
+    """The context of a column for its family: its table, the options, the target.
 
-    `warn` takes one sentence for the ledger, which keeps each sentence once. `missing` collects
+    `warn` receives sentences for the ledger, which keeps each sentence once. `missing` collects
     the names of the columns for which the log lacks something.
     """
 
@@ -131,7 +131,7 @@ class ColumnType(ABC):
 
     @abstractmethod
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        """The kernel that decodes this column, and the Arrow type of what `finish` makes."""
+        """The kernel that decodes this column, and the Arrow type of the result of `finish`."""
 
     @abstractmethod
     def finish(self, buffers: Buffers) -> pa.Array:
@@ -142,19 +142,19 @@ class ColumnType(ABC):
 
     @abstractmethod
     def to_json(self, values: pa.Array) -> Values:
-        """What `finish` made for the text target, as JSON values."""
+        """Convert the result of `finish` for the text target to JSON values."""
 
     @abstractmethod
     def to_wire(self, value: Any) -> bytes:
-        """One value (not null) of what `finish` made for the text target, as it is in a row image.
+        """Return one value (not null) of the result of `finish` for the text target, as in a row image.
 
-        Raises ValueError for what no such column can hold.
+        Raises ValueError for a value that no such column can have.
         """
 
     def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
-        """Where the value ends that a row image has at `pos`, if it is `value`; else -1.
+        """Return the end of the value at `pos` of a row image, if it equals `value`; else -1.
 
-        Compared are the bytes, where `to_wire` alone decides them.
+        If `to_wire` determines the bytes, they are compared.
         """
         made = self.to_wire(value)
         end = pos + len(made)
@@ -162,7 +162,7 @@ class ColumnType(ABC):
 
     @abstractmethod
     def to_sql(self, values: pa.Array) -> pa.Array:
-        """SQL literals (large_string, null stays null) of what `finish` made for the text target."""
+        """Convert the result of `finish` for the text target to SQL literals (large_string, null stays null)."""
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
         """Conditions that the column has exactly these values; `literals` are those of
@@ -171,12 +171,12 @@ class ColumnType(ABC):
         return join(f"{self.sql_name} <=> ", literals)
 
     def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
-        """Conditions that the column, part of a key, is the row's: as the key compares."""
+        """Conditions that the column, part of a key, equals that of the row, compared as the key does."""
         return join(f"{self.sql_name} = ", literals)
 
     def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
-        """Which values (bool) a strict server takes from row events, but from no statement; None
-        if it is none.
+        """The values (bool) that a strict server accepts from row events, but not from statements;
+        None if there are none.
         """
         return None
 
@@ -217,7 +217,7 @@ class ColumnType(ABC):
         return ColumnPlan(self.column, kernel, p0, p1, text_target=text_target, **more)
 
     def _undecodable(self, why: str) -> tuple[ColumnPlan, pa.DataType]:
-        """A plan without a kernel: the core raises `why` when a row holds such a column."""
+        """A plan without a kernel: the core raises `why` if a row contains such a column."""
         return self._plan(None, why=f"column {self.name}: {why}"), pa.string()
 
     def _too_large(self) -> UnsupportedError:
@@ -231,7 +231,7 @@ class ColumnType(ABC):
 
 
 class UndecodableType(ColumnType):
-    """A column whose values cannot be told from the log alone; its NULLs can.
+    """A column whose values the log alone does not determine, except NULL.
 
     `why` is the reason of another type that could not make a plan for the column.
     """
@@ -294,7 +294,7 @@ def var_width(arrow_type: pa.DataType, buffers: Buffers) -> pa.Array:
 def fixed_bytes(
     value: int, width: int, order: Literal["little", "big"], *, signed: bool = False
 ) -> bytes:
-    """A number in `width` bytes. Raises ValueError for one that does not fit."""
+    """Return a number in `width` bytes. Raises ValueError if it does not fit."""
     try:
         return value.to_bytes(width, order, signed=signed)
     except OverflowError:

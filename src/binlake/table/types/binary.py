@@ -29,7 +29,7 @@ _COUNTED_BY_LENGTH = (
 
 
 def length_prefix_bytes(column: ColumnDefinition) -> int:
-    """Bytes of the length before a value: by maximum length, or as the metadata of a BLOB says."""
+    """The width of the length before a value: by maximum length, or from the metadata of a BLOB."""
     if column.type_code in _COUNTED_BY_LENGTH:
         return 1 if column.length <= 255 else 2
     return column.length
@@ -48,7 +48,7 @@ def behind_prefix(stored: memoryview, pos: int, prefix_bytes: int) -> tuple[byte
 
 
 class BinaryType(ColumnType):
-    """Bytes as they are."""
+    """Bytes, unchanged."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         prefix = length_prefix_bytes(self.column)

@@ -26,7 +26,7 @@ from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["CompressedType", "deflate_value", "inflate_value"]
 
-# deflate cannot make more than 1032 bytes of one: a larger claim is a lie
+# one byte of deflate inflates to at most 1032 bytes: a larger claim is false
 _MAX_RATIO = 1032
 
 
@@ -36,7 +36,7 @@ class CompressedType(ColumnType):
     def __init__(
         self, column: ColumnDefinition, context: ColumnContext, inner: BinaryType | TextType
     ) -> None:
-        self.inner = inner  # what the inflated bytes are
+        self.inner = inner  # the type of the inflated bytes
         super().__init__(column, context)
 
     def of_table(self, context: ColumnContext) -> Self:
@@ -79,7 +79,7 @@ class CompressedType(ColumnType):
         return self.inner.to_json(values)
 
     def to_wire(self, value: Any) -> bytes:
-        """Another zlib than the server's makes other bytes of the same value."""
+        """Another zlib than the server's may produce other bytes."""
         return prefixed(deflate_value(self.inner.content(value)), self.plan.p0)
 
     def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
@@ -101,7 +101,7 @@ class CompressedType(ColumnType):
 
 
 def deflate_value(value: bytes) -> bytes:
-    """A value compressed, or stored behind a head of 0 where that is shorter."""
+    """Return a value compressed, or uncompressed after a head of 0 if that is shorter."""
     if not value:
         return b""
     width = (len(value).bit_length() + 7) // 8
@@ -110,7 +110,7 @@ def deflate_value(value: bytes) -> bytes:
 
 
 def inflate_value(raw: bytes) -> bytes:
-    """The original of one compressed value. Raises ValueError saying what is wrong."""
+    """The original of one compressed value. Raises ValueError with the reason."""
     if not raw:
         return b""
     head = raw[0]

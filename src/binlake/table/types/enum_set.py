@@ -1,7 +1,8 @@
-"""ENUM and SET: a number on the wire, the members' text when the log or a schema tells them.
+"""ENUM and SET: a number on the wire, the members' text if the log or a schema contains them.
 
-ENUM: index of the member from 1, 1 or 2 bytes; 0 is the empty string of an invalid value. Where ''
-is a member, too, the text target keeps the index: SQL tells the two apart, text does not.
+ENUM: index of the member from 1, 1 or 2 bytes; 0 is the empty string of an invalid value. If '' is
+a member, too, the text target keeps the index, because text does not distinguish the two, but SQL
+does.
 SET: bitmap of members, 1 to 8 bytes. Without members the number itself.
 """
 
@@ -98,7 +99,7 @@ class EnumType(ColumnType):
         return literals if invalid is None else pc.if_else(invalid, _INVALID, literals)
 
     def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
-        """Where the value is 0: what a server that is not strict made of an invalid one."""
+        """The rows with value 0, which a server that is not strict stores for an invalid value."""
         if self.members is None or self._keeps_index:
             zero = pc.equal(values, scalar(0, values.type))
         else:

@@ -1,6 +1,6 @@
 """Integers and YEAR: TINYINT to BIGINT, signed and unsigned.
 
-Wire: 1, 2, 3, 4 or 8 bytes little-endian; only optional metadata (or a schema) tells the sign.
+Wire: 1, 2, 3, 4 or 8 bytes little-endian; only optional metadata or a schema contains the sign.
 If it is unknown, the value is read as signed and a warning says so.
 """
 

@@ -43,7 +43,7 @@ class JsonType(TextType):
         differs = pc.starts_with(values, MARK)
         if not pc.any(differs).as_py():
             return raw_values(values)
-        # differences whose document is not known are no JSON themselves
+        # differences to an unknown document are not JSON
         quoted = [json.dumps(text, ensure_ascii=False) for text in values.to_pylist()]
         return raw_values(pc.if_else(differs, array(quoted, pa.string()), values))
 
@@ -51,18 +51,16 @@ class JsonType(TextType):
         raise ValueError("a binary document does not follow from its text alone")
 
     def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
-        """The types in a document are taken from it: its text does not tell all of them.
+        """Types come from the stored document, because its text does not show all of them.
 
-        One that is longer than need be was updated in place and has gaps: it is kept.
+        A document with gaps, from an update in place, is kept unchanged.
         """
         raw, end = behind_prefix(stored, pos, self.plan.p0)
         made = document_bytes(value, raw)
         return end if made == raw or len(made) < len(raw) else -1
 
     def to_sql(self, values: pa.Array) -> pa.Array:
-        """Documents as what every server takes for JSON; differences as an expression that makes
-        them in the column.
-        """
+        """Documents as JSON that every server accepts; differences as an expression that applies them to the column."""
         differs = pc.starts_with(values, MARK)
         if not pc.any(differs).as_py():
             return document_literals(values)
@@ -74,5 +72,5 @@ class JsonType(TextType):
         return pc.if_else(differs, array(made, pa.large_string()), documents)
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
-        """By the server's text: to a server, documents that differ in a number's type are equal."""
+        """Compare by the server's text, because to a server, documents that differ only in a number's type are equal."""
         return self._sql_same_bytes(string_literal(values).fill_null("NULL"))

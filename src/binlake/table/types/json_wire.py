@@ -1,8 +1,8 @@
-"""A JSON document's text as the binary document that it was rendered from.
+"""Convert a JSON document's text to the binary document that it was rendered from.
 
-Text does not tell a date from a string, or an integer's width: those types are taken from the
-stored document, and everything else (counts, sizes, offsets, order, values) is computed again, laid out
-as the server does it: entries of keys, entries of values, keys, values. Source:
+The text does not distinguish a date from a string, or integers of different widths, so these types
+come from the stored document. Everything else (counts, sizes, offsets, order, values) is computed
+again, in the server's layout: entries of keys, entries of values, keys, values. Source:
 sql-common/json_binary.cc, serialize_json_value.
 """
 
@@ -36,7 +36,7 @@ _KEY_LENGTH_BYTES = 2
 
 
 class _Number(str):
-    """A number as the text spells it: its type says what it is."""
+    """A number as in the text; its type distinguishes it from a string."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class _Members(list[tuple[str, Any]]):
 def document_bytes(text: str, stored: bytes) -> bytes:
     """The binary document of `text` with the types of `stored`.
 
-    Raises ValueError where the two do not fit together.
+    Raises ValueError if the two do not match.
     """
     if not stored:
         return b""  # a null
@@ -118,7 +118,7 @@ def _container(kind: int, stored: memoryview, value: Any) -> bytes:
 
 
 def _is_inlined(kind: int, width: int) -> bool:
-    """Whether such a value stands in its entry, in the place of an offset of `width` bytes."""
+    """Return whether such a value is stored in its entry, instead of an offset of `width` bytes."""
     return kind == _LITERAL or (kind in _INTEGERS and _INTEGERS[kind][0] <= width)
 
 

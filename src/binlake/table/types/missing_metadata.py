@@ -1,4 +1,4 @@
-"""What a log does not contain about a table's columns, as one sentence per table."""
+"""The facts about a table's columns that a log lacks, as one sentence per table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Missing(Enum):
 def missing_sentence(
     table: TableDefinition, missing: Mapping[Missing, Sequence[str]]
 ) -> str | None:
-    """What the log does not contain about a table, and what would supply it; None if nothing is missing.
+    """Return a sentence about the facts that the log lacks about a table, and the options that
+    supply them; None if nothing is missing.
 
     `missing`: the names of the affected columns, by the missing property.
     """

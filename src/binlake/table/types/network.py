@@ -1,6 +1,6 @@
 """MariaDB's UUID, INET6 and INET4, which the log gives as fixed binary strings.
 
-Only a schema can tell them from BINARY(16) and BINARY(4). The bytes are in the order of the
+Only a schema distinguishes them from BINARY(16) and BINARY(4). The bytes are in the order of the
 text; trailing 0x00 are trimmed in the log and padded again.
 """
 
@@ -65,7 +65,7 @@ class InetType(UuidType):
 
 def _inet_text(raw: bytes) -> str:
     if not raw:
-        return ""  # stands for no value: no row shows it
+        return ""  # the text of rows without a value, which no row shows
     return ".".join(map(str, raw)) if len(raw) == NETWORK_BYTES["inet4"] else inet6_text(raw)
 
 

@@ -1,4 +1,4 @@
-"""Which family a column belongs to: by type code, character set, and what a schema declares."""
+"""The choice of a column's family: by type code, character set, and the declaration in a schema."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _FAMILIES: dict[int, type[ColumnType]] = {
 
 _COMPRESSED = (ct.MYSQL_TYPE_BLOB_COMPRESSED, ct.MYSQL_TYPE_VARCHAR_COMPRESSED)
 
-# strings of characters or of bytes: their character set tells which
+# strings of characters or of bytes, depending on their character set
 STRING_TYPES = (ct.CHARACTER_TYPES["mysql"] | ct.CHARACTER_TYPES["mariadb"]) - _FAMILIES.keys()
 
-# what only a schema can tell from a binary string
+# types that only a schema distinguishes from a binary string
 _DECLARED: dict[str, type[ColumnType]] = {
     "uuid": UuidType,
     "inet6": InetType,
@@ -103,7 +103,7 @@ def _inflated(
 def column_charset(column: ColumnDefinition, context: ColumnContext) -> str | None:
     """Name of a character column's set; "binary" for bytes, None if it is unknown.
 
-    What the log or a schema says wins over the option assume_charset.
+    The log and a schema have priority over the option assume_charset.
     """
     if column.collation_id is not None:
         collation = COLLATIONS.get(column.collation_id)

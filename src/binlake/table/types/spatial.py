@@ -8,4 +8,4 @@ __all__ = ["GeometryType"]
 
 
 class GeometryType(BinaryType):
-    """GEOMETRY, as the server stores it."""
+    """GEOMETRY, in the server's storage format."""

@@ -34,7 +34,7 @@ class TemporalType(ColumnType):
 
     @property
     def policy(self) -> str:
-        """What becomes of values that the type cannot hold: one of those of the option zero_date."""
+        """The treatment of values that the type cannot represent: a value of the option zero_date."""
         return self.context.options.zero_date
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
@@ -45,7 +45,7 @@ class TemporalType(ColumnType):
         policy = self.policy
         if self.context.target is Target.TEXT or policy == "text":
             return self._plan(text, digits), pa.string()
-        # the typed kernel only counts what is no date; the error has to name a row
+        # the typed kernel only counts invalid dates, but the error has to name a row
         return self._plan(text if policy == "error" else typed, digits), self.typed_type
 
     def finish(self, buffers: Buffers) -> pa.Array:

@@ -1,13 +1,13 @@
 """CHAR, VARCHAR, TEXT of every character set, as UTF-8.
 
-Three ways, the cheapest that is right:
+Of three ways, it uses the cheapest one that gives the right result:
 
-- utf8mb4, utf8mb3, ascii: the bytes are taken as they are and validated;
+- utf8mb4, utf8mb3, ascii: the bytes are used unchanged, and validated;
 - single-byte sets that define all 256 bytes: converted by the kernel, through a table;
 - all others: value by value, unless a whole batch is plain ASCII.
 
 Bytes that are not valid in their character set are an error, or with `invalid=hex` shown as
-the SQL literal of those bytes, `_utf8mb4 0xff41`; never replaced, never dropped.
+the SQL literal of those bytes, `_utf8mb4 0xff41`; never replaced or dropped.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class TextType(ColumnType):
         return string_literal(values)
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
-        """By bytes: to most collations 'a' equals 'A', and 'a ' too. The plain comparison of a
-        short value stands before, because only that can use an index.
+        """Compare by bytes: in most collations 'a' equals 'A', and 'a ' too. A plain comparison of
+        a short value comes first, because only that can use an index.
         """
         exact = self._sql_same_bytes(literals)
         if not self._sql_compares:
@@ -174,7 +174,7 @@ class InflatedTextType(TextType):
 
 
 def _ascii_stays(charset: str) -> bool:
-    """Whether every ASCII byte means itself in a character set, so that ASCII text needs no work."""
+    """Return whether every ASCII byte has its ASCII meaning in a character set, so that ASCII text needs no conversion."""
     ascii_bytes = bytes(range(128))
     try:
         return decode(charset, ascii_bytes) == ascii_bytes.decode("ascii")

@@ -29,7 +29,7 @@ class VectorType(BinaryType):
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         plan, _ = super().decide()
-        # "element" is what Spark names the items of an array
+        # Spark names the items of an array "element"
         return plan, pa.list_(pa.field("element", pa.float32()))
 
     def padded_bytes(self) -> int:
@@ -74,12 +74,12 @@ class VectorType(BinaryType):
         return bytes_literal(_bytes_of(values))
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
-        # MySQL compares no vectors; their bytes it does
+        # MySQL does not compare vectors, but it compares their bytes
         return join(f"CAST({self.sql_name} AS BINARY) <=> ", literals)
 
 
 def _bytes_of(values: pa.Array) -> pa.Array:
-    """Lists of float32 as the bytes that they are in the server."""
+    """Lists of float32 as the server's bytes."""
     floats = values.flatten()
     start = floats.offset * _FLOAT_BYTES
     data = floats.buffers()[1].slice(start, len(floats) * _FLOAT_BYTES) if len(floats) else None

@@ -1,1 +1,1 @@
-"""Which row changes the option `where` chooses, decided as a server's WHERE decides."""
+"""The choice of row changes by the option `where`, with the results of a server's WHERE."""

@@ -83,11 +83,11 @@ _MIRRORED: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class BoundCondition:
-    """What decides a condition for the rows of a table. Raises OptionError for a comparison that the
+    """Decides a condition for the rows of a table. Raises OptionError for a comparison that the
     types of the columns do not allow.
 
-    An unqualified column is that of either image: a row matches if the condition is true of its
-    before-image or of its after-image.
+    An unqualified column means either image: a row matches if the condition is true for its
+    before-image or for its after-image.
     """
 
     def __init__(self, condition: Condition, types: TableTypes) -> None:

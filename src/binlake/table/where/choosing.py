@@ -1,9 +1,11 @@
-"""Which transactions and row changes of a run the option `where` chooses.
+"""The choice of transactions and row changes of a run by the option `where`.
 
-The rows of a run are read twice: first only the columns that the condition names, of all rows; then everything that
-the reader wants, of the rows that match. The core decides conditions over integers as it steps over the images
-(`finding.py`); of others the columns become arrays first (`binding.py`). Where only whole transactions can be decoded (a transaction
-that is not plain, the option whole_transaction), those in which a row matches.
+The rows of a run are read twice: first only the columns that the condition names, of all rows; then
+all requested columns, of the rows that match. The core decides conditions over integers as it steps
+over the images
+(`finding.py`); for other conditions, the columns become arrays first (`binding.py`). Where only
+whole transactions can be decoded (a transaction
+that is not plain, the option whole_transaction), it chooses the transactions in which a row matches.
 """
 
 from __future__ import annotations
@@ -55,13 +57,13 @@ _SHOWN_TABLES = 3
 
 
 class DecodesRuns(Protocol):
-    """What decodes the columns that a condition needs: a `ChangeDecoder` of the text target."""
+    """The interface for decoding the columns that a condition needs: a `ChangeDecoder` of the text target."""
 
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]: ...
 
 
 class DecidesRows(Protocol):
-    """What decides a condition for the rows of one table definition."""
+    """The interface for deciding a condition for the rows of one table definition."""
 
     def truth(self, rows: Rows) -> Truth: ...
 
@@ -82,12 +84,12 @@ class ChoosesRows(Protocol):
         ...
 
     def lookup(self, options: ReadOptions) -> LooksUpBlocks | None:
-        """Return what knows where rows are that match; None if that is not known, or if the option where tells it."""
+        """Return the lookup of blocks with matching rows; None if there is none, or if the option where determines it."""
         ...
 
 
 class ChosenRows(NamedTuple):
-    """What is to be decoded of a run: of a plain one `pieces`, the frames of the transactions in which a row
+    """The part of a run to decode: of a plain one `pieces`, the frames of the transactions in which a row
     matches, and of these only `rows`, unless that is None. `matches` has a bool for each row change that is then
     decoded, in the order of the log: whether it matches.
     """
@@ -98,9 +100,7 @@ class ChosenRows(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """Row changes that match, and what tells where they are: facts of each (RowFacts), and where its transaction
-    starts.
-    """
+    """Row changes that match, and their locations: the facts of each (RowFacts), and the start of its transaction."""
 
     sequence: pa.Array
     transaction_start: pa.Array
@@ -158,8 +158,8 @@ class WhereRows:
 
 
 class WhereRowsNow(WhereRows):
-    """The same where the definitions of tables are the current ones: a column that the only wanted table lacks is an
-    error at once.
+    """The same where the definitions of tables are the current ones: a column that the only wanted
+    table lacks is an error immediately.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -198,8 +198,9 @@ def check_where_columns(where: str | None, ledger: Ledger) -> None:
 
 
 class RunChooser:
-    """Chooses from the runs of a log. `probe_of` makes what decodes with `probe_options` the columns of `rows`, and
-    tells which tables it meets, so that a read reports the same about tables, whether the core or arrays decide the rows.
+    """Chooses from the runs of a log. `probe_of` makes what decodes with `probe_options` the
+    columns of `rows`, and reports the tables that it meets, so that a read reports the same about
+    tables, whether the core or arrays decide the rows.
 
     The core finds the rows where it can decide the condition. Elsewhere arrays of these columns do.
     """

@@ -1,10 +1,10 @@
-"""How text is compared under a collation, as far as binlake knows it exactly.
+"""The comparison of text under a collation, as far as binlake knows it exactly.
 
 - `_bin` collations and BINARY compare code points.
 - The general, Swedish and root Unicode collations are known for printable ASCII: every character
   differs from every other there, except for the case of letters. A text with other characters is in doubt
-  if its ASCII characters do not decide. What orders texts is known for those collations that compare
-  upper-case letters by their codes, and only of ASCII.
+  if its ASCII characters do not decide. The order of texts is known for the collations that compare
+  upper-case letters by their codes, and for ASCII only.
 - Everything else is refused.
 """
 
@@ -39,7 +39,7 @@ _UPPER_ORDER = ("general", "general_nopad", "swedish", "swedish_nopad")
 
 @dataclass(frozen=True, slots=True)
 class TextRules:
-    """What decides a comparison of texts.
+    """The rules of a comparison of texts.
 
     `pads`: trailing spaces make no difference. `ascii_only`: known for printable ASCII. `folds`: the
     case of letters makes no difference. `orders`: < and > are known; `orders_ascii_only`: for ASCII.
@@ -61,7 +61,7 @@ class TextRules:
         return None
 
     def keys(self, texts: pa.Array) -> pa.Array:
-        """What to compare instead of the texts."""
+        """Return the keys to compare instead of the texts."""
         if self.pads:
             texts = pc.utf8_rtrim(texts, " ")
         return pc.ascii_upper(texts) if self.folds else texts
@@ -96,14 +96,14 @@ class TextRules:
         return _matches(texts, "".join(map(self._surely, _pieces(pattern, escape))))
 
     def may_be_like(self, texts: pa.Array, pattern: str, escape: str) -> pa.Array | None:
-        """Which texts may match although `like` is false of them; None for none."""
+        """Return the texts that may match although `like` returns false for them; None for none."""
         if not self.ascii_only:
             return None
         may = _matches(texts, "".join(map(self._perhaps, _pieces(pattern, escape))))
         return pc.and_(may, pc.invert(self.like(texts, pattern, escape)))
 
     def _unit(self, character: str) -> str:
-        """What equals a character for sure, in RE2's syntax."""
+        """The characters that certainly equal a character, in RE2's syntax."""
         if self.folds and character.isascii() and character.isalpha():
             return f"[{character.lower()}{character.upper()}]"
         return f"\\x{{{ord(character):x}}}"
@@ -125,7 +125,7 @@ class _Wild(Enum):
 
 
 def rules_of(charset: str, collation: str | None) -> TextRules | None:
-    """The rules of a collation of a character set; None where binlake does not know them."""
+    """The rules of a collation of a character set; None if binlake does not know them."""
     if charset not in _COMPARED or collation is None:
         return None
     in_order = charset in _IN_BYTE_ORDER

@@ -1,4 +1,4 @@
-"""What all comparisons share: Arrow's functions by operator, and tests of arrays."""
+"""The common parts of all comparisons: Arrow's functions by operator, and tests of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of what JSON documents have at a path.
+"""Comparisons of values at a path of JSON documents.
 
 `->` gives a JSON value, which binlake compares with numbers only: how a server compares it with a text depends
 on types that the document's text does not show (a DATE is written as a string is). `->>` gives text under
@@ -87,7 +87,7 @@ class DocumentTests:
         return array([found is _MISSING for found in self._found(values)], pa.bool_())
 
     def undecided(self, values: pa.Array) -> pa.Array | None:
-        """Which values are differences to a document that is not known; None for no such value."""
+        """The values that are differences to an unknown document; None for no such value."""
         return pc.starts_with(values, MARK) if self._is_native else None
 
     def _compare_text(self, operator: Operator, value: object) -> Test:
@@ -138,7 +138,7 @@ class DocumentTests:
                 if not isinstance(found, list):
                     if step or found is _MISSING:
                         return _MISSING
-                    continue  # the servers take a value for an array of one
+                    continue  # the servers treat a value as an array of one
                 found = found[step] if step < len(found) else _MISSING
             else:
                 found = found.get(step, _MISSING) if isinstance(found, dict) else _MISSING

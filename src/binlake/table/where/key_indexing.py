@@ -210,7 +210,7 @@ class _KeysOfTable:
 
     @property
     def table(self) -> KeyTable:
-        """What the index tells of the table; its columns are those that it has all the time."""
+        """The table's entry in the index; its columns are those that it has in all definitions."""
         moved = sum(1 << block for block in self._moved)
         return KeyTable(tuple(self._names), self._key, self._is_described, self._first, moved)
 
@@ -276,7 +276,7 @@ class _KeysOfColumn:
             self._drop_doubles()
 
     def fields(self) -> dict[str, Any]:
-        """What the column has in the file; `low` and `high` by number of the block."""
+        """The column's entry in the file; `low` and `high` by number of the block."""
         if self._pairs is not None:
             self._drop_doubles()
         is_integer = self._form == INTEGER

@@ -57,7 +57,7 @@ FLOAT_DOUBT = (
 
 
 def float_doubt(kind: ColumnType, value: object) -> Callable[[pa.Array, object], pa.Array] | None:
-    """What tells the rows that `FLOAT_DOUBT` is about, of a comparison that `number_test` takes; None if there are none."""
+    """Return a function that finds the rows that `FLOAT_DOUBT` concerns, for a comparison that `number_test` accepts; None if there are none."""
     if not isinstance(value, float) or not pa.types.is_float32(kind.arrow_type):
         return None
     try:
@@ -106,7 +106,7 @@ def _is_signed_as_double(kind: ColumnType) -> bool:
 
 def integer_range(kind: ColumnType, operator: Operator, value: object) -> tuple[int, int] | None:
     """The least and the greatest value of an integer column for which a comparison that `number_test` takes is true
-    (no value is, if the first is greater); None if not integers decide it.
+    (for no value, if the first is greater); None if integers do not decide it.
     """
     if not isinstance(kind, IntegerType | YearType | BitType) or not isinstance(
         value, int | Decimal

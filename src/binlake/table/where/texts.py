@@ -28,8 +28,8 @@ _ADVICE = "write BINARY {name} = …, or {name} COLLATE {bin} = …, to compare 
 
 
 class TextTest(NamedTuple):
-    """A test of texts. `doubtful` says which rows (bool) binlake cannot compare, None for none;
-    `sentence` why.
+    """A test of texts. `doubtful` returns the rows (bool) that binlake cannot compare, None for
+    none; `sentence` is the reason.
     """
 
     test: Test
@@ -190,7 +190,7 @@ def _no_order(kind: ColumnType, rules: TextRules) -> str:
 def _unordered(
     kind: ColumnType, rules: TextRules
 ) -> Callable[[pa.Array | None, pa.Array | None], pa.Array | None]:
-    """What says which texts have no known order."""
+    """Return a function that finds the texts without a known order."""
 
     def rows(values: pa.Array | None, _: pa.Array | None) -> pa.Array | None:
         in_order = rules.in_order(_strings(kind, values))

@@ -1,8 +1,8 @@
-"""What a condition is for each row: true, false, NULL, or in doubt.
+"""The truth of a condition for each row: true, false, NULL, or in doubt.
 
-SQL has three values. binlake has a fourth, for what the server could decide and binlake cannot: an
-image lacks a column, or a text has characters whose weights under a collation are not known here. A
-doubt that a row's result does not depend on (`FALSE AND doubt`) disappears.
+SQL has three values. binlake has a fourth one for conditions that the server could decide but binlake cannot: an
+image lacks a column, or a text has characters whose weights under a collation are not known here.
+If a row's result does not depend on a doubt (`FALSE AND doubt`), the doubt disappears.
 """
 
 from __future__ import annotations
