@@ -9,16 +9,13 @@ from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.terminal import note
 from binlake.cli.mirror.session import (
-    CatalogOption,
-    ConfOption,
-    JarOption,
     LakeArgument,
-    MasterOption,
     SparkSettings,
     lake_session,
     mirror_command,
     need_libraries,
     need_mirror,
+    with_spark_flags,
 )
 from binlake.values.ledger import counted
 
@@ -31,7 +28,9 @@ NameArgument = Annotated[str, Argument(metavar="NAME", help="The name of the mom
 
 
 @mirror_command("history")
+@with_spark_flags
 def history(
+    *,
     lake: LakeArgument,
     newest: Annotated[
         int, Option(metavar="N", min=1, help="How many of the newest rounds to list.")
@@ -39,10 +38,7 @@ def history(
     as_json: Annotated[
         bool, Option("--json", help="One JSON object for each round, with its snapshots.")
     ] = False,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """List the newest rounds and the rounds that have names, the newest first.
 
@@ -56,10 +52,9 @@ def history(
     need_libraries()
     from binlake.mirror.moments import history as rounds_of
 
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        found = rounds_of(lake, newest=newest, spark=spark, catalog=catalog)
+        found = rounds_of(lake, newest=newest, spark=spark, catalog=session.catalog)
     for moment in found:
         show(json.dumps(moment.to_json()) if as_json else _line(moment))
 
@@ -71,17 +66,16 @@ def _line(moment: Moment) -> str:
 
 
 @mirror_command("tag")
+@with_spark_flags
 def tag(
+    *,
     lake: LakeArgument,
     name: NameArgument,
     number: Annotated[
         int | None,
         Option("--round", metavar="N", min=1, help="The round to name.", show_default="the newest"),
     ] = None,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """Give a moment a name: a tag in each table, which keeps the snapshots of one round.
 
@@ -97,22 +91,20 @@ def tag(
     from binlake.mirror.moments import check_moment_name, name_moment
 
     check_moment_name(name)
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        made = name_moment(lake, name, number, spark=spark, catalog=catalog)
+        made = name_moment(lake, name, number, spark=spark, catalog=session.catalog)
     tables = counted(len(made.snapshots), "table")
     note(f"{name} is round {made.round}, at {made.log_file}:{made.log_pos}, in {tables}")
 
 
 @mirror_command("untag")
+@with_spark_flags
 def untag(
+    *,
     lake: LakeArgument,
     name: NameArgument,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """Remove the name of a moment, so that its snapshots expire like others.
 
@@ -122,8 +114,7 @@ def untag(
     need_libraries()
     from binlake.mirror.moments import drop_moment
 
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        drop_moment(lake, name, spark=spark, catalog=catalog)
+        drop_moment(lake, name, spark=spark, catalog=session.catalog)
     note(f"{name} is no longer the name of a round")
