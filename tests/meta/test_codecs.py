@@ -20,6 +20,7 @@ CODECS = ("binlake/events", "binlake/core", "binlake/table/types", "binlake/valu
 NO_CODECS = {
     "binlake.core.events.checksum": "CRC32 of events, from libdeflate or zlib",
     "binlake.core.text.event_json": "events as lines of JSON",
+    "binlake.core.text.event_kinds": "tables of the kinds of events",
     "binlake.core.text.event_lines": "events as lines of text",
     "binlake.core.text.replay_lines": "lines of that text",
     "binlake.core.text.replay_text": "transactions as text that a client replays",

@@ -140,7 +140,7 @@ def test_columns_are_chosen_by_name_and_order(tmp_path: Path) -> None:
     assert table(path, "events", "size", "file").schema.names == ["size", "file"]
     with pytest.raises(OptionError, match="no column 'colour'"):
         table(path, "events", "colour")
-    with pytest.raises(OptionError, match="no view 'rows'"):
+    with pytest.raises(OptionError, match="unknown view 'rows'"):
         list(binlake.open(path).view("rows"))
 
 
