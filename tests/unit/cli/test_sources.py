@@ -68,7 +68,7 @@ def test_a_script_is_for_one_server(
     assert "accepts the logs of one server, and the input has the logs of 2 sources" in err
     code, out, err = run(capfd, "mysqlbinlog", str(archive))
     assert (code, out) == (2, "")
-    assert "holds the logs of 2 sources (db1, db2)" in err
+    assert "contains the logs of 2 sources (db1, db2)" in err
     code, out, _ = run(capfd, "mysqlbinlog", str(archive / "db1"), str(archive / "db2"))
     assert code == 0
 

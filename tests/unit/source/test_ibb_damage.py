@@ -179,7 +179,7 @@ def commit_of(writer: IbbWriter, *head: int) -> None:
         ((1, 0, 0, 5, 512, 0), "lies after the record"),
         ((1, 0, 0, 0, 100, 0), "the whole record of type 3 is not there"),
         ((1, 0, 0, 0, PAGE, 0), "the whole record of type 3 is not there"),
-        ((2, 0, 0, 0, PAGE + 5, 0), "1 out-of-band records, not 2"),
+        ((2, 0, 0, 0, PAGE + 5, 0), "1 out-of-band records, but the commit record counts 2"),
     ],
 )
 def test_references_that_lead_nowhere(tmp_path: Path, head: tuple[int, ...], message: str) -> None:

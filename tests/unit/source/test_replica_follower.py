@@ -159,6 +159,6 @@ def test_a_source_that_stays_silent_is_asked_less_and_less_often(
 def test_a_file_that_has_become_shorter() -> None:
     with (
         fake_server(source(log(), [], [], end=100)) as (port, _),
-        pytest.raises(PositionLostError, match="ends at 100, before 200"),
+        pytest.raises(PositionLostError, match="ends at 100, before the position 200"),
     ):
         follow(port, start=200)

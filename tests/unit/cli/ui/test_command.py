@@ -20,8 +20,8 @@ DEMO = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-"], "not from standard input; give files"),
-        (["mysql://root@127.0.0.1/"], "not from a live server; give files; binlake archive copies"),
+        (["-"], "cannot read standard input; give files"),
+        (["mysql://root@127.0.0.1/"], "cannot read a live server; give files; binlake archive copies"),
         (["/no/such/log"], "/no/such/log"),
         ([str(DEMO), "--port", "70000"], "--port"),
         ([str(DEMO), "--since", "x"], "--since"),
