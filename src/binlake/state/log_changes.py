@@ -15,6 +15,7 @@ from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import RowChange
 from binlake.stream.runs import ChainPosition, PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.statements import ACCOUNT
 from binlake.stream.watched_statements import (
     WATCHED_KINDS,
     WatchedReader,
@@ -32,6 +33,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["ForeignKeys", "LogChanges", "OfTable", "Seen"]
 
 _LOGS_CASCADES = (9, 6, 0)
+_ACCOUNTS_DATABASE = "mysql"  # CREATE USER, GRANT and the like change tables of this one only
 #: Receives the progress of a read.
 Seen = Callable[[Iterable[Changes]], Iterable[Changes]]
 _Order = tuple[int, int, int]
@@ -165,8 +167,11 @@ class LogChanges:
                 self._statements.append(((position.ordinal, position.offset), item))
 
     def _check_shown(self) -> None:
-        """Raise IncompleteError for changes that no row event shows."""
-        kinds = [kind for kind in self._ledger.unshown if kind not in WATCHED_KINDS]
+        """Raise IncompleteError for changes that no row event shows and that may be of this table."""
+        elsewhere = WATCHED_KINDS
+        if self._database.lower() != _ACCOUNTS_DATABASE:
+            elsewhere |= {ACCOUNT}
+        kinds = [kind for kind in self._ledger.unshown if kind not in elsewhere]
         if kinds:
             raise IncompleteError(
                 f"the log contains changes that no row event shows: {', '.join(kinds)}",

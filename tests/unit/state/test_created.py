@@ -100,6 +100,16 @@ def test_tables_that_are_renamed(tmp_path: Path) -> None:
     assert "renamed it to shop.t" in why_missing(story, tmp_path, "shop.other", last)
 
 
+def test_statements_about_accounts_change_no_table_of_others(tmp_path: Path) -> None:
+    story = _Story()
+    story.then(CREATE)
+    story.then(1)
+    story.then(b"CREATE USER 'app'@'%' IDENTIFIED WITH 'caching_sha2_password' AS 'x'")
+    story.then(b"GRANT SELECT ON shop.* TO 'app'@'%'")
+    last = story.then(2)
+    assert story.ids(tmp_path, "shop.t", last) == [1, 2]
+
+
 def test_a_creation_that_is_not_understood(tmp_path: Path) -> None:
     story = _Story()
     story.then(b"CREATE TABLE t LIKE other")
