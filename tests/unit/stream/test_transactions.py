@@ -273,6 +273,12 @@ def test_on_unshown_error_names_the_place(tmp_path: Path) -> None:
         (b"ALTER TABLE other RENAME TO shop.t", True),
         (b"DROP DATABASE shop", True),
         (b"DROP /* shop.t */ TABLE other", True),
+        (b"DROP /* by the nightly job */ TABLE other", False),
+        (b"CREATE TABLE other (t INT) -- not t itself", True),
+        (b"CREATE TABLE other (id INT) -- for reports", False),
+        (b"ALTER TABLE other /*!50100 EXCHANGE PARTITION p WITH TABLE t */", True),
+        (b'CREATE TABLE other (id INT /* "quoted */)', True),
+        (b"DROP /* all */ DATABASE x", True),
         (b"UPDATE other SET a = 1", True),
     ],
 )

@@ -38,7 +38,7 @@ from binlake.stream.groups.plain_transaction import plain_transactions
 from binlake.stream.groups.transaction_of import transaction_of
 from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
 from binlake.stream.sql.ddl import TakesDdl, ignore_ddl
-from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.stream.sql.ddl_targets import may_change_any
 from binlake.stream.sql.statements import (
     ACCOUNT,
     CHANGE_KINDS,
@@ -456,11 +456,7 @@ class TransactionReader:
         texts = [*group.ddl, *group.truncates]
         if len(statements) != len(texts):  # failed statements are not among them
             return False
-        tables = [changed_tables(statement) for statement in texts]
-        return all(
-            names is not None and not any(self._tables.may_want(*name) for name in names)
-            for names in tables
-        )
+        return not any(may_change_any(statement, self._tables.may_want) for statement in texts)
 
     def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
         undone = () if self._options.uncommitted else tuple(rows.undone)

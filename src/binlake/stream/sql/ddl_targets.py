@@ -7,6 +7,7 @@ recognised may change anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
@@ -14,6 +15,7 @@ from binlake.stream.sql.ddl import DdlStatement
 __all__ = [
     "changed_tables",
     "may_change",
+    "may_change_any",
     "named_tables",
     "names",
     "possible_tables",
@@ -64,6 +66,7 @@ _NO_TABLE = re.compile(
     re.IGNORECASE,
 )
 _OF_A_DATABASE = re.compile(r"\b(?:ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_ANY_TABLE = re.compile(r'\b(?:DATABASE|SCHEMA)\b|"', re.IGNORECASE)
 _COMMENT_OR_QUOTED = re.compile(
     r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|`(?:[^`]|``)*+`|(?P<comment>/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)""",
     re.DOTALL,
@@ -129,6 +132,20 @@ def may_change(ddl: DdlStatement, database: str, table: str) -> bool:
     if changed is None:
         return names(ddl.sql, table)
     return (database.lower(), table.lower()) in {(d.lower(), t.lower()) for d, t in changed}
+
+
+def may_change_any(ddl: DdlStatement, wants: Callable[[str, str], bool]) -> bool:
+    """Whether a statement may change a table that `wants(database, table)` accepts.
+
+    A statement that is not recognised may change every table that it names. If it is about a database, or its
+    quotes may enclose a name or a text, it may change any table.
+    """
+    changed = changed_tables(ddl)
+    if changed is None:
+        if _ANY_TABLE.search(ddl.sql):
+            return True
+        changed = named_tables(ddl)
+    return any(wants(*name) for name in changed)
 
 
 def possible_tables(ddl: DdlStatement) -> list[tuple[str, str]]:
