@@ -126,7 +126,7 @@ def test_doctor_and_numbers(server: Server) -> None:
     (clash,) = [
         f for f in findings_at(url_of(server, server_id=str(number))) if "server-id" in f.what
     ]
-    assert clash.what == f"server-id {number} is that of the server itself"
+    assert clash.what == f"server-id {number} belongs to the server itself"
     with connect(ServerUrl.parse(url_of(server))) as connection:
         who = Who.of(connection)
     nothing, (same,) = clashes([who, replace(who, where="db2:3306")])
