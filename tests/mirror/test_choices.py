@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from binlake.errors import IncompleteError
+from binlake.errors import IncompleteError, OptionError
+from binlake.mirror import add, remove, status
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from support.servers.archiving import archive
@@ -35,6 +36,48 @@ def lake_of(server: Server, spark: Any, folder: Path, table: str, **options: Any
             f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)",
         )
     return Lake(spark, folder, server, tables=(f"{DATABASE}.{table}",), **options)
+
+
+def states(lake: Lake) -> dict[str, str]:
+    found = status(lake.folder, spark=lake.spark, catalog=lake.catalog)
+    return {table.table: table.state for table in found.tables}
+
+
+def test_tables_that_are_added_and_removed(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path, "chosen")
+    name, other = f"{DATABASE}.chosen", f"{DATABASE}.more"
+    in_lake: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    server.execute(f"CREATE TABLE {other} (id INT PRIMARY KEY, v BIGINT)")
+    server.execute(f"INSERT INTO {other} VALUES (1, 1)")
+    lake.catch_up()
+    assert states(lake) == {name: "mirrored"}
+
+    add(tmp_path, [other], **in_lake)
+    running_one = lake.mirror()
+    try:
+        running_one.run(once=True)
+        assert lake.equals_source(other) == [other]
+        remove(tmp_path, [f"{DATABASE}.ch*"], **in_lake)
+        server.execute(f"UPDATE {name} SET v = 7")
+        server.execute(f"UPDATE {other} SET v = 8")
+        running_one.run(once=True)
+        assert lake.notes[-1] == f"{name} is no longer followed; its lake table stays as it is"
+    finally:
+        running_one.close()
+    assert states(lake) == {name: "removed", other: "mirrored"}
+    lake.catch_up()  # the requests outlive the mirror
+    assert lake.equals_source(other) == [other]
+    assert sorted(lake.table(name)["v"].to_pylist()) == [1, 2, 3]
+
+    with pytest.raises(OptionError, match="is removed, and matches it"):
+        add(tmp_path, [name], **in_lake)
+    add(tmp_path, [f"{DATABASE}.ch*"], **in_lake)
+    assert states(lake)[name] == "resync"
+    lake.catch_up()
+    assert states(lake) == {name: "mirrored", other: "mirrored"}
+    assert lake.equals_source(name) == [name]
 
 
 def test_on_alter_resync(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

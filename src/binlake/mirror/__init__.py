@@ -11,7 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from binlake.mirror.api import compact, mirror, pause, resume, resync, status, verify
+    from binlake.mirror.api import (
+        add,
+        compact,
+        mirror,
+        pause,
+        remove,
+        resume,
+        resync,
+        status,
+        verify,
+    )
     from binlake.mirror.moments import (
         Moment,
         drop_moment,
@@ -31,12 +41,14 @@ __all__ = [
     "TableStatus",
     "TableVerification",
     "Verification",
+    "add",
     "compact",
     "drop_moment",
     "history",
     "mirror",
     "name_moment",
     "pause",
+    "remove",
     "resume",
     "resync",
     "status",
@@ -53,12 +65,14 @@ _HOMES = {
     "TableStatus": "binlake.mirror.reporting.report",
     "TableVerification": "binlake.mirror.verification",
     "Verification": "binlake.mirror.verification",
+    "add": "binlake.mirror.api",
     "compact": "binlake.mirror.api",
     "drop_moment": "binlake.mirror.moments",
     "history": "binlake.mirror.moments",
     "mirror": "binlake.mirror.api",
     "name_moment": "binlake.mirror.moments",
     "pause": "binlake.mirror.api",
+    "remove": "binlake.mirror.api",
     "resume": "binlake.mirror.api",
     "resync": "binlake.mirror.api",
     "status": "binlake.mirror.api",

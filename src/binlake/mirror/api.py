@@ -9,20 +9,32 @@ from typing import TYPE_CHECKING, Any
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.lake_state import index_directory
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
+from binlake.mirror.selection import TableSelection, check_addition, checked_patterns, matches
 from binlake.mirror.sessions import CATALOG, mirror_session
-from binlake.mirror.tables.formats import check_format
+from binlake.mirror.tables.formats import LakeTables, check_format
 from binlake.mirror.upkeep import compact_tables
 from binlake.mirror.verification import Verification, verify_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["compact", "mirror", "pause", "resume", "resync", "status", "verify"]
+__all__ = [
+    "add",
+    "compact",
+    "mirror",
+    "pause",
+    "remove",
+    "resume",
+    "resync",
+    "status",
+    "verify",
+]
 
 _Path = str | os.PathLike[str]
 
@@ -137,6 +149,50 @@ def resync(
     _control(lake, spark, catalog).request_resync(set(tables))
 
 
+def add(
+    lake: _Path,
+    tables: Sequence[str],
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+) -> None:
+    """Follow more tables than the options select: the running mirror, or the next one.
+
+    `tables` are patterns. A table that was removed before is copied again. Raises OptionError for a pattern that
+    changes nothing, because --exclude-table or a removed pattern still excludes it.
+    """
+    opened = _lake(lake, spark, catalog)
+    control = Control(opened, None, None)
+    patterns = checked_patterns(tables)
+    selection = TableSelection.of(control.options, control.added, control.removed)
+    again = {
+        name
+        for name in mirrored_tables(opened)
+        if not selection.wants(*name.split(".", 1)) and any(matches(p, name) for p in patterns)
+    }
+    check_addition(patterns, selection)
+    control.add_tables(patterns, again)
+
+
+def remove(
+    lake: _Path,
+    tables: Sequence[str],
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+) -> None:
+    """Stop following tables: in the running mirror, and in the next ones. The lake tables stay as they are.
+
+    `tables` are patterns. Raises OptionError for one that is none.
+    """
+    opened = _lake(lake, spark, catalog)
+    control = Control(opened, None, None)
+    patterns = checked_patterns(tables)
+    known = {*mirrored_tables(opened), *control.quarantined, *control.gone, *control.to_resync}
+    removed = {name for name in known if any(matches(pattern, name) for pattern in patterns)}
+    control.remove_tables(patterns, removed)
+
+
 def compact(
     lake: _Path,
     tables: Sequence[str] = (),
@@ -169,5 +225,9 @@ def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CAT
 
 
 def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
+    return Control(_lake(lake, spark, catalog), None, None)
+
+
+def _lake(lake: _Path, spark: SparkSession | None, catalog: str) -> LakeTables:
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    return Control(open_lake(session, catalog, os.fspath(lake)), None, None)
+    return open_lake(session, catalog, os.fspath(lake))

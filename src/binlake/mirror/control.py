@@ -54,6 +54,9 @@ _OFFSET = "binlake.offset"
 _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
 _MOMENTS = "binlake.moments"
+_RESYNC = "binlake.resync"
+_ADDED = "binlake.added"
+_REMOVED = "binlake.removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +192,11 @@ class Control:
     @property
     def to_resync(self) -> set[str]:
         """The tables that a user has asked to copy again."""
-        return set(json.loads(self._properties.get("binlake.resync", "[]")))
+        return set(json.loads(self._properties.get(_RESYNC, "[]")))
 
     def request_resync(self, names: set[str]) -> None:
         """Ask the mirror to copy tables again, before its next round."""
-        self._set({"binlake.resync": json.dumps(sorted(self.to_resync | names))})
+        self._set({_RESYNC: _texts(self.to_resync | names)})
 
     @property
     def to_compact(self) -> set[str]:
@@ -202,7 +205,7 @@ class Control:
 
     def request_compaction(self, names: set[str]) -> None:
         """Ask the running mirror to compact tables."""
-        self._set({"binlake.compact": json.dumps(sorted(self.to_compact | names))})
+        self._set({"binlake.compact": _texts(self.to_compact | names)})
 
     def compaction_begins(self) -> None:
         """Clear the request to compact."""
@@ -211,7 +214,39 @@ class Control:
     def resynced(self, name: str) -> None:
         """Record that a table has been copied again."""
         if name in self.to_resync:
-            self._set({"binlake.resync": json.dumps(sorted(self.to_resync - {name}))})
+            self._set({_RESYNC: _texts(self.to_resync - {name})})
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The patterns of tables that users have added to those of the options."""
+        return tuple(json.loads(self._properties.get(_ADDED, "[]")))
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """The patterns of tables that users have removed."""
+        return tuple(json.loads(self._properties.get(_REMOVED, "[]")))
+
+    def add_tables(self, patterns: set[str], again: set[str]) -> None:
+        """Ask the mirror to follow tables, too. It copies the tables `again`, which were removed before."""
+        self._set(
+            {
+                _ADDED: _texts({*self.added, *patterns}),
+                _REMOVED: _texts({*self.removed} - patterns),
+                _RESYNC: _texts(self.to_resync | again),
+            }
+        )
+
+    def remove_tables(self, patterns: set[str], known: set[str]) -> None:
+        """Ask the mirror to stop following tables, and clear what it knows about `known` ones: quarantines, requests."""
+        self._set(
+            {
+                _ADDED: _texts({*self.added} - patterns),
+                _REMOVED: _texts({*self.removed, *patterns}),
+                _RESYNC: _texts(self.to_resync - known),
+                _QUARANTINE: _without(self.quarantined, *known),
+                _GONE: _without(self.gone, *known),
+            }
+        )
 
     @property
     def moments(self) -> dict[str, int]:
@@ -301,9 +336,13 @@ def _with(entries: Mapping[str, SetAside], name: str, reason: str) -> str:
     return _shown({**entries, name: SetAside(reason, now)})
 
 
-def _without(entries: Mapping[str, SetAside], name: str) -> str:
-    """The entries but one, as JSON."""
-    return _shown({other: entry for other, entry in entries.items() if other != name})
+def _without(entries: Mapping[str, SetAside], *names: str) -> str:
+    """The entries without some, as JSON."""
+    return _shown({other: entry for other, entry in entries.items() if other not in names})
+
+
+def _texts(texts: set[str]) -> str:
+    return json.dumps(sorted(texts))
 
 
 def _shown(entries: Mapping[str, SetAside]) -> str:

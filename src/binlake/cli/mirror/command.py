@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
 import binlake.cli.mirror.moments
+import binlake.cli.mirror.requests
 import binlake.cli.mirror.verify  # noqa: F401 - each adds commands
 from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.lines import script_output, show
@@ -81,7 +82,9 @@ def run(
     state: StateOption = None,
     session: SparkSettings,
 ) -> None:
-    """Copy a server's tables into the lake, and follow its log until Ctrl-C (the default command).
+    """Copy tables into the lake, and follow the log (the default).
+
+    It runs until Ctrl-C. Started again, it continues where it stopped.
 
     A table that cannot be followed is quarantined, with the reason, and the mirror continues with the
     others; the exit code is then 1. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
@@ -193,7 +196,7 @@ def status(
     state: StateOption = None,
     session: SparkSettings,
 ) -> None:
-    """Show the position of a mirror and its tables, with the reasons of quarantined ones.
+    """Show a mirror's position, tables and quarantines.
 
     It does not contact the server. The exit code is 1 if a table is quarantined.
 
@@ -274,54 +277,3 @@ def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
             yield f"    {what}: {', '.join(columns)}"
     if table.reason:
         yield f"    {table.since}: {table.reason}"
-
-
-@mirror_command("resync")
-@with_spark_flags
-def resync(
-    *,
-    lake: LakeArgument,
-    tables: Annotated[list[str], Argument(metavar="DB.TABLE…", help="Tables to copy again.")],
-    session: SparkSettings,
-) -> None:
-    """Copy tables again: by the running mirror, or at its next start.
-
-    Readers see the old rows until the copy is complete.
-
-    Examples:
-      binlake mirror resync /lake shop.orders
-    """
-    _control(lake, session, lambda c: c.request_resync(set(tables)))
-    note(f"the mirror of {lake} copies {', '.join(tables)} again before its next round")
-
-
-@mirror_command("pause")
-@with_spark_flags
-def pause(*, lake: LakeArgument, session: SparkSettings) -> None:
-    """Stop rounds until `binlake mirror resume`.
-
-    Examples:
-      binlake mirror pause /lake
-    """
-    _control(lake, session, lambda c: c.pause(paused=True))
-
-
-@mirror_command("resume")
-@with_spark_flags
-def resume(*, lake: LakeArgument, session: SparkSettings) -> None:
-    """Continue a paused mirror.
-
-    Examples:
-      binlake mirror resume /lake
-    """
-    _control(lake, session, lambda c: c.pause(paused=False))
-
-
-def _control(lake: str, session: SparkSettings, act: Callable[[Any], None]) -> None:
-    need_libraries()
-    from binlake.mirror.control import Control
-    from binlake.mirror.lakes import open_lake
-
-    need_mirror(lake, session)
-    with lake_session(lake, session) as spark:
-        act(Control(open_lake(spark, session.catalog, lake), None, None))

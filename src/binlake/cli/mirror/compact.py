@@ -32,7 +32,7 @@ def compact(
     state: StateOption = None,
     session: SparkSettings,
 ) -> None:
-    """Rewrite tables so that they have no deleted rows and no small files.
+    """Rewrite tables without deleted rows and small files.
 
     A mirror compacts its tables by itself; use this after a large change, or if the mirror runs with
     --compact off. If a mirror of the lake is running on this machine, that mirror compacts the tables

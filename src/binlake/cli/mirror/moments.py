@@ -40,7 +40,7 @@ def history(
     ] = False,
     session: SparkSettings,
 ) -> None:
-    """List the newest rounds and the rounds that have names, the newest first.
+    """List the newest rounds, and those that have names.
 
     At the position of a round, all tables of the lake are of the same moment of the server.
 
@@ -77,9 +77,9 @@ def tag(
     ] = None,
     session: SparkSettings,
 ) -> None:
-    """Give a moment a name: a tag in each table, which keeps the snapshots of one round.
+    """Give a round a name, and keep its snapshots.
 
-    Readers use the name as a version: SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep
+    The name is a tag in each table. Readers use the name as a version: SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep
     their data files until `binlake mirror untag`. A mirror of the lake can run meanwhile.
 
     Examples:
@@ -106,7 +106,9 @@ def untag(
     name: NameArgument,
     session: SparkSettings,
 ) -> None:
-    """Remove the name of a moment, so that its snapshots expire like others.
+    """Remove the name of a round.
+
+    Its snapshots then expire like others.
 
     Examples:
       binlake mirror untag /lake end-of-2026

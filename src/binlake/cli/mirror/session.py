@@ -60,8 +60,16 @@ SPARK_PANEL = "Spark"
 RUN = "run"
 
 
+_ORDER = (
+    RUN, "status", "verify", "add", "remove", "resync", "pause", "resume", "compact", "history", "tag", "untag",
+)  # fmt: skip
+
+
 class _MirrorGroup(HelpGroup):
     """Passes anything but a command to `run`: `binlake mirror URL LAKE`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.commands, key=_ORDER.index)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

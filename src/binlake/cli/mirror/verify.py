@@ -42,7 +42,9 @@ def verify(
     state: StateOption = None,
     session: SparkSettings,
 ) -> None:
-    """Compare the lake's tables with the server's, at one position of the log.
+    """Compare the lake's tables with the server's.
+
+    Both sides are compared at one position of the log.
 
     Stop the mirror first: verify brings the lake up to date itself, up to the position of a consistent
     snapshot of the server. It then compares checksums, and reads the rows of parts that differ. The

@@ -14,6 +14,7 @@ from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.selection import TableSelection
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
@@ -48,7 +49,10 @@ class FollowedTables:
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
-        self.source = WantedTables(url, options)
+        self.source = WantedTables(
+            url, options, lambda: TableSelection.of(options, control.added, control.removed)
+        )
+        self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake
         self._control = control
@@ -102,13 +106,26 @@ class FollowedTables:
 
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
-        quarantined = self._control.quarantined
+        aside = {*self._control.quarantined, *self._control.to_resync}
         names = self.source.names()
         self._options.check_lake_names(names)
         for name in names:
             full_name = ".".join(name)
-            if full_name not in self.followed and full_name not in quarantined:
+            if full_name not in self.followed and full_name not in aside:
                 self.copy(full_name)
+
+    def reselect(self) -> None:
+        """Follow the tables that users have added, and stop following those that they have removed."""
+        changed = self._control.added, self._control.removed
+        if changed == self._changed:
+            return
+        self._changed = changed
+        for full_name in sorted({*self.followed, *self.unfinished}):
+            if not self.source.wants(*full_name.split(".", 1)):
+                self.unfinished.discard(full_name)
+                self.forget(full_name)
+                self._note(f"{full_name} is no longer followed; its lake table stays as it is")
+        self.add()
 
     def tell_unmatched(self) -> None:
         """Warn about patterns that match no column: they may be misspelled."""

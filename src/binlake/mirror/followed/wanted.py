@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from binlake.errors import SchemaError, SourceError, UnsupportedError
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.read_session import open_session
 from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_tables
 from binlake.source.replica.connection import ServerConnection
@@ -16,8 +18,6 @@ from binlake.table.schema.create_table import UnreadableTableError, parse_create
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.table.text.sql_text import quoted_name
-from binlake.values.options import ReadOptions
-from binlake.values.table_filter import TableFilter
 
 __all__ = ["WantedTables"]
 
@@ -29,18 +29,24 @@ _MAKES_TABLE = re.compile(r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME)\b", 
 
 
 class WantedTables:
-    """The tables of a server that the options select. Raises ServerError, SourceError."""
+    """The tables of a server that a mirror follows. Raises ServerError, SourceError.
 
-    def __init__(self, url: str, options: MirrorOptions) -> None:
+    `selection` returns the current selection; by default it is that of the options.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        options: MirrorOptions,
+        selection: Callable[[], TableSelection] | None = None,
+    ) -> None:
         self._url = url
         self._options = options
-        self._filter = TableFilter(
-            ReadOptions(table=options.tables, exclude_table=options.exclude_tables)
-        )
+        self._selection = selection or (lambda: TableSelection.of(options))
 
     def wants(self, database: str, table: str) -> bool:
-        """Whether the options want a table of this name."""
-        return database.lower() not in SYSTEM_SCHEMAS and self._filter.wants(database, table)
+        """Whether the mirror follows a table of this name."""
+        return database.lower() not in SYSTEM_SCHEMAS and self._selection().wants(database, table)
 
     def names(self) -> list[tuple[str, str]]:
         """The wanted tables that the server has, database and table."""

@@ -19,6 +19,7 @@ from binlake.mirror.followed.kept import (
     treated_columns,
 )
 from binlake.mirror.reporting.pulse import Beat, last_beat
+from binlake.mirror.selection import TableSelection
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
@@ -28,7 +29,8 @@ __all__ = ["MirrorStatus", "TableStatus", "mirror_status"]
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table. `state`: mirrored, quarantined, gone (from the server), resync (asked for), or copying.
+    """One table. `state`: mirrored, quarantined, gone (from the server), removed (from the mirror), resync (asked for), or
+    copying.
 
     `reason` and `since` are those of a quarantine, or how and when the table went. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
@@ -165,6 +167,12 @@ def _tables(lake: LakeTables, control: Control, indexes: Path | None) -> list[Ta
             found[full_name] = _with(
                 known_status, state=state, reason=entry.reason, since=entry.since
             )
+    selection = TableSelection.of(control.options, control.added, control.removed)
+    for full_name, table_status in found.items():
+        if not any(
+            selection.wants(*name.split(".", 1)) for name in table_status.shards or (full_name,)
+        ):
+            found[full_name] = _with(table_status, state="removed")
     for full_name in wanted:
         found[full_name] = _with(found.get(full_name, TableStatus(full_name, "")), state="resync")
     return [found[name] for name in sorted(found)]

@@ -1,0 +1,121 @@
+"""`binlake mirror add`, `remove`, `resync`, `pause` and `resume`: requests that a mirror finds in its lake."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from binlake.cli.common.parameters import Argument
+from binlake.cli.common.terminal import note
+from binlake.cli.mirror.session import (
+    LakeArgument,
+    SparkSettings,
+    lake_session,
+    mirror_command,
+    need_libraries,
+    need_mirror,
+    with_spark_flags,
+)
+
+__all__ = ["add", "pause", "remove", "resume", "resync"]
+
+
+@mirror_command("add")
+@with_spark_flags
+def add(
+    *,
+    lake: LakeArgument,
+    tables: Annotated[
+        list[str], Argument(metavar="DB.TABLE…", help="Tables to follow; * and ? are wildcards.")
+    ],
+    session: SparkSettings,
+) -> None:
+    """Follow more tables.
+
+    The running mirror copies them before its next round, or the next one when it starts. The lake keeps the
+    request, so you need not change --table. A table that was removed before is copied again.
+
+    Examples:
+      binlake mirror add /lake shop.returns
+
+      binlake mirror add /lake 'crm.*'
+    """
+    _request("add", lake, session, tables)
+    note(f"the mirror of {lake} copies {', '.join(tables)} before its next round")
+
+
+@mirror_command("remove")
+@with_spark_flags
+def remove(
+    *,
+    lake: LakeArgument,
+    tables: Annotated[
+        list[str], Argument(metavar="DB.TABLE…", help="Tables to leave; * and ? are wildcards.")
+    ],
+    session: SparkSettings,
+) -> None:
+    """Stop following tables.
+
+    Their lake tables stay as they are, and you can read them. To delete one, use DROP TABLE in Spark.
+    `binlake mirror add` follows a table again.
+
+    Examples:
+      binlake mirror remove /lake shop.carts
+
+      binlake mirror remove /lake 'shop.tmp_*'
+    """
+    _request("remove", lake, session, tables)
+    note(f"the mirror of {lake} no longer follows {', '.join(tables)}; the lake tables stay")
+
+
+@mirror_command("resync")
+@with_spark_flags
+def resync(
+    *,
+    lake: LakeArgument,
+    tables: Annotated[list[str], Argument(metavar="DB.TABLE…", help="Tables to copy again.")],
+    session: SparkSettings,
+) -> None:
+    """Copy tables again.
+
+    The running mirror does it before its next round, or the next one when it starts. Readers see the old rows
+    until the copy is complete.
+
+    Examples:
+      binlake mirror resync /lake shop.orders
+    """
+    _request("resync", lake, session, tables)
+    note(f"the mirror of {lake} copies {', '.join(tables)} again before its next round")
+
+
+@mirror_command("pause")
+@with_spark_flags
+def pause(*, lake: LakeArgument, session: SparkSettings) -> None:
+    """Stop rounds until `binlake mirror resume`.
+
+    Examples:
+      binlake mirror pause /lake
+    """
+    _request("pause", lake, session)
+
+
+@mirror_command("resume")
+@with_spark_flags
+def resume(*, lake: LakeArgument, session: SparkSettings) -> None:
+    """Continue a paused mirror.
+
+    Examples:
+      binlake mirror resume /lake
+    """
+    _request("resume", lake, session)
+
+
+def _request(name: str, lake: str, session: SparkSettings, tables: list[str] | None = None) -> None:
+    """Call the function of `binlake.mirror` with this name."""
+    need_libraries()
+    from binlake.mirror import api
+    from binlake.mirror.selection import checked_patterns
+
+    given = () if tables is None else (sorted(checked_patterns(tables)),)  # before Spark starts
+    need_mirror(lake, session)
+    with lake_session(lake, session) as spark:
+        getattr(api, name)(lake, *given, spark=spark, catalog=session.catalog)

@@ -1,0 +1,88 @@
+"""Which tables of the server a mirror follows: those of its options, and what users have changed since.
+
+    selection = TableSelection.of(options, added=("shop.returns",), removed=("shop.tmp_*",))
+    selection.wants("shop", "returns")
+
+A removed table is not followed, whatever else matches it. An added one is followed unless --exclude-table
+excludes it: the reads of the log leave such a table out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from binlake.errors import OptionError
+from binlake.mirror.options import MirrorOptions
+from binlake.values.option_texts import parse_table_pattern
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+
+__all__ = ["TableSelection", "check_addition", "checked_patterns", "matches"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSelection:
+    """Patterns of table names, as in the option --table."""
+
+    tables: tuple[str, ...]
+    exclude_tables: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, options: MirrorOptions, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()
+    ) -> TableSelection:
+        """The tables of the options, with those that users have added and removed."""
+        return cls(options.tables, options.exclude_tables, added, removed)
+
+    def wants(self, database: str, table: str) -> bool:
+        """Whether the mirror follows a table of this name."""
+        wanted = _filter((*self.tables, *self.added), (*self.exclude_tables, *self.removed))
+        return wanted.wants(database, table)
+
+
+def checked_patterns(patterns: Sequence[str]) -> set[str]:
+    """Return patterns of table names. Raises OptionError for one that is none, and if there are none."""
+    if isinstance(patterns, str) or not patterns:
+        raise OptionError(f"expected patterns of table names, not {patterns!r}", name="tables")
+    for text in patterns:
+        try:
+            parse_table_pattern(text)
+        except ValueError as error:
+            raise OptionError(f"table {text!r}: {error}", name="tables", value=text) from None
+    return set(patterns)
+
+
+def check_addition(patterns: set[str], selection: TableSelection) -> None:
+    """Raise OptionError for a pattern to add that something still excludes."""
+    for pattern in sorted(patterns):
+        for excluding in selection.exclude_tables:
+            if matches(excluding, pattern):
+                raise OptionError(
+                    f"table {pattern}: --exclude-table {excluding} excludes it",
+                    name="tables",
+                    value=pattern,
+                    hint="start the mirror without that option",
+                )
+        for excluding in {*selection.removed} - patterns:
+            if matches(excluding, pattern):
+                raise OptionError(
+                    f"table {pattern}: {excluding} is removed, and matches it",
+                    name="tables",
+                    value=pattern,
+                    hint=f"add {excluding!r}",
+                )
+
+
+def matches(pattern: str, full_name: str) -> bool:
+    """Whether a pattern matches a table (`database.table`)."""
+    database, _, table = full_name.partition(".")
+    return _filter((pattern,), ()).wants(database, table)
+
+
+@lru_cache(maxsize=64)
+def _filter(wanted: tuple[str, ...], excluded: tuple[str, ...]) -> TableFilter:
+    return TableFilter(ReadOptions(table=wanted, exclude_table=excluded))
