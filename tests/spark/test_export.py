@@ -301,7 +301,7 @@ def test_command(tmp_path: Path) -> None:
     assert (tmp_path / "lake" / "_ledger.json").exists()
     again = command(tmp_path, LOGS, "lake")
     assert again.returncode == 2
-    assert "lake holds a finished export" in again.stderr
+    assert "lake contains a finished export" in again.stderr
     assert len(again.stderr.splitlines()) == 1
 
 

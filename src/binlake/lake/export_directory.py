@@ -94,7 +94,7 @@ class Findings:
             left = ", and remains of one that did not finish" if self.staging else ""
             rows = f", {counted(made['rows'], 'row')}" if "rows" in made else ""
             return (
-                f"holds a finished export of {made.get('finished', 'unknown time')}: "
+                f"contains a finished export of {made.get('finished', 'unknown time')}: "
                 f"{counted(len(self.tables), 'table')}{rows}{left}"
             )
         when = self.runs[0].get("started", "unknown time") if self.runs else "unknown time"

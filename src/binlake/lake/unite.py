@@ -68,20 +68,27 @@ def _unite_table(
     fitting = {
         file.name for file, one in zip(files, schemas, strict=True) if one.equals(evolution.schema)
     }
+
+    def is_large(file: DataFile) -> bool:
+        return file.is_full or file.bytes >= target // _WORTH_REWRITING
+
+    are_few = sum(not is_large(file) for file in files) <= _FEW_FILES
     kept: list[DataFile] = []
     merges: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
 
     def finish_group() -> None:
-        if _may_stay(group) and all(file.name in fitting for file in group):
+        may_stay = len(group) == 1 or (
+            are_few and all(file.bytes >= _OPENING_BYTES for file in group)
+        )
+        if may_stay and all(file.name in fitting for file in group):
             kept.extend(group)
         elif group:
             merges.append(tuple(group))
         group.clear()
 
     for file in files:
-        is_large = file.is_full or file.bytes >= target // _WORTH_REWRITING
-        if is_large and file.name in fitting:
+        if is_large(file) and file.name in fitting:
             finish_group()
             kept.append(file)
             continue
@@ -90,13 +97,6 @@ def _unite_table(
         group.append(file)
     finish_group()
     return UnitedTable(key, evolution, tuple(kept), tuple(merges))
-
-
-def _may_stay(files: Sequence[DataFile]) -> bool:
-    """Whether files of the wanted schema are too few, and too large, to be rewritten as one."""
-    if len(files) == 1:
-        return True
-    return len(files) <= _FEW_FILES and all(file.bytes >= _OPENING_BYTES for file in files)
 
 
 class MergeTask(Task):

@@ -187,7 +187,7 @@ def test_messages_name_flags(golden: Path, capfd: pytest.CaptureFixture[str]) ->
     assert out[0].endswith(" bytes, no event that can be read")
     assert out[1].endswith("; set --keyring to the server's keyring file")
     assert "; --schema and --assume-charset can" in with_flags(
-        "x; the option schema and the option assume_charset can"
+        "x; the option schema and the option assume_charset can provide it"
     )
 
 

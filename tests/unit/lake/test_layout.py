@@ -210,10 +210,10 @@ def test_uris(tmp_path: Path) -> None:
 
 def test_an_earlier_export_is_described() -> None:
     one = Findings(ledger={"export": {"finished": "now", "rows": 1}}, tables=("shop/orders",))
-    assert one.describe() == "holds a finished export of now: 1 table, 1 row"
+    assert one.describe() == "contains a finished export of now: 1 table, 1 row"
     two = Findings(ledger={"export": {}}, tables=("shop/a", "shop/b"), staging=("_staging-1",))
     assert two.describe() == (
-        "holds a finished export of unknown time: 2 tables, and remains of one that did not finish"
+        "contains a finished export of unknown time: 2 tables, and remains of one that did not finish"
     )
     torn = Findings(runs=({"started": "then"},), tables=("shop/a",), staging=("_staging-1",))
     assert torn.describe().endswith("started then and did not finish, 1 table of it already whole")

@@ -78,6 +78,7 @@ def of_sizes(directory: Directory, *sizes: int) -> list[DataFile]:
         ([4 << 20] * 8, []),
         ([4 << 20] * 9, [9]),  # many files
         ([7 << 20, (4 << 20) - 1], [2]),  # a small one
+        ([15 << 20] * 20, [8, 8, 4]),  # many, in groups of the target size
     ],
 )
 def test_a_few_files_that_are_not_small_are_not_rewritten(

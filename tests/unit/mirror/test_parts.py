@@ -50,6 +50,13 @@ def test_the_files_of_a_commit_hold_all_rows_with_their_keys(
     assert [id for one in stored for id in one["id"].to_pylist()] == table["id"].to_pylist()
 
 
+def test_a_row_is_in_one_file_however_large_it_is(tmp_path: Path) -> None:
+    row = pa.table([[1], [2], ["x" * (200 << 20)]], schema=SCHEMA)
+    parts = parts_of(NOT_PARTITIONED, row, keys_of_rows(row, SCHEMA, ["id"]), files=3)
+    written = write_parts(parts, DataFileWriter(SCHEMA, f"{tmp_path}/data-"))
+    assert [file["record-count"] for file in written] == [1]
+
+
 def test_each_partition_is_a_file_and_its_keys_are_computed_later(tmp_path: Path) -> None:
     table = rows_of(1000)
     by_region = Partitioning(spec=1, fields=((2, "identity", 0),))

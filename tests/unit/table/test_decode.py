@@ -296,7 +296,7 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
         (
             "shop.t: the log does not contain the names of the columns (called col_0, col_1 …), the sign of"
             " col_0 (read as signed) and the character set of col_1 (given as bytes); the option schema"
-            " and the option assume_charset can"
+            " and the option assume_charset can provide it"
         )
     ]
     declared = tmp_path / "schema.sql"

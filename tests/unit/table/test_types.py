@@ -65,7 +65,7 @@ def test_unknown_sign_is_signed_and_said_once() -> None:
     assert _array(kind, b"\xff\xff\xff\xff").to_pylist() == [-1]
     assert len(warnings) == 1
     assert warnings[0] == (
-        "shop.t: the log does not contain the sign of c (read as signed); the option schema can"
+        "shop.t: the log does not contain the sign of c (read as signed); the option schema can provide it"
     )
 
 

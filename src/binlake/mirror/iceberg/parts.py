@@ -48,7 +48,7 @@ def parts_of(
         of_all = keys if len(split) == 1 else None
         return [Part(partition, of, of_all) for partition, of in split]
     most = usable_cores() if files is None else files
-    count = max(1, min(most, rows.nbytes // _LEAST_BYTES))
+    count = max(1, min(most, rows.num_rows, rows.nbytes // _LEAST_BYTES))
     cuts = [rows.num_rows * i // count for i in range(count + 1)]
     return [
         Part(

@@ -40,7 +40,7 @@ def missing_sentence(
     helps = "the option schema"
     if Missing.CHARSET in missing:
         helps += " and the option assume_charset"
-    return f"{table.full_name}: the log does not contain {text}; {helps} can"
+    return f"{table.full_name}: the log does not contain {text}; {helps} can provide it"
 
 
 def _listed(columns: Sequence[str]) -> str:
