@@ -120,7 +120,10 @@ class DecodeTask(Task):
             self.directory.fs, self.attempts, f"{self.number:05d}", self.target_file_bytes
         )
         try:
-            for changes in self.partition.changes(self.options, Target.EXPORTED, ledger):
+            decoded = self.partition.changes(
+                self.options, Target.EXPORTED, ledger, on_run=self.check_wanted
+            )
+            for changes in decoded:
                 for found in changes.table_batches(self.options):
                     self.check_wanted()
                     key = TableKey(found.definition.database, found.definition.table)

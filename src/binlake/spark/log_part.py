@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -107,8 +107,16 @@ class LogPart:
                 raise
             return LogReader.of_split(now, options, ledger)
 
-    def changes(self, options: ReadOptions, target: Target, ledger: Ledger) -> Iterator[Changes]:
-        """Yield their row changes. Raises BinlogError."""
+    def changes(
+        self,
+        options: ReadOptions,
+        target: Target,
+        ledger: Ledger,
+        on_run: Callable[[], None] = lambda: None,
+    ) -> Iterator[Changes]:
+        """Yield their row changes. Calls `on_run` for each run of transactions, which can end the read by an
+        error. Raises BinlogError.
+        """
         if options.schema is not None:
             check_visible(options.schema)
         # Spark assigns cores to tasks, so a task has one thread by default
@@ -116,15 +124,17 @@ class LogPart:
         spread = Spread[Changes](options, ledger)
         # the server of a log completes facts that the log lacks
         with closing(declared_schema(options, self.paths)) as schema:
-            for runs in self._runs(options, spread.reader_ledger):
+            for runs in self._runs(options, spread.reader_ledger, on_run):
                 yield from decoded(runs, spread, target, schema, as_they_are)
 
-    def _runs(self, options: ReadOptions, ledger: Ledger) -> Iterator[_Runs]:
+    def _runs(
+        self, options: ReadOptions, ledger: Ledger, on_run: Callable[[], None]
+    ) -> Iterator[_Runs]:
         if not self.ddl:
-            yield _Runs(self, options, ledger, None)
+            yield _Runs(self, options, ledger, None, on_run)
             return
         for chain, splits in groupby(self.splits, key=lambda split: split.log.chain):
-            yield _Runs(LogPart(tuple(splits)), options, ledger, self.ddl.get(chain))
+            yield _Runs(LogPart(tuple(splits)), options, ledger, self.ddl.get(chain), on_run)
 
 
 @dataclass
@@ -139,6 +149,7 @@ class _Runs:
     options: ReadOptions
     ledger: Ledger
     ddl: bytes | None
+    on_run: Callable[[], None]
 
     def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
         def keep(ddl: DdlStatement) -> None:
@@ -150,7 +161,9 @@ class _Runs:
             if number == 0 and self.ddl is not None:
                 for ddl in before_split(pickle.loads(zlib.decompress(self.ddl)), reader.first):
                     on_ddl(ddl)
-            yield from reader.runs(keep)
+            for run in reader.runs(keep):
+                self.on_run()
+                yield run
 
     def ddl_before(self) -> Iterable[DdlStatement]:
         return ()

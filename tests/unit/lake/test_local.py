@@ -156,13 +156,19 @@ class GivesUp(LocalEngine):
 
 
 @pytest.mark.parametrize("workers", [1, ON_THREADS])
-def test_a_task_that_is_not_wanted_ends_and_leaves_nothing(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(
+    "filters", [{}, {"op": "insert", "table": "no.such"}], ids=["rows", "none"]
+)
+def test_a_task_that_is_not_wanted_ends_and_leaves_nothing(
+    tmp_path: Path, workers: int, filters: dict[str, str]
+) -> None:
+    """Also if no batch comes of its part, at which it could notice."""
     with pytest.raises(UnwantedError):
         export(
             GivesUp(workers),
             [LOGS],
             str(tmp_path / "lake"),
-            ReadOptions(),
+            ReadOptions.parse(filters),
             max_partition_bytes=1 << 12,
             progress=quiet,
         )
