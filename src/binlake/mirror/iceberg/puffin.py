@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from binlake.mirror.tables.partitions import Partition
 __all__ = ["DeletionVector", "puffin", "vector_files"]
 
 _FILE_MAGIC = b"PFA1"
+_FILES_AT_ONCE = 8
 _ROW_POSITION_FIELD = 2147483645  # Iceberg's id of the reserved column _pos
 
 
@@ -64,27 +66,31 @@ def puffin(vectors: Iterable[tuple[str, BitMap]]) -> tuple[bytes, list[DeletionV
 
 
 def vector_files(
-    path: str, marks: Mapping[str, BitMap], partitions: Mapping[str, Partition]
+    new_path: Callable[[], str], marks: Mapping[str, BitMap], partitions: Mapping[str, Partition]
 ) -> list[dict[str, Any]]:
-    """Write a Puffin file of the deleted positions of data files; Iceberg's JSON of each vector.
+    """Write the deleted positions of data files, a Puffin file for each; return Iceberg's JSON of them.
 
-    `partitions` has that of each data file.
+    `partitions` has that of each data file. A file with several vectors would be enough for Iceberg. But DuckDB 1.5.5
+    counts wrong rows with it, and expiry by another program removes it when one of its vectors is replaced.
     """
-    if not marks:
-        return []
-    content, vectors = puffin(sorted(marks.items()))
-    write_file(path, content)
-    return [
-        {
-            **partitions[vector.data_file].json,
+
+    def write(data_file: str) -> dict[str, Any]:
+        content, [vector] = puffin([(data_file, marks[data_file])])
+        path = new_path()
+        write_file(path, content)
+        return {
+            **partitions[data_file].json,
             "content": "position-deletes",
             "file-path": path,
             "file-format": "puffin",
             "file-size-in-bytes": len(content),
             "record-count": vector.cardinality,
-            "referenced-data-file": vector.data_file,
+            "referenced-data-file": data_file,
             "content-offset": vector.offset,
             "content-size-in-bytes": vector.length,
         }
-        for vector in vectors
-    ]
+
+    with ThreadPoolExecutor(
+        _FILES_AT_ONCE, "binlake-vectors"
+    ) as pool:  # an object store takes its time
+        return list(pool.map(write, sorted(marks)))

@@ -459,7 +459,9 @@ class MirrorTable:
             }
             made = position_delete_files(self._table.data_path, since, partitions)
             return {"deletes": made, "marked": list(marks)}
-        path = self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")
-        made = vector_files(path, marks, partitions)
+        made = vector_files(self._new_vector_path, marks, partitions)
         replaced = [self._files.vectors[file] for file in marks if file in self._files.vectors]
         return {"deletes": made, "replaced": replaced, "marked": list(marks)}
+
+    def _new_vector_path(self) -> str:
+        return self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")
