@@ -1,6 +1,6 @@
-"""`make demo`: logs of a real MySQL and a real MariaDB become tables, and are looked at.
+"""`make demo`: export the logs of a real MySQL and a real MariaDB server as tables, and query them.
 
-Everything shown is an ordinary command; each is printed before it runs.
+The demo uses ordinary commands only, and prints each one before it runs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FROM orders GROUP BY state ORDER BY orders DESC
 """
 
 NEXT = f"""\
-[bold]What to type next[/bold]
+[bold]Try these commands next[/bold]
   .venv/bin/binlake inspect demo/mysql-9.7/binlog.000002
   .venv/bin/binlake rows demo/mysql-9.7 --table shop.products --since 2026-01-01 | head
   .venv/bin/binlake verify demo/mysql-9.7
@@ -40,12 +40,12 @@ The tables are Parquet files in {OUT}/, one data set per table."""
 
 
 def say(text: str) -> None:
-    """A line of the demo's own."""
+    """Print a line of the demo itself."""
     console.print(text)
 
 
 def run(*words: str) -> None:
-    """Show a command and run it; ends the demo when it fails."""
+    """Print a command and run it. End the demo if the command fails."""
     say(f"\n[bold green]$ binlake {shlex.join(words)}[/bold green]")
     code = binlake(list(words))
     if code:
@@ -53,29 +53,29 @@ def run(*words: str) -> None:
 
 
 def time_local() -> None:
-    """The same export without Spark, for comparison: how long it takes."""
+    """Measure the same export without Spark, for comparison."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         binlake_export(f"demo/{SERVERS[0]}", folder, engine="local")
         seconds = time.monotonic() - started
     say(
-        f"\n(The first export again with --engine local, which needs no Spark and no Java: {seconds:.1f} s."
-        " Spark is for logs that one machine cannot hold.)"
+        f"\n(The first export takes {seconds:.1f} s with --engine local, which needs neither Spark nor Java."
+        " Use Spark for logs that are too large for one machine.)"
     )
 
 
 def show_with_spark() -> None:
-    """The exported tables, and the logs themselves, as DataFrames."""
+    """Show the exported tables and the logs as DataFrames."""
     spark = session("binlake demo", master="local[2]", config={"spark.ui.enabled": "false"})
     folder = f"{OUT}/mysql-9.7/shop/orders"
     say(f'\n[bold green]>>> orders = spark.read.parquet("{folder}")[/bold green]')
     changes = spark.read.parquet(folder)
     changes.createOrReplaceTempView("changes")
-    say("every change of the table is there, with where it came from:")
+    say("The export contains every change of the table, with its commit time and GTID:")
     changes.select("_op", "_ts", "_gtid", "id", "state", "channel", "total").orderBy("_seq").limit(
         5
     ).show(truncate=12)
-    say("the table as it is now is the newest change of each key that is no delete:")
+    say("To get the current rows, take the newest change of each key, and leave out deletes:")
     spark.sql(
         "SELECT *, row_number() OVER (PARTITION BY id ORDER BY _seq DESC) AS age FROM changes"
     ).where("age = 1 AND _op != 'delete'").createOrReplaceTempView("orders")
@@ -88,12 +88,12 @@ def show_with_spark() -> None:
 
 
 def main() -> None:
-    """Export, look, say what is next."""
+    """Export the logs, query the tables, and print the next steps."""
     started = time.monotonic()
     for name in SERVERS:
         begun = time.monotonic()
         run("export", f"demo/{name}", f"{OUT}/{name}", "--overwrite", "--master", "local[2]")
-        say(f"(with Spark, which started for it: {time.monotonic() - begun:.1f} s)")
+        say(f"(with Spark, including its start: {time.monotonic() - begun:.1f} s)")
     time_local()
     run("rows", "demo/mysql-9.7", "--table", "shop.customers", "--limit", "1")
     run("verify", "demo/mysql-9.7", "demo/mariadb-11.8")

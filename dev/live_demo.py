@@ -1,7 +1,7 @@
-"""`make live-demo`: a real MySQL server, rows that change in it, and Spark that sees them arrive.
+"""`make live-demo`: change rows in a real MySQL server, and watch Spark receive the changes.
 
-The stream reads straight from the server. At the end the table that the stream's rows make is
-compared with the server's own.
+The stream reads directly from the server. At the end, the demo builds the table from the rows of the
+stream and compares it with the table on the server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def serve_orders(server: Server, stop: threading.Event) -> None:
-    """Change rows as a shop does, until told to stop."""
+    """Change rows as a shop does, until `stop` is set."""
     chance = random.Random(1)
     with server.session() as session:
         while not stop.wait(0.02):
@@ -43,13 +43,13 @@ def serve_orders(server: Server, stop: threading.Event) -> None:
 
 
 class Mirror:
-    """The table as the stream's rows make it, kept by `foreachBatch`."""
+    """The table that results from the rows of the stream. `foreachBatch` updates it."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[str, Any]] = {}
 
     def take(self, batch: Any, number: int) -> None:
-        """Apply one batch and say what came."""
+        """Apply one batch and print a summary of it."""
         changes = batch.orderBy("_seq").collect()
         for change in changes:
             if change["_op"] == "delete":
@@ -59,13 +59,13 @@ class Mirror:
         if changes:
             age = datetime.now(UTC) - changes[-1]["_ts"].replace(tzinfo=UTC)
             console.print(
-                f"  batch {number}: {len(changes)} changes, the last {age.total_seconds():.1f} s "
-                f"after its commit; the table has {len(self.rows)} orders"
+                f"  batch {number}: {len(changes)} changes, the last one {age.total_seconds():.1f} s "
+                f"after its commit. The table has {len(self.rows)} orders."
             )
 
 
 def watch(server: Server, folder: Path) -> int:
-    """Stream while rows change; 0 if the result equals the server's table."""
+    """Stream while rows change. Return 0 if the result equals the table on the server."""
     spark = session("binlake live demo", master="local[2]", config={"spark.ui.enabled": "false"})
     url = f"mysql://reader@127.0.0.1:{server.port}"
     console.print(
@@ -85,7 +85,7 @@ def watch(server: Server, folder: Path) -> int:
             .start()
         )
         query.awaitTermination(SECONDS)
-    console.print("\nthe shop is closed; waiting for the last batch …")
+    console.print("\nNo more changes. Waiting for the last batch …")
     query.processAllAvailable()
     query.stop()
     with server.session() as shop:
@@ -102,8 +102,10 @@ def watch(server: Server, folder: Path) -> int:
 
 
 def main() -> int:
-    """Start a server and watch it."""
-    console.print(f"starting {SERVER} (downloaded once, into ~/.cache/binlake-servers) …")
+    """Start a server, change rows and stream them."""
+    console.print(
+        f"Starting {SERVER} (the first start downloads it into ~/.cache/binlake-servers) …"
+    )
     folder = Path(tempfile.mkdtemp(prefix="binlake-live-"))
     try:
         with running(SERVER, ["--binlog-row-metadata=FULL"]) as server:

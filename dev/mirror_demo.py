@@ -38,7 +38,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def fill(server: Server) -> None:
-    """Make the table."""
+    """Create the table."""
     server.execute(
         "CREATE DATABASE shop",
         TABLE,
@@ -51,7 +51,7 @@ def fill(server: Server) -> None:
 
 
 def change(server: Server, stop: threading.Event) -> None:
-    """Change rows until told to stop."""
+    """Change rows until `stop` is set."""
     chance = random.Random(1)
     with server.session("shop") as session:
         while not stop.wait(0.01):
@@ -64,7 +64,7 @@ def change(server: Server, stop: threading.Event) -> None:
 
 
 def start(jar: str, *words: str) -> subprocess.Popen[bytes]:
-    """The command, in a process group of its own."""
+    """Start the command in its own process group."""
     console.print(f"[bold green]$ binlake mirror {' '.join(words)}[/bold green]")
     command = [sys.executable, "-m", "binlake.cli.main", "mirror", *words]
     spark = ["--master", "local[2]", "--iceberg-jar", jar]
@@ -78,16 +78,16 @@ def version(lake: Path) -> int:
 
 
 def wait_for(lake: Path, process: subprocess.Popen[bytes], wanted: int) -> None:
-    """Wait until the table has so many versions."""
+    """Wait until the table has this number of versions."""
     deadline = time.monotonic() + PATIENCE_S
     while version(lake) < wanted:
         if process.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit("the mirror makes no progress")
+            raise SystemExit("The mirror makes no progress.")
         time.sleep(0.1)
 
 
 def watch(server: Server, lake: Path) -> int:
-    """Mirror, alter, kill, verify, read; 0 if all are equal."""
+    """Mirror, alter, kill, verify and read. Return 0 if the lake equals the server."""
     socket = quote(str(server.run / "server.sock"), safe="")
     url = f"mysql://root@{socket}/?option-file=none"
     jar = str(next(jar for jar in lake_jars() if jar.name.startswith("iceberg")))
@@ -99,7 +99,7 @@ def watch(server: Server, lake: Path) -> int:
         console.print(f"[bold]{ALTER}[/bold]")
         server.execute(ALTER)
         wait_for(lake, process, version(lake) + 3)
-        console.print("[bold]kill -9[/bold]")
+        console.print("[bold]$ kill -9 …     (the mirror)[/bold]")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if start(jar, "verify", str(lake)).wait():
@@ -110,7 +110,7 @@ def watch(server: Server, lake: Path) -> int:
 
 
 def read(server: Server, lake: Path, jar: str) -> int:
-    """Read the table with each program; 0 if all see the server's rows."""
+    """Read the table with each program. Return 0 if all of them find the rows of the server."""
     question = "SELECT count(*), sum(total) FROM shop.orders"
     with server.session("shop") as session:
         [(count, total)] = session.rows(question)
@@ -126,7 +126,7 @@ def read(server: Server, lake: Path, jar: str) -> int:
     for name, reader in readers.items():
         here = reader()
         if here is None:
-            console.print(f"{name:<9}  not asked: DuckDB and its extension for Iceberg cannot be installed")  # fmt: skip
+            console.print(f"{name:<9}  skipped, because DuckDB or its extension for Iceberg cannot be installed")  # fmt: skip
             continue
         same &= here == there
         word = "[green]equal[/green]" if here == there else "[red]different[/red]"
@@ -156,7 +156,7 @@ def by_pyiceberg(metadata: Path) -> Sums:
 
 
 def by_duckdb(metadata: Path) -> Sums | None:
-    """Count and sum; None where DuckDB and its extension for Iceberg cannot be installed."""
+    """Count and sum. Return None if DuckDB or its extension for Iceberg cannot be installed."""
     import pyarrow.parquet as pq
 
     question = f"SELECT count(*) AS n, sum(total) AS total FROM iceberg_scan('{metadata}')"
@@ -171,8 +171,10 @@ def by_duckdb(metadata: Path) -> Sums | None:
 
 
 def main() -> int:
-    """Start a server and mirror it."""
-    console.print(f"starting {SERVER} (downloaded once, into ~/.cache/binlake-servers) …")
+    """Start a server and run the demo."""
+    console.print(
+        f"Starting {SERVER} (the first start downloads it into ~/.cache/binlake-servers) …"
+    )
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="binlake-mirror-"))
     try:
@@ -180,7 +182,7 @@ def main() -> int:
             code = watch(server, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    console.print(f"{time.monotonic() - began:.0f} s in all")
+    console.print(f"Finished after {time.monotonic() - began:.0f} s")
     return code
 
 

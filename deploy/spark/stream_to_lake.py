@@ -1,9 +1,9 @@
-"""Append the changes of a table to a Parquet table, exactly once, until it is stopped.
+"""Append the changes of a table to a Parquet table, exactly once, until you stop it.
 
     spark-submit stream_to_lake.py SOURCE TABLE TARGET CHECKPOINT [OPTIONS]
 
 SOURCE is the URL of a server, without a password, or a directory of logs that every executor sees.
-With `--metrics-port` it serves metrics for Prometheus, and answers probes of health.
+With `--metrics-port` it serves metrics for Prometheus, and answers health probes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import binlake.spark
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line contains."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(
         description="Append the changes of a table to a Parquet table."
     )
@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("table")
     parser.add_argument("target")
     parser.add_argument("checkpoint")
-    parser.add_argument("--once", action="store_true", help="write what is there, and end")
+    parser.add_argument("--once", action="store_true", help="write all changes so far, then exit")
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve metrics on PORT")
     parser.add_argument("--metrics-address", default="127.0.0.1", metavar="ADDRESS")
     return parser.parse_args()

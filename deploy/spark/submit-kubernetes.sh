@@ -1,7 +1,7 @@
 #!/bin/sh
-# Run stream_to_lake.py on Kubernetes with spark-submit alone, without an operator.
+# Run stream_to_lake.py on Kubernetes with spark-submit and without an operator.
 # The passwords are a mounted secret:  kubectl create secret generic binlake-passwords --from-file=shop
-# The program is in the image. For one of your own, set PROGRAM.
+# The image contains the program. To run your own program, set PROGRAM.
 set -eu
 
 manifests="$(cd "$(dirname "$0")/../kubernetes" && pwd)"

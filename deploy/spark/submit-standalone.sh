@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run stream_to_lake.py on a standalone cluster, or on this machine (MASTER=local[2]).
-# Every worker has binlake in the same Python, and the password file.
+# Every worker needs binlake in the same Python, and the password file.
 set -eu
 
 exec spark-submit \

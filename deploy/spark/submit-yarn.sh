@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run stream_to_lake.py on YARN with a packed environment. docs/deployment.md shows how to pack it.
-# Every node has the password file /etc/binlake/shop.password, readable by the user of the containers.
+# Every node needs the password file /etc/binlake/shop.password, readable by the user of the containers.
 set -eu
 
 export PYSPARK_PYTHON=./environment/bin/python

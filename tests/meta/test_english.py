@@ -17,7 +17,10 @@ import pytest
 from binlake.cli.main import PROGRAM
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 #: Pages that open with what binlake is, or with where to report a vulnerability.
 INTRODUCTIONS = ("README.md", "SECURITY.md", "index.md")
 
@@ -56,6 +59,11 @@ PHRASES = (
     r"(table|catalog) anew",
     r"what goes wrong",
     r"how (far|many) it came",
+    r"make (each of )?them again",
+    r"left as it is",
+    r"for ever\b",
+    r"is written over",
+    r"of what (was|is) (there|here)",
 )
 _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE | re.MULTILINE)
 #: Phrases of pages and help, beside the ones above.

@@ -65,7 +65,7 @@ ENDS_ALTER = cython.declare(cython.int, FL_COMMIT_ALTER | FL_ROLLBACK_ALTER)
 HAS_THREAD_ID = cython.declare(cython.int, FL_EXTRA_THREAD_ID)
 _SID_BYTES = cython.declare(cython.Py_ssize_t, 16)
 _ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-_LENENC = cython.declare(cython.Py_ssize_t, -2)  # what is needed is a length-encoded integer
+_LENENC = cython.declare(cython.Py_ssize_t, -2)  # the field needs a length-encoded integer
 
 
 def _signed(value: cython.ulonglong) -> int:

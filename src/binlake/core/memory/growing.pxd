@@ -7,8 +7,8 @@ from libc.string cimport memcpy
 from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.reader cimport unlikely
 
-# `count` bytes at `at`, room for `capacity`. Zeroed: empty. `first` is the least that is taken at
-# once: what the batch before needed.
+# `count` bytes at `at`, with room for `capacity`. A zeroed struct is empty. `first` is the smallest size of the first
+# allocation: the size that the batch before needed.
 cdef struct Bytes:
     uint8_t* at
     int64_t count

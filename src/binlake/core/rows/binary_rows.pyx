@@ -83,7 +83,7 @@ cimport cython
 
 __all__ = ["DURATION", "FULL", "MOMENT", "MORE", "SPECIAL", "STRING", "BinaryRows"]
 
-# What the server sends for a column: 1, 2, 4 or 8 bytes, or one of these.
+# The form in which the server sends a column: 1, 2, 4 or 8 bytes, or one of these.
 STRING = 16
 MOMENT = 17
 DURATION = 18

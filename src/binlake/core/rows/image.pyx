@@ -42,7 +42,7 @@ cdef extern from *:
 
 cdef enum:
     _LISTED_BYTES = 4  # of a name in a list of names: its offset
-    _FIRST_VALUES = 1 << 13  # of all columns together: what a table takes with its first row
+    _FIRST_VALUES = 1 << 13  # of all columns together, allocated with the first row of a table
 
 
 class ImageBuffers(NamedTuple):

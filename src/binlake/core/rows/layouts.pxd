@@ -6,8 +6,8 @@ from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.growing cimport Bytes
 from binlake.core.rows.sink cimport Column
 
-# What finishing a row makes beside its values: a list of the names of columns that its image lacks, or the
-# text around the values of those that it has.
+# The text that finishing a row adds beside its values: a list of the names of columns that its image lacks, or the
+# text around the values of the columns that it has.
 cdef enum Listing:
     NO_LIST
     ABSENT
@@ -24,11 +24,11 @@ cdef struct Steps:
     uint8_t* reach
     int64_t* passed
 
-# What one present-columns bitmap (or two, of both images) means for the columns. `key` are the
-# bitmaps, `hash` theirs. `image` are the columns of the image itself, `carried` those of the image
-# before it, as far as it is needed to fill what the image lacks; `absent` are columns of which
-# neither tells a value, `present` is the bitmap of the others. What finishing a row makes for these, or for
-# those, takes `listed_bytes` (see `Listing`).
+# The effect of a present-columns bitmap (or of two, one for each image) on the columns. `key` contains the
+# bitmaps, `hash` is their hash. `image` are the columns of the image itself. `carried` are the columns that the
+# before-image supplies because the image lacks them. `absent` are the columns whose value neither image contains,
+# and `present` is the bitmap of all others. `listed_bytes` is the size of the text that finishing a row adds
+# (see `Listing`).
 cdef struct Layout:
     uint64_t hash
     int64_t key_bytes

@@ -27,7 +27,7 @@ __all__ = [
     "RowCondition",
 ]
 
-# What a step does. The first four name a column, the others take results of the steps before.
+# The operations of a step. The first four name a column; the others use the results of earlier steps.
 IN_RANGES = 0
 IS_NULL = 1
 CHANGED = 2

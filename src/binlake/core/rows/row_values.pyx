@@ -191,7 +191,7 @@ cdef inline int _put_bytes(
         return -1
     to = column.data.at + count
     if likely(size <= _AT_ONCE and r.end - at >= _AT_ONCE):
-        # copies of fixed sizes; what they write behind the value is written over
+        # copies of fixed sizes; later writes replace the bytes behind the value
         memcpy(to, at, 16)
         if size > 16:
             memcpy(to + 16, at + 16, 16)

@@ -60,9 +60,9 @@ cdef struct Latin:
 # One column. `values` has `item` bytes a row; `item` 0: of variable width, then `offsets` has one
 # entry more than there are rows, and the bytes are in `data`. `validity` (one bit a row, 1 = valid)
 # is NULL while nothing is null. Only a column that is `kept` has any of them. `last_day` and
-# `last_days` are the date converted last: rows that follow each other are mostly of one day. Its name takes
-# `listed_bytes` in what finishing lists of it beside its values. Finishing inflates the values of a column
-# that is `compressed`.
+# `last_days` are the date converted last: consecutive rows mostly have the same day. `listed_bytes` is the size
+# of its name in the list that finishing a row adds beside the values (see `Listing` in layouts.pxd). Finishing inflates
+# the values of a column that is `compressed`.
 cdef struct Column:
     Kind kind
     bint kept

@@ -50,7 +50,7 @@ class SinkBuffers(NamedTuple):
 _TIME_OLD_BYTES = (3, 4, 4, 5, 5, 5, 6)
 _DATETIME_OLD_BYTES = (8, 6, 6, 7, 7, 7, 8)
 
-# Integers by wire bytes and whether they are unsigned: what is done with them, bytes of a value kept.
+# By wire bytes and whether the integer is unsigned: the step that decodes it, and the bytes of a value in the buffer.
 _INTEGERS = {
     (1, False): (COPY_8, 1),
     (2, False): (COPY_16, 2),
@@ -62,7 +62,7 @@ _INTEGERS = {
     (3, True): (UNSIGNED_24_TO_32, 4),
     (4, True): (UNSIGNED_TO_64, 8),
 }
-# Kernels of a fixed width on the wire: what is done, wire bytes, bytes of a value kept (0: text).
+# Kernels of a fixed width on the wire: the decoding step, wire bytes, bytes of a value in the buffer (0: text).
 _FIXED = {
     Kernel.UINT64: (COPY_64, 8, 8),
     Kernel.UINT64_DECIMAL: (LITTLE_TO_128, 8, 16),
@@ -73,7 +73,7 @@ _FIXED = {
     Kernel.DATE: (DATE_TO_DAYS, 3, 4),
     Kernel.DATE_TEXT: (DATE_TO_TEXT, 3, 0),
 }
-# The same of kernels whose plan has the number of fractional digits; wire bytes without these.
+# The same for kernels whose plan contains the number of fractional digits. The wire bytes do not include the fraction.
 _WITH_FRACTION = {
     Kernel.TIME2: (TIME2_TO_US, 3, 8),
     Kernel.TIME2_TEXT: (TIME2_TO_TEXT, 3, 0),

@@ -16,7 +16,7 @@ cdef enum Mode:
     CURRENT_ROW
     MATCHES
 
-# The outcome for an event from whose changes a condition chooses.
+# The outcome for an event if a condition selects some of its changes.
 cdef enum Found:
     FOUND
     FAILED_TO_FIND
@@ -31,7 +31,7 @@ cdef struct EventFacts:
     int64_t txn
     int64_t server_id
 
-# The changes of one table: their images, and per change where and in what it happened.
+# The changes of one table: their images, and the position and the transaction of each change.
 cdef struct Table:
     void* owner  # the TableSink
     bint is_active  # it has rows since `finish`

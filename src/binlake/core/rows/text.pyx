@@ -204,7 +204,7 @@ cdef int64_t _spread(
         start = load32(starts + 4 * number)
         length = load32(starts + 4 * number + 4) - start
         if length <= _AT_ONCE and size - start >= _AT_ONCE:
-            # copies of fixed sizes; what they write behind the text is written over
+            # copies of fixed sizes; later writes replace the bytes behind the text
             memcpy(to, text + start, 16)
             if length > 16:
                 memcpy(to + 16, text + start + 16, 48)

@@ -23,7 +23,7 @@ cdef class TransactionSink:
 
     cdef object finish(self)
 
-# What names a transaction. `thread_id` -1: the log does not contain it.
+# The facts that identify a transaction. `thread_id` is -1 if the log does not contain it.
 cdef struct TransactionFacts:
     int64_t commit_us
     int64_t start

@@ -178,7 +178,7 @@ cdef class RowWalker:
         self.walk.header_bytes = fmt.header_length
         self.walk.checksum_bytes = fmt.checksum_bytes
         self._set_id_bytes(_id_bytes_of(fmt))
-        # what a definition means depends on the server that wrote it
+        # the meaning of a definition depends on the server that wrote it
         self.tables = self.caches.setdefault((fmt.server_version, fmt.flavour), {})
         self._forget_bindings({})
         self.walk.generation += 1

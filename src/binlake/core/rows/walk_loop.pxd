@@ -58,7 +58,7 @@ cdef struct Walk:
     int64_t active_count
     int64_t active_room
     int64_t active_columns  # that are kept, of both images of all these tables
-    # what is decoded; `inflated` are the rows of the compressed event `inflated_frame`
+    # the event being decoded; `inflated` are the rows of the compressed event `inflated_frame`
     EventFacts facts
     bint in_payload
     int64_t next_row
@@ -66,8 +66,8 @@ cdef struct Walk:
     int64_t inflated_bytes
     int64_t inflated_frame
     SelectedRows* selected  # the changes to decode; NULL: all
-    FoundRows* found  # what RowMatches find
-    # a rows event that goes on after `finish`: how many of its rows' bytes are decoded
+    FoundRows* found  # the rows that RowMatches finds
+    # a rows event that continues after `finish`: the number of bytes of its rows that are decoded
     int64_t resume_frame
     int64_t resume_at
     # transactions
@@ -75,7 +75,7 @@ cdef struct Walk:
     Groups groups
     int64_t group
     int64_t next_group_frame
-    bint is_given  # begin_transaction told everything; `groups` has none
+    bint is_given  # begin_transaction supplied the facts; `groups` is empty
     TransactionFacts given
     const uint8_t* given_gtid
     int64_t given_gtid_bytes

@@ -1,4 +1,4 @@
-# What the writers of text ask of an event's type code.
+# The groups of event types that the writers of text distinguish.
 
 cpdef enum EventKind:
     OTHER = 0

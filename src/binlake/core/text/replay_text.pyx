@@ -335,7 +335,7 @@ cdef class ReplayText(TextWriter):
         cdef int kind, failed
         cdef int64_t rows = 0
         cdef bytes words
-        cdef TextBuffer heads = TextBuffer()  # MariaDB says them together
+        cdef TextBuffer heads = TextBuffer()  # MariaDB prints all of them together
         cdef Output* head_out = &heads.out if self.mariadb else out
         while pos < after:
             end = self.end_of(first, pos, after)

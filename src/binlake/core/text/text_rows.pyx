@@ -41,7 +41,7 @@ class ValueForm(IntEnum):
     """How a value is written."""
 
     RAW = 0  # the bytes as they are
-    JSON_TEXT = 1  # what JSON wants escaped is escaped, without the quotes (RFC 8259 §7)
+    JSON_TEXT = 1  # escaped as JSON requires (RFC 8259 §7), without the quotes
     HEX = 2  # two lower-case digits for each byte
     INTEGER = 3  # decimal digits of a fixed-width integer
     # as the servers' mysqlbinlog writes values with -v:

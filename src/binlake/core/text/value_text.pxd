@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from binlake.core.text.text_output cimport Output
 
-# How a value is written: text_rows.ValueForm says it.
+# The form in which a value is written; text_rows.ValueForm describes each form.
 cdef enum:
     RAW = 0
     JSON_TEXT = 1
@@ -18,7 +18,7 @@ cdef enum:
     REAL = 9
     UNIX_TIME = 10
 
-# What is wrong with a value; OK and NO_MEMORY are those of text_output.pxd.
+# The errors of a value; text_output.pxd defines OK and NO_MEMORY.
 cdef enum:
     BAD_INDEX = 2
     BAD_OFFSET = 3

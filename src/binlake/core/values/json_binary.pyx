@@ -60,7 +60,7 @@ cdef enum:
     _STRING = 0x0C
     _OPAQUE = 0x0F
     _SHORT = 16  # characters of a string that is rendered in one step
-    # what may follow a string, its quotes, and words written beyond its end
+    # for the text after a string, its quotes, and the words that are written beyond its end
     _ROOM = 32
     # of an element: ", ", a short key, ": ", a number or short string
     _ELEMENT_ROOM = 2 + _ROOM + 2 + 40 + _ROOM
@@ -187,7 +187,7 @@ cdef int _container(
     to[0] = c"{" if is_object else c"["
     to += 1
     for i in range(count):
-        if unlikely(to > full):  # there must be room for all of an element but what is long
+        if unlikely(to > full):  # an element needs this room, except for a long string
             out.count = to - out.at
             if room(out, _ELEMENT_ROOM, d.failure):
                 return -1
@@ -311,7 +311,7 @@ cdef inline int64_t _put_short(
             return 0
         if _special(load64(at)) << (64 - 8 * size):
             return 0
-        memcpy(to + 1, at, 8)  # what it writes beyond the string is written over
+        memcpy(to + 1, at, 8)  # later writes replace the bytes beyond the string
     else:
         if size > _SHORT or readable - at < _SHORT:
             return 0
@@ -340,7 +340,7 @@ cdef int _long_string(Document* d, const uint8_t* at, int64_t size) noexcept nog
         stop = end if end - at < 8 else at + 8
         if d.readable - at >= 8:
             if _special(load64(at)) << (64 - 8 * (stop - at)) == 0:
-                memcpy(to, at, 8)  # what it writes beyond `stop` is written over
+                memcpy(to, at, 8)  # later writes replace the bytes beyond `stop`
                 to += stop - at
                 at = stop
                 continue

@@ -33,7 +33,7 @@ __all__ = [
     "write_json",
 ]
 
-#: The prefix of differences whose document is not in the log. No JSON begins with it.
+#: The prefix of a list of differences whose document is not in the log. No JSON text begins with it.
 MARK = "JSON_DIFF "
 
 _OPERATIONS = ("replace", "insert", "remove")

@@ -242,7 +242,7 @@ class MirrorTable:
         return conformed(keys, schema)
 
     def _live(self, keys: Keys) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """(row in `keys`, place) of what is there now."""
+        """(row in `keys`, place) of the rows that the table contains now."""
         rows, places = self._index.find(keys)
         keep = np.zeros(len(rows), bool)
         numbers = (places >> _NUMBER_BITS).astype(np.int64)
