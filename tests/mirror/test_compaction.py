@@ -169,7 +169,7 @@ def test_tags_expire_when_they_were_seen_for_long_enough(
 def test_expiry_keeps_files_that_hold_deletes_of_several_data_files(
     iceberg_spark: Any, tmp_path: Path, deletes: Any
 ) -> None:
-    """A commit writes one file of deletion vectors for all data files; those are replaced one by one."""
+    """The position deletes of a commit share a file; each deletion vector has one. They are replaced one by one."""
     lake = Catalog(iceberg_spark, "lake")
     name = f"expired_{deletes}"
     table = MirrorTable.create(lake, "db", name, SCHEMA, ("id",), tmp_path, deletes=deletes)
