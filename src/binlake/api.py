@@ -21,8 +21,7 @@ A method imports what it needs: opening a log needs no pyarrow, whose import tak
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from binlake.stream.log_reader import LogReader
     from binlake.stream.runs import Transaction
     from binlake.table.batches import Changes, TableBatch
+    from binlake.table.definitions import TableDefinitions
     from binlake.table.row_history.entries import RowHistory
     from binlake.table.types.base import Target
 
@@ -150,8 +150,9 @@ class Log:
 
         For one table (`database.table`): typed columns and metadata columns. A batch has the
         schema of the definition under which its rows were written, and the order holds within a
-        definition. If filters exclude every change of it, this yields one empty batch, and
-        `ledger.warnings` reports that. A table without any change in the logs raises SourceError.
+        definition. If filters exclude every change of it, this yields one empty batch with its newest
+        definition, and `ledger.warnings` reports that. A table without any change in the logs raises
+        SourceError, and so does such a read of standard input or a pipe, which cannot be read again to find the columns.
         Without a table: the generic view of all tables, images as JSON text.
         """
         if table is None:
@@ -166,7 +167,8 @@ class Log:
             nothing = False
             yield found.batch
         if nothing:
-            yield self._excluded(table).batch
+            for excluded in self._excluded(table):
+                yield excluded.empty_batches()[-1]
 
     def history(self, table: str, /, *key: object, **columns: object) -> RowHistory:
         """Return the history of a row of a table (`database.table`): every change, also under the
@@ -262,8 +264,8 @@ class Log:
         newest definition determines the type. Then older rows with a value that does not fit are
         in `<table>@<n>`, which you can request; `ledger.warnings` reports it. If filters exclude
         every change of the table, the result has no rows, and `ledger.warnings` reports that.
-        Raises SourceError for a table without any change in the logs, OptionError for a pattern
-        that matches several.
+        Raises SourceError for a table without any change in the logs, or if filters exclude every change and the
+        log is standard input or a pipe; OptionError for a pattern that matches several.
         """
         import pyarrow as pa
 
@@ -276,19 +278,15 @@ class Log:
                 self.ledger.warn(nothing_found(self._chains, self.options))
             return generic
         name, number = _versioned(table)
-        batches, there = self._of_one_table(name)
-        if not batches:
-            excluded = self._excluded(name)
-            batches, there = [excluded.batch], {c.name for c in excluded.definition.columns}
-        from binlake.table.schema.evolution import Evolution, distinct_versions
+        from binlake.table.schema.evolution import Evolution
         from binlake.table.schema.newest_names import unnamed_renames
 
-        schemas = distinct_versions([batch.schema for batch in batches])
-        renames = self.ledger.renames(*name.split(".", 1))
-        evolution = Evolution.of(name, schemas, renames)
+        batches, found = self._of_one_table(name)
+        name = found.name
+        evolution = Evolution.of(name, found.schemas, found.renames)
         conformed = [evolution.conform(batch) for batch in batches]
         if number is None:
-            unnamed = unnamed_renames(name, self.options.columns, renames, there)
+            unnamed = unnamed_renames(name, self.options.columns, found.renames, found.columns)
             for note in (*evolution.notes, *unnamed):
                 self.ledger.warn(note)
             return pa.Table.from_batches([c.fitting for c in conformed], evolution.schema)
@@ -436,29 +434,41 @@ class Log:
             yield made
         columns.finish(ledger)
 
-    def _excluded(self, table: str) -> TableBatch:
-        """Return an empty batch of a table if the filters exclude all its changes, and warn.
-
-        Reads without filters up to the table's first change. Raises SourceError if it has none.
+    def _excluded(self, table: str) -> list[TableDefinitions]:
+        """Return the definitions of the tables that match a pattern if the filters exclude all their changes,
+        and warn. Raises SourceError if there are no changes, or if the logs cannot be read again.
         """
         from binlake.stream.overview import nothing_found
+        from binlake.table.definitions import read_once, unfiltered_definitions
+        from binlake.table.schema.schema_file import declared_schema
 
-        ledger, all_rows = self.ledger, replace(self.options, table=(table,)).unfiltered()
-        sentence = nothing_found(self._chains, replace(self.options, table=(table,)))
-        found = None
-        if self.options.filters_given not in ([], ["table"]):
-            with suppress(BinlogError), closing(self._typed(table, all_rows)) as batches:
-                found = next(batches, None)
-            self.ledger = ledger
-        if found is None:
-            raise SourceError(f"the read found no change of table {table}", hint=sentence)
-        ledger.warn(sentence)
-        return replace(found, batch=found.batch.slice(0, 0))
+        options = replace(self.options, table=(table,))
+        problem, hint = (
+            f"the read found no change of table {table}",
+            nothing_found(self._chains, options),
+        )
+        found: list[TableDefinitions] = []
+        if options.filters_given != ["table"]:
+            if (pipe := read_once(self._meant)) is not None:
+                raise SourceError(
+                    f"{problem}, and {pipe} cannot be read again to find the table's columns",
+                    hint="write the log to a file first: the result is then empty if the filters exclude all changes",
+                )
+            found = unfiltered_definitions(
+                self._meant, options, declared_schema(options, self._inputs)
+            )
+        if not found:
+            raise SourceError(problem, hint=hint)
+        self.ledger.warn(hint)
+        return found
 
-    def _of_one_table(self, table: str) -> tuple[list[pa.RecordBatch], set[str]]:
-        """Return the batches of a table, and the names of all its columns. Raises OptionError for
-        a pattern that matches several.
+    def _of_one_table(self, table: str) -> tuple[list[pa.RecordBatch], TableDefinitions]:
+        """Return the batches of a table, and its definitions. Raises OptionError for a pattern that matches
+        several.
         """
+        from binlake.table.definitions import TableDefinitions
+        from binlake.table.schema.evolution import distinct_versions
+
         batches: list[pa.RecordBatch] = []
         names: dict[str, None] = {}
         columns: set[str] = set()
@@ -469,6 +479,8 @@ class Log:
                 batches.append(found.batch)
             else:  # the others are read only for their names
                 batches.clear()
+        excluded = [] if names else self._excluded(table)
+        names.update((one.name, None) for one in excluded)
         if len(names) > 1:
             raise OptionError(
                 f"{table!r} matches several tables: {', '.join(names)}",
@@ -476,19 +488,22 @@ class Log:
                 value=table,
                 hint="choose one; to_arrow() without a table returns the changes of all, as JSON text",
             )
-        return batches, columns
+        if excluded:
+            return excluded[0].empty_batches(), excluded[0]
+        [name] = names
+        schemas = tuple(distinct_versions([batch.schema for batch in batches]))
+        renames = self.ledger.renames(*name.split(".", 1))
+        return batches, TableDefinitions(name, schemas, frozenset(columns), renames)
 
-    def _typed(
-        self, table: str, options: ReadOptions | None = None
-    ) -> Generator[TableBatch, None, None]:
-        """Yield the batches of the tables that match a pattern. `options` replace the log's."""
+    def _typed(self, table: str) -> Iterator[TableBatch]:
+        """Yield the batches of the tables that match a pattern."""
         try:
             parse_table_pattern(table)
         except ValueError as error:
             raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
         from binlake.table.types.base import Target
 
-        options = replace(options or self.options, table=(table,))
+        options = replace(self.options, table=(table,))
         for batches in self._changes(options, Target.TYPED, lambda c: c.table_batches(options)):
             yield from batches
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -141,8 +142,83 @@ def test_looking_for_the_columns_of_an_excluded_table_reports_no_damage(folder: 
     log = folder / "binlog.000001"
     data = log.read_bytes()
     log.write_bytes(data[:150] + bytes([data[150] ^ 1]) + data[151:])
-    with pytest.raises(SourceError, match=r"no change of table shop\.t"):
-        binlake.open(folder, start="binlog.000002:4", where="col_0 = 77").to_arrow("shop.t")
+    opened = binlake.open(folder, start="binlog.000002:4", where="col_0 = 77")
+    assert opened.to_arrow("shop.t").column_names[0] == "col_0"
+    assert [text for text in opened.ledger.warnings if "checksum" in text] == []
+    assert opened.ledger.skipped == []
+
+
+@pytest.mark.parametrize("chosen", [{"where": "id = -1"}, {"until": "2001-01-01"}])
+def test_an_empty_result_has_the_columns_of_all_definitions(
+    chosen: dict[str, str], golden: Path
+) -> None:
+    path = golden / "mysql-9.7" / "schema" / "binlog.000001"
+    everything, nothing = binlake.open(path), binlake.open(path, **chosen)
+    for name in ("golden.moving", "golden.moving@2", "*.moving", "golden.moved"):
+        empty = nothing.to_arrow(name)
+        assert empty.num_rows == 0
+        assert empty.schema.equals(everything.to_arrow(name).schema, check_metadata=True)
+    assert "from 20" in nothing.ledger.warnings[0]
+    [batch] = nothing.changes("golden.moving")
+    *_, newest = everything.changes("golden.moving")
+    assert (batch.num_rows, batch.schema) == (0, newest.schema)
+    with pytest.raises(OptionError, match="no @9"):
+        nothing.to_arrow("golden.moving@9")
+
+
+def test_an_empty_result_has_the_newest_names_of_columns(tmp_path: Path) -> None:
+    log = StreamLog().gtid(1).query(b"CREATE TABLE t (a INT)").plain(2)
+    log.gtid(3).query(b"ALTER TABLE t CHANGE a b INT").plain(4)
+    path = log.write(tmp_path)
+    for chosen in ({"gtid": f"{SID}:9"}, {"op": "delete"}):
+        names = binlake.open(path, **chosen).to_arrow("*.t").column_names
+        assert names == binlake.open(path).to_arrow("*.t").column_names
+        assert [name for name in names if name[0] != "_"] == ["b"]
+
+
+def test_a_pattern_whose_changes_are_all_excluded(golden: Path) -> None:
+    path = golden / "mysql-9.7" / "schema" / "binlog.000001"
+    everything, nothing = binlake.open(path), binlake.open(path, until="2001-01-01")
+    with pytest.raises(
+        OptionError, match=r"'golden\.mov\*' matches several tables: golden\.moving, g"
+    ):
+        nothing.to_arrow("golden.mov*")
+    newest = {b.schema.metadata[b"binlake.table"]: b.schema for b in everything.changes("golden.*")}
+    empty = list(nothing.changes("golden.*"))
+    assert len(empty) == len(newest) > 1
+    for batch in empty:
+        assert batch.num_rows == 0
+        assert batch.schema == newest[batch.schema.metadata[b"binlake.table"]]
+
+
+def test_a_column_that_an_excluded_table_does_not_have(folder: Path) -> None:
+    log = binlake.open(folder, columns=["col_0", "note"], until="2001-01-01")
+    with pytest.raises(OptionError, match=r"no column 'note'.*shop\.t has col_0"):
+        log.to_arrow("shop.t")
+
+
+def test_a_pipe_without_matching_changes_cannot_be_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (folder / "binlog.000001").open("rb") as log:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(log))
+        with pytest.raises(
+            SourceError, match=r"standard input cannot be read again.*to a file first"
+        ):
+            binlake.open("-", where="col_0 = 77").to_arrow("shop.t")
+    with (folder / "binlog.000001").open("rb") as log:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(log))
+        assert binlake.open("-", where="col_0 = 0").to_arrow("shop.t").num_rows == 2
+
+
+def test_a_search_for_columns_skips_only_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = binlake.open(folder, start="binlog.000002:4", op="delete")
+    assert log.to_arrow("shop.t").num_rows == 0
+    (folder / "binlog.000001").unlink()
+    with pytest.raises(SourceError, match=r"binlog\.000001"):
+        log.to_arrow("shop.t")
 
 
 def test_to_pandas(folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from binlake.cli.common.change_writer import FORMATS, ChangeWriter, check_format, open_target
@@ -21,6 +20,7 @@ from binlake.cli.common.terminal import (
     say_time_zone,
 )
 from binlake.errors import BinlogError
+from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.table.checks.column_check import ColumnCheck
@@ -101,7 +101,7 @@ def _look_for_columns(
     Logs that can be read once only, or with an error in them, are checked while they are read.
     """
     paths = [path for chain in chains for path in chain.paths]
-    if any(path == "-" or is_server_url(path) or Path(path).is_fifo() for path in paths):
+    if any(is_server_url(path) or is_read_once(path) for path in paths):
         return
     from binlake.query.definitions import find_tables
     from binlake.query.scans import is_logged

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from threading import Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +26,7 @@ from binlake.query.dataset import LogDataset
 from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
 from binlake.query.scans import ChangesTable, Input, Scan, SourceTable, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
+from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
 from binlake.stream.views import VIEWS
 from binlake.table.schema.schema_file import declared_schema
@@ -427,7 +427,7 @@ def _quoted(name: str) -> str:
 def _refuse_pipes(chains: Sequence[Chain]) -> None:
     for chain in chains:
         for path in chain.paths:
-            if path == "-" or Path(path).is_fifo():
+            if is_read_once(path):
                 raise SourceError(
                     f"{'standard input' if path == '-' else path}: a query may read a log several"
                     " times, and a pipe can be read once only",

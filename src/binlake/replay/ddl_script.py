@@ -23,11 +23,11 @@ from binlake.replay.client import delimited
 from binlake.replay.database_names import with_databases
 from binlake.replay.deferred import Deferring
 from binlake.replay.event_text import DELIMITER
+from binlake.replay.mentioned_tables import mentioned_tables, tables_to_change
 from binlake.replay.replay_session import MariadbSession, MysqlSession, ReplaySession
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import named_tables, possible_tables
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.stream.statistics import utc_text
 from binlake.values.ledger import Ledger
@@ -153,12 +153,12 @@ class DdlScript:
         """Whether a statement may concern a wanted table.
 
         Without the option table, all tables but the excluded ones are wanted, and so is a statement that changes no
-        table (CREATE DATABASE, CREATE VIEW, GRANT): unless it names an excluded table.
+        table (CREATE DATABASE, CREATE VIEW, GRANT): unless it mentions an excluded table.
         """
-        changed = [] if kind == ACCOUNT else possible_tables(ddl)
+        changed = tables_to_change(ddl, kind)
         if changed or self._options.table:
             return any(self._tables.may_want(*name) for name in changed)
-        return all(self._tables.may_want(*name) for name in named_tables(ddl))
+        return all(self._tables.may_want(*name) for name in mentioned_tables(ddl, kind))
 
     def _count(self, kind: str, position: ChainPosition, why: str) -> None:
         if why and self._options.on_unshown == "error":

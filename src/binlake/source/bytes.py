@@ -42,6 +42,7 @@ __all__ = [
     "ByteReader",
     "create_new",
     "file_system_for",
+    "is_read_once",
     "is_uri",
     "keep_from_others",
     "local_path",
@@ -164,6 +165,11 @@ class RemoteReader(ByteReader):
             self._closed, self._head = True, None
             if self._opened is not None:
                 self._opened.close()
+
+
+def is_read_once(path: str) -> bool:
+    """Whether a path is a pipe, which cannot be read again: "-" (standard input), or a FIFO."""
+    return path == "-" or (not is_uri(path) and Path(path).is_fifo())
 
 
 def open_reader(

@@ -24,6 +24,7 @@ from binlake.format.event_types import (
     TRANSACTION_PAYLOAD_EVENT,
 )
 from binlake.source.access import Access
+from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
@@ -75,10 +76,10 @@ def unknown_table(chains: Sequence[Chain], options: ReadOptions) -> str | None:
 
 def _look(chains: Sequence[Chain], options: ReadOptions, table: str = "") -> _Seen:
     seen = _Seen(Access.of(options), table)
-    if all(file.path != "-" for chain in chains for file in chain.files):
-        seen.look(chains)
-    else:
+    if any(is_read_once(file.path) for chain in chains for file in chain.files):
         seen.complete = False
+    else:
+        seen.look(chains)
     return seen
 
 

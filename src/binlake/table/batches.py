@@ -146,6 +146,12 @@ class Changes:
         """How many row changes there are."""
         return sum(table.count for table in self.tables)
 
+    def newest_last(self) -> list[TableChanges]:
+        """The tables in the order of their last rows: the newest definition of a table comes last, also if an
+        older one was used in between.
+        """
+        return sorted(self.tables, key=lambda table: table.facts.sequence[-1].as_py())
+
     def per_row_origin(self, name: str, kind: pa.DataType) -> pa.Array:
         """Return a field of the row_origins, as an array to be indexed by `RowFacts.row_origin`."""
         return array([getattr(row_origin, name) for row_origin in self.row_origins], kind)
@@ -153,17 +159,15 @@ class Changes:
     def table_batches(
         self, options: ReadOptions, metadata: Container[str] | None = None
     ) -> list[TableBatch]:
-        """The typed view's batches, one for each definition of each table, in the order of their last
-        rows: the newest definition of a table comes last, also if an older one was used in between.
+        """The typed view's batches, one for each definition of each table, in the order of `newest_last`.
 
         `metadata`: only these metadata columns, named without prefix; default all of the options.
         Raises SchemaError when a column has the name of a metadata column.
         """
-        newest_last = sorted(self.tables, key=lambda table: table.facts.sequence[-1].as_py())
         schemas = _Schemas(options)
         return [
             TableBatch(table.types.definition, self._typed(table, schemas, metadata))
-            for table in newest_last
+            for table in self.newest_last()
         ]
 
     def metadata_values(

@@ -342,6 +342,41 @@ def test_ddl_without_excluded_tables(capfd: pytest.CaptureFixture[str], tmp_path
     assert (code, "CREATE DATABASE" in out) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "sql", "is_kept"),
+    [
+        ("shop.c*", "create database shop", True),
+        ("shop.s*", "CREATE DATABASE shop", True),
+        ("shop.*", "ALTER DATABASE CHARACTER SET utf8mb4", False),
+        ("shop.a*", "create view v as select x from t", True),
+        ("shop.v*", "create or replace view `x` as select x from t", True),
+        ("shop.a*", "CREATE FUNCTION audit_of(x INT) RETURNS INT RETURN @audit + x", True),
+        ("shop.a*", "create trigger r after insert on t for each row set @a = 'audit'", True),
+        ("shop.a*", "CREATE DEFINER=app@localhost VIEW v AS SELECT x FROM t", True),
+        ("shop.a*", "GRANT SELECT ON shop.t TO 'app'@'%', audit", True),
+        ("shop.a*", "create user app@localhost identified by 'audit'", True),
+        ("shop.a*", "GRANT SELECT ON shop.* TO t", True),
+        ("shop.*", "GRANT SELECT ON shop.* TO t", False),
+        ("shop.a*", "GRANT SELECT ON *.* TO t", True),
+        ("shop.audit", "CREATE VIEW w AS SELECT a /* x */ FROM audit", False),
+        ("shop.audit", "/* app */ CREATE VIEW w AS SELECT '\\n' FROM audit", False),
+        ("shop.audit", 'CREATE VIEW w AS SELECT a FROM "audit"', False),
+        ("shop.audit", "CREATE VIEW w AS SELECT 'it''s', `a b` FROM `audit`", False),
+        ("shop.as", "CREATE VIEW w AS SELECT x FROM shop.as", False),
+        ("shop.on", "REVOKE SELECT (`on x`) ON `on` FROM 'app'@'%'", False),
+        ("shop.audit", "ALTER TABLE audit /* ticket 7 */ ADD c INT", False),
+        ("shop.audit", "ALTER TABLE t /* audit */ ADD c INT", True),
+    ],
+)
+def test_ddl_that_mentions_an_excluded_table(
+    pattern: str, sql: str, is_kept: bool, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = str(StreamLog().gtid(1).query(sql.encode()).write(tmp_path))
+    code, out, err = run(capfd, path, "--ddl", "--exclude-table", pattern)
+    assert (code, f"{sql}\n" in out) == (0, is_kept)
+    assert ("changes that rows cannot show" in err) is not is_kept
+
+
 @pytest.mark.parametrize(("flags", "why"), [
     (["--undo"], "--undo reverses row changes only, not --ddl"), (["--op", "insert"], "--ddl and --op exclude each other"),
 ])  # fmt: skip
