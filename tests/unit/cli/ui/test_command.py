@@ -21,7 +21,10 @@ DEMO = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
     ("arguments", "message"),
     [
         (["-"], "cannot read standard input; give files"),
-        (["mysql://root@127.0.0.1/"], "cannot read a live server; give files; binlake archive copies"),
+        (
+            ["mysql://root@127.0.0.1/"],
+            "cannot read a live server; give files; binlake archive copies",
+        ),
         (["/no/such/log"], "/no/such/log"),
         ([str(DEMO), "--port", "70000"], "--port"),
         ([str(DEMO), "--since", "x"], "--since"),
