@@ -25,17 +25,54 @@ from binlake.table.plan import TableTypes
 from binlake.table.text.json_values import as_array, row_index
 from binlake.table.types.base import Target
 
-__all__ = ["Image", "has_column", "names_type"]
+__all__ = ["Image", "Presence", "has_column", "names_type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Which of `count` rows have an image on one side, and which columns each image has.
+
+    `exists` is a bool per row, None when all rows have an image: an insert has none before, a
+    delete none after. `patterns` are the distinct presence bitmaps; `pattern_of[row]` is the index
+    of a row's pattern, or None where all rows have the first.
+    """
+
+    count: int
+    exists: pa.Array | None
+    patterns: Sequence[bytes]
+    pattern_of: pa.Array | None
+
+    @classmethod
+    def of(cls, buffers: ImageBuffers) -> Presence:
+        """Return the presence of the images that the core decoded."""
+        exists = None
+        if buffers.validity is not None:
+            bits = pa.py_buffer(buffers.validity)
+            exists = pa.Array.from_buffers(pa.bool_(), buffers.count, [None, bits])
+        patterns = list(dict.fromkeys(bitmap for _, bitmap in buffers.presence))
+        pattern_of = _spread(patterns, buffers) if len(patterns) > 1 else None
+        return cls(buffers.count, exists, patterns, pattern_of)
+
+    def pattern_index(self) -> Any:
+        """The index of each row's pattern, -1 where there is no image, as a `RowTemplate` takes it;
+        None where all rows have the first.
+        """
+        if self.exists is None and self.pattern_of is None:
+            return None
+        pattern_of = pa.repeat(scalar(0, pa.int32()), self.count)
+        if self.pattern_of is not None:
+            pattern_of = self.pattern_of.cast(pa.int32())
+        if self.exists is not None:
+            pattern_of = pc.if_else(self.exists, pattern_of, scalar(-1, pa.int32()))
+        return row_index(pattern_of)
 
 
 @dataclass(frozen=True)
 class Image:
     """The images of `count` rows on one side.
 
-    `columns` are the wanted ones, in the order of `types.columns`. `exists` is a bool per row,
-    None when all rows have an image: an insert has none before, a delete none after. `patterns`
-    are the distinct presence bitmaps; `pattern_of[row]` is the index of a row's pattern, or
-    None where all rows have the first.
+    `columns` are the wanted ones, in the order of `types.columns`. The other attributes are those of
+    `Presence`.
     """
 
     types: TableTypes
@@ -62,15 +99,15 @@ class Image:
             if shared is None:
                 shared = nulls[id(kind.arrow_type)] = pa.nulls(buffers.count, kind.arrow_type)
             columns.append(shared)
-        exists = None
-        if buffers.validity is not None:
-            bits = pa.py_buffer(buffers.validity)
-            exists = pa.Array.from_buffers(pa.bool_(), buffers.count, [None, bits])
-        patterns = list(dict.fromkeys(bitmap for _, bitmap in buffers.presence))
-        pattern_of = None
-        if len(patterns) > 1:
-            pattern_of = _spread(patterns, buffers)
-        return cls(types, buffers.count, columns, exists, patterns, pattern_of)
+        presence = Presence.of(buffers)
+        return cls(
+            types,
+            buffers.count,
+            columns,
+            presence.exists,
+            presence.patterns,
+            presence.pattern_of,
+        )
 
     def filter(self, kept: pa.Array) -> Image:
         """Return only the rows where `kept` (bool) is true."""
@@ -123,22 +160,15 @@ class Image:
         there is none.
         """
         template.add(lead)
-        if self.exists is None and self.pattern_of is None:
+        pattern_of = Presence(
+            self.count, self.exists, self.patterns, self.pattern_of
+        ).pattern_index()
+        if pattern_of is None:
             self._add_object(template, self.patterns[0] if self.patterns else b"", None, 0)
             return
-        pattern_of = self.pattern_index()
         template.add(b"null", variant_of=pattern_of, variant=-1)
         for number, bitmap in enumerate(self.patterns):
             self._add_object(template, bitmap, pattern_of, number)
-
-    def pattern_index(self) -> Any:
-        """The index of each row's pattern, -1 where there is no image, as a `RowTemplate` takes it."""
-        pattern_of = pa.repeat(scalar(0, pa.int32()), self.count)
-        if self.pattern_of is not None:
-            pattern_of = self.pattern_of.cast(pa.int32())
-        if self.exists is not None:
-            pattern_of = pc.if_else(self.exists, pattern_of, scalar(-1, pa.int32()))
-        return row_index(pattern_of)
 
     def _add_object(
         self, template: RowTemplate, bitmap: bytes, pattern_of: Any, pattern: int

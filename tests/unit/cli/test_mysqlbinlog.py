@@ -14,9 +14,12 @@ import pytest
 from binlake.cli.main import main
 from binlake.errors import SourceError
 from binlake.replay.load_files import LoadFiles
+from support.logs.costly_events import described, one_transaction
+from support.logs.costly_logs import rows
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, LogBuilder, query_body
 from support.logs.mutations import frames
 from support.logs.stream_log import StreamLog, rows_body, table_map_body
+from support.logs.table_log import INSERT
 
 BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, APPEND_BLOCK = 17, 18, 9
 ROLLBACK = b"ROLLBACK /* added by mysqlbinlog */ /*!*/;\n"
@@ -310,3 +313,48 @@ def test_what_is_stored_is_shown(golden: Path, capfdbinary: pytest.CaptureFixtur
     point = rb"'\x00\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00" + b"\xf0?"
     assert point in text
     assert b"-1 (18446744073709551615) /* LONGINT" in text
+
+
+def _shown_rows(
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    described_table: bytes,
+    *images: bytes,
+) -> bytes:
+    """The lines of the values of inserted rows of two columns with -vv."""
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(one_transaction(described_table, (INSERT, rows(2, 2, b"".join(images)))))
+    code, text, err = run(capfdbinary, "-vv", "--base64-output=decode-rows", str(path))
+    assert (code, err) == (0, "")
+    return b"".join(re.findall(rb"###   .*\n", text))
+
+
+def test_columns_of_one_type_have_comments_of_their_own(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    long, bit = 3, 16
+    body = bytearray(described(bytes([long, long]), b""))
+    body[-1] = 0b10  # only the second is nullable
+    minus_one = b"\xff\xff\xff\xff"
+    text = _shown_rows(tmp_path, capfdbinary, bytes(body), b"\0" + minus_one * 2, b"\2\7\0\0\0")
+    assert text == (
+        b"###   @1=-1 (4294967295) /* INT meta=0 nullable=0 is_null=0 */\n"
+        b"###   @2=-1 (4294967295) /* INT meta=0 nullable=1 is_null=0 */\n"
+        b"###   @1=7 /* INT meta=0 nullable=0 is_null=0 */\n"
+        b"###   @2=NULL /* INT meta=0 nullable=1 is_null=1 */\n"
+    )
+    bits = described(bytes([bit, bit]), bytes([3, 0, 5, 0]))
+    assert _shown_rows(tmp_path, capfdbinary, bits, b"\0\5\5") == (
+        b"###   @1=b'101' /* BIT(3) meta=3 nullable=1 is_null=0 */\n"
+        b"###   @2=b'00101' /* BIT(5) meta=5 nullable=1 is_null=0 */\n"
+    )
+
+
+def test_a_table_with_an_array_is_shown_where_the_array_is_null(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    typed_array, long = 20, 3
+    table = described(bytes([typed_array, long]), bytes([long]))
+    text = _shown_rows(tmp_path, capfdbinary, table, b"\1\5\0\0\0")
+    assert text.startswith(b"###   @1=NULL /* ")
+    assert text.endswith(b"###   @2=5 /* INT meta=0 nullable=1 is_null=0 */\n")

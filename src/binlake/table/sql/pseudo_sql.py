@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -26,19 +27,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.rows.image import ImageBuffers
 from binlake.core.rows.table_sink import StoredImages, TableBuffers
 from binlake.core.text.text_rows import RowTemplate, ValueForm, Values
 from binlake.core.values.json_diff import MARK, parse_json, write_json
-from binlake.events.common.column_metadata import encode_column_metadata
+from binlake.events.common.column_metadata import ColumnMetadata, encode_column_metadata
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.printable import printable_bytes
 from binlake.source.arrays import array
 from binlake.table.batches import OPERATIONS
-from binlake.table.images import Image, has_column
+from binlake.table.images import Presence, has_column
 from binlake.table.plan import ByColumns, TableTypes, TypesOfTables
 from binlake.table.text.json_values import number_values, row_index, text_values
-from binlake.table.types.base import Target
+from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
@@ -127,13 +129,21 @@ def quoted_text(raw: bytes, flavour: str) -> bytes:
 Show = Callable[[ColumnDefinition, pa.Array, Around], Values]
 
 
-def _integer(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
-    bits = _INT_BITS[column.type_code]
-    return number_values(values, ValueForm.BOTH_SIGNS, bits=bits, **around.of())
+class _Number(NamedTuple):
+    """Numbers of a fixed width, which are shown as the core stores them, without an array between.
+
+    `bits` are those of a column, `before` and `after` stand around a value.
+    """
+
+    form: ValueForm
+    bits: Callable[[ColumnDefinition], int]
+    before: bytes = b""
+    after: bytes = b""
 
 
-def _bits(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
-    return number_values(values, ValueForm.BITS, bits=column.length, **around.of(b"b'", b"'"))
+_integer = _Number(ValueForm.BOTH_SIGNS, lambda column: _INT_BITS[column.type_code])
+_bits = _Number(ValueForm.BITS, lambda column: column.length, b"b'", b"'")
+_real = _Number(ValueForm.REAL, lambda _column: 0)
 
 
 def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
@@ -149,10 +159,6 @@ def _plain(_column: ColumnDefinition, values: pa.Array, around: Around) -> Value
 def _year(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
     years = pc.utf8_lpad(values.cast(_TEXT), 4, "0")
     return text_values(years, ValueForm.RAW, **around.of())
-
-
-def _real(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
-    return number_values(values, ValueForm.REAL, **around.of())
 
 
 def _quoted(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
@@ -241,7 +247,7 @@ def _vector_text(raw: bytes) -> bytes:
 class _Face(NamedTuple):
     """How to show a type's values, and its name in the comment."""
 
-    show: Show
+    show: Show | _Number
     name: Callable[[ColumnDefinition], str]
 
 
@@ -315,6 +321,12 @@ _UNKNOWN = _Face(_plain, lambda c: ct.column_type_name(c.type_code))
 
 def _stored(column: ColumnDefinition) -> ColumnDefinition:
     """Return the column in its stored form: no sign, no members, no character set."""
+    # tables share most of their columns; members may be long, and a key of the cache keeps them
+    return _stored_form(column) if column.members is None else _stored_form.__wrapped__(column)
+
+
+@lru_cache(maxsize=1 << 13)
+def _stored_form(column: ColumnDefinition) -> ColumnDefinition:
     return replace(
         column,
         type_code=_BYTES_TYPE.get(column.type_code, column.type_code),
@@ -325,30 +337,83 @@ def _stored(column: ColumnDefinition) -> ColumnDefinition:
     )
 
 
-def _metadata_number(column: ColumnDefinition, entry: tuple[int, int, int, int]) -> int:
-    """Return the column's metadata in TABLE_MAP as one number, as the tools show it."""
-    code = column.type_code
+def _metadata_number(entry: ColumnMetadata) -> int:
+    """Return a column's metadata in TABLE_MAP as one number, as the tools show it."""
+    code = entry[0]
+    if code == ct.MYSQL_TYPE_TYPED_ARRAY:
+        return 0  # binlake does not decode the type of its elements
     wire = ct.MYSQL_TYPE_STRING if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) else code
     raw = encode_column_metadata(bytes((wire,)), (entry,), ())
     return int.from_bytes(raw, "big" if code in _BIG_ENDIAN_METADATA else "little")
 
 
-class _PseudoColumns:
-    """How the columns of tables are shown, and their types."""
+@lru_cache(maxsize=1 << 12)
+def _comments(entry: ColumnMetadata, nullable: bool, dimensionality: int | None) -> Comments:
+    """The comments of a column; there are thousands of columns, and few different ones."""
+    column = ColumnDefinition(0, "", *entry, dimensionality=dimensionality)
+    name = _FACES.get(column.type_code, _UNKNOWN).name(column)
+    metadata = _metadata_number(entry)
+    text = f" /* {name} meta={metadata} nullable={nullable:d} is_null=%d */\n".encode()
+    return Comments(text % 0, text % 1)
 
-    def __init__(self, table_map: TableMapEvent, told: TableDefinition) -> None:
+
+class _PseudoColumns:
+    """How the columns of tables are shown, and their types in the stored form."""
+
+    def __init__(self, table_map: TableMapEvent, told: TableDefinition, types: TableTypes) -> None:
         self.told = told.columns
-        self.stored = tuple([_stored(column) for column in told.columns])
+        self.stored = types.definition.columns
+        self._kinds = types.columns
         known = _MARIADB_FACES if told.flavour == "mariadb" else _FACES
-        faces = [known.get(column.type_code, _UNKNOWN) for column in told.columns]
-        self.shows = [face.show for face in faces]
+        self.shows = [known.get(column.type_code, _UNKNOWN).show for column in told.columns]
         entries = table_map.description.column_metadata or ()
         self.comments = [
-            _comments(face.name(column), _metadata_number(column, entry), column.nullable)
-            for face, column, entry in zip(faces, told.columns, entries, strict=True)
+            _comments(entry, column.nullable, column.dimensionality)
+            for column, entry in zip(told.columns, entries, strict=True)
         ]
+        self.leads = [b"###   @%d=" % (column.ordinal + 1) for column in told.columns]
         #: bytes of text around a value of each column, with its comment
         self.text_bytes = [_LEAD_BYTES + len(one.null) for one in self.comments]
+        self._numbers: dict[bool, list[_MakeValues | None]] = {}
+
+    def around(self, at: int, *, comments: bool) -> Around:
+        """The text around the values of a column."""
+        return Around(self.comments[at] if comments else _NO_COMMENTS)
+
+    def numbers(self, *, comments: bool) -> Sequence[_MakeValues | None]:
+        """What makes the values of each column of numbers; None for other columns."""
+        known = self._numbers.get(comments)
+        if known is not None:
+            return known
+        made: dict[tuple[int, int, Comments], _MakeValues | None] = {}
+        known = self._numbers[comments] = []
+        for at, column in enumerate(self.told):
+            around = self.around(at, comments=comments)
+            like = column.type_code, column.length, around.comments
+            if like not in made:
+                made[like] = _number_maker(self.shows[at], self._kinds[at], column, around)
+            known.append(made[like])
+        return known
+
+
+#: Makes values of the number of rows, the validity, the offsets (None) and the data of a column.
+_MakeValues = Callable[[int, Any, None, Any], Values]
+
+
+def _number_maker(
+    show: Show | _Number, kind: ColumnType, column: ColumnDefinition, around: Around
+) -> _MakeValues | None:
+    if not isinstance(show, _Number):
+        return None
+    written: dict[str, Any] = around.of(show.before, show.after)
+    return partial(
+        Values,
+        show.form,
+        width=kind.arrow_type.bit_width // 8,
+        is_signed=pa.types.is_signed_integer(kind.arrow_type),
+        bits=show.bits(column),
+        **written,
+    )
 
 
 class PseudoTables:
@@ -365,10 +430,13 @@ class PseudoTables:
         """
         told = table_map.definition()
         columns = self._known.get(told)
-        if columns is None:
-            columns = _PseudoColumns(table_map, told)
+        if columns is not None:
+            types = self._types.types(replace(told, columns=columns.stored))
+        else:
+            stored = tuple(map(_stored, told.columns))
+            types = self._types.types(replace(told, columns=stored))
+            columns = _PseudoColumns(table_map, told, types)
             self._known.keep(told, columns)
-        types = self._types.types(replace(told, columns=columns.stored))
         return PseudoTable(printable_bytes(name), types, columns)
 
 
@@ -381,14 +449,11 @@ class PseudoTable:
     def __init__(self, name: bytes, types: TableTypes, columns: _PseudoColumns) -> None:
         self.name = name
         self.types = types
-        self._shows = columns.shows
-        self._columns = columns.told
-        self._comments = columns.comments
-        self._text_bytes = columns.text_bytes
+        self._columns = columns
 
     def new_sink(self) -> StoredImages:
         """A sink for its rows, which counts the text of their statements."""
-        return StoredImages(self.types.plan.columns, texts=self._text_bytes)
+        return StoredImages(self.types.plan.columns, texts=self._columns.text_bytes)
 
     def template(self, rows: TableBuffers, *, comments: bool) -> RowTemplate:
         """Return how the statements of rows are written, each in whole lines. Raises FormatError."""
@@ -398,35 +463,42 @@ class PseudoTable:
         for number, name in enumerate(OPERATIONS):
             template.add(_HEADS[name] + self.name + b"\n", variant_of=kinds, variant=number)
         for title, side in ((b"### WHERE\n", rows.before), (b"### SET\n", rows.after)):
-            self._add_images(template, title, Image.of(self.types, side), comments)
+            if side.null_count < side.count:  # an insert has no image before, a delete none after
+                self._add_images(template, title, side, comments)
         return template
 
     def _add_images(
-        self, template: RowTemplate, title: bytes, image: Image, comments: bool
+        self, template: RowTemplate, title: bytes, images: ImageBuffers, comments: bool
     ) -> None:
-        if not image.patterns:
-            return  # an insert has no image before, a delete none after
-        pattern_of = image.pattern_index()
-        pairs = zip(self.types.columns, image.columns, strict=True)
-        columns = [(kind.column.ordinal, values) for kind, values in pairs]
-        shown = [(at, self._values(at, values, comments)) for at, values in columns]
-        for number, present in enumerate(image.patterns):
+        presence = Presence.of(images)
+        pattern_of = presence.pattern_index()
+        shown = self._values(images, comments)
+        leads = self._columns.leads
+        for number, present in enumerate(presence.patterns):
             template.add(title, variant_of=pattern_of, variant=number)
-            for at, values in shown:
+            for at, values in enumerate(shown):
                 if has_column(present, at):
-                    lead = b"###   @%d=" % (at + 1)
-                    template.add(lead, values, variant_of=pattern_of, variant=number)
+                    template.add(leads[at], values, variant_of=pattern_of, variant=number)
 
-    def _values(self, at: int, values: pa.Array, comments: bool) -> Values:
-        around = Around(self._comments[at] if comments else _NO_COMMENTS)
-        return self._shows[at](self._columns[at], values, around)
+    def _values(self, images: ImageBuffers, comments: bool) -> list[Values]:
+        """The values of all columns. Raises FormatError."""
+        numbers = self._columns.numbers(comments=comments)
+        found = []
+        for at, decoded in enumerate(images.columns):
+            assert decoded is not None, "all columns are wanted"
+            make = numbers[at]
+            if make is not None:
+                count, nulls, validity, _, data, _ = decoded
+                found.append(make(count, validity if nulls else None, None, data))
+                continue
+            show = self._columns.shows[at]
+            assert not isinstance(show, _Number)
+            around = self._columns.around(at, comments=comments)
+            values = self.types.columns[at].finish(decoded)
+            found.append(show(self._columns.told[at], values, around))
+        return found
 
 
 _LEAD_BYTES = len("###   @4096=NULL\n")
 _HEADS = {"insert": b"### INSERT INTO ", "update": b"### UPDATE ", "delete": b"### DELETE FROM "}
 _NO_COMMENTS = Comments(b"\n", b"\n")
-
-
-def _comments(name: str, metadata: int, nullable: bool) -> Comments:
-    text = f" /* {name} meta={metadata} nullable={nullable:d} is_null=%d */\n".encode()
-    return Comments(text % 0, text % 1)
