@@ -145,7 +145,9 @@ def test_a_killed_dump_goes_on_where_it_was(server: Server, logs: list[str]) -> 
 
 
 def test_what_is_gone_is_said(server: Server, logs: list[str]) -> None:
-    with pytest.raises(PositionLostError, match=r"no longer has binlog\.000099; it has binlog\.\d+ to binlog"):
+    with pytest.raises(
+        PositionLostError, match=r"no longer has binlog\.000099; it has binlog\.\d+ to binlog"
+    ):
         to_the_end(url_of(server), Position("", "binlog.000099", 4))
     name, offset = server.position()
     with pytest.raises(PositionLostError, match=f"ends at {offset}"):
