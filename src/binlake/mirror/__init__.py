@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from binlake.mirror.moments import (
         Moment,
+        absent_tables,
         drop_moment,
         history,
         name_moment,
@@ -41,6 +42,7 @@ __all__ = [
     "TableStatus",
     "TableVerification",
     "Verification",
+    "absent_tables",
     "add",
     "compact",
     "drop_moment",
@@ -65,6 +67,7 @@ _HOMES = {
     "TableStatus": "binlake.mirror.reporting.report",
     "TableVerification": "binlake.mirror.verification",
     "Verification": "binlake.mirror.verification",
+    "absent_tables": "binlake.mirror.moments",
     "add": "binlake.mirror.api",
     "compact": "binlake.mirror.api",
     "drop_moment": "binlake.mirror.moments",

@@ -255,11 +255,13 @@ class Control:
         return found
 
     def name_moment(self, name: str, number: int) -> None:
-        """Give a round a name."""
+        """Give a round a name. The names that other processes gave since this table was read stay."""
+        self.refresh()
         self._set({_MOMENTS: json.dumps({**self.moments, name: number}, sort_keys=True)})
 
     def forget_moment(self, name: str) -> None:
-        """Remove the name of a round."""
+        """Remove the name of a round. The names that other processes gave since this table was read stay."""
+        self.refresh()
         left = {other: number for other, number in self.moments.items() if other != name}
         self._set({_MOMENTS: json.dumps(left, sort_keys=True)})
 

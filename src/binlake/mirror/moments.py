@@ -1,8 +1,12 @@
 """All tables of a lake as of one moment of the server: the rounds that the lake records, and names for them.
 
-Tables commit one after the other, so their newest snapshots can be of different moments. A round has the snapshots of
-all tables at one position of the log. They expire like others, unless the round has a name: then each snapshot has a
-tag of that name.
+Tables commit one after the other, so their newest snapshots can be of different moments. A round has the snapshots, at
+one position of the log, of all tables that the mirror followed then. It has no tables that were quarantined, gone or
+removed, or whose first copy had not ended.
+
+The snapshots expire like others. In Iceberg, those of a round with a name do not: each has a tag of that name. In
+Delta, the control table alone has the name: a commit to a table that the mirror writes would be a conflict for the
+mirror. So a name does not keep files from VACUUM there.
 """
 
 from __future__ import annotations
@@ -10,13 +14,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError, SourceError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
+from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lakes import open_lake
+from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.tables.formats import LakeTables
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Moment",
+    "absent_tables",
     "check_moment_name",
     "drop_moment",
     "history",
@@ -41,7 +48,11 @@ _Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A position in the server's log, and the snapshot that each lake table (`NAMESPACE.NAME`) had there."""
+    """A position in the server's log, and the snapshot that each lake table (`NAMESPACE.NAME`) had there.
+
+    Tables that the mirror did not follow then have no snapshot; see `absent_tables`. `commit_time` (ISO 8601, UTC): of
+    the last transaction before the position.
+    """
 
     round: int
     names: tuple[str, ...]
@@ -81,10 +92,12 @@ def name_moment(
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
 ) -> Moment:
-    """Give a round, by default the newest, a name; its snapshots do not expire until `drop_moment`.
+    """Give a round, by default the newest, a name.
 
-    Each table gets a tag of that name. Called again after it was interrupted, it completes them. Raises
-    OptionError for a name that cannot be used, SourceError if a snapshot of the round has expired.
+    In Iceberg, each table of the round gets a tag of that name, and its snapshots do not expire until `drop_moment`.
+    Called again after it was interrupted, it completes the tags. In Delta, the name does not keep files from VACUUM.
+    `absent_tables` returns the tables that the round does not have. Raises OptionError for a name that cannot be
+    used, SourceError if a snapshot of the round has expired.
     """
     check_moment_name(name)
     rounds = _Rounds.of(lake, spark, catalog)
@@ -95,15 +108,13 @@ def name_moment(
             name="name",
             hint=f"choose another name, or remove this one: binlake mirror untag LAKE {name}",
         )
-    if known is None and number is None:
-        number = rounds.control.round
     moment = rounds.at(known if known is not None else number)
     rounds.check_snapshots(moment)
     if known is None:
         rounds.check_no_tag(moment, name)
     rounds.control.name_moment(name, moment.round)
-    for full_name, snapshot in moment.snapshots.items():
-        rounds.lake.load(*_parts(full_name)).tag_at(name, snapshot)
+    for full_name, table in rounds.with_tags(moment):
+        table.tag_at(name, moment.snapshots[full_name])
     return rounds.at(moment.round)
 
 
@@ -113,10 +124,20 @@ def drop_moment(
     """Remove the name of a round and the tags of its tables. Raises OptionError for an unknown name."""
     rounds = _Rounds.of(lake, spark, catalog)
     moment = rounds.named(name)
-    for full_name in moment.snapshots:
-        if rounds.lake.exists(*_parts(full_name)):
-            rounds.lake.load(*_parts(full_name)).drop_tag(name)
+    for _, table in rounds.with_tags(moment):
+        table.drop_tag(name)
     rounds.control.forget_moment(name)
+
+
+def absent_tables(
+    lake: _Path, moment: Moment, *, spark: SparkSession | None = None, catalog: str = CATALOG
+) -> list[str]:
+    """Return the tables (`NAMESPACE.NAME`) of the mirror that a round does not have.
+
+    The mirror did not follow them at that time: they were quarantined, gone or removed, their first copy had not
+    ended, or they came later.
+    """
+    return _Rounds.of(lake, spark, catalog).absent(moment)
 
 
 def tables_at(
@@ -126,15 +147,13 @@ def tables_at(
     spark: SparkSession,
     catalog: str = CATALOG,
 ) -> dict[str, DataFrame]:
-    """Return all lake tables (by `NAMESPACE.NAME`) as of one moment: a name, a round's number, or the newest round.
+    """Return the lake tables (by `NAMESPACE.NAME`) as of one moment: a name, a round's number, or the newest round.
 
-    Raises OptionError for an unknown name, SourceError if a snapshot has expired.
+    These are the tables that the mirror followed then, without those that were quarantined, gone, removed, or not
+    yet copied. Raises OptionError for an unknown name, SourceError if a snapshot has expired.
     """
     rounds = _Rounds.of(lake, spark, catalog)
-    if isinstance(moment, str):
-        found = rounds.named(moment)
-    else:
-        found = rounds.at(rounds.control.round if moment is None else moment)
+    found = rounds.named(moment) if isinstance(moment, str) else rounds.at(moment)
     rounds.check_snapshots(found)
     return {
         full_name: spark.sql(
@@ -187,10 +206,12 @@ class _Rounds:
 
     def at(self, number: int | None) -> Moment:
         """One round."""
-        found = self._read(f"round = {number}") if number else []
+        found = self._read(f"round = {self.control.round if number is None else number}")
         if not found:
             raise SourceError(
-                "the lake has no round yet" if not number else f"the lake has no round {number}",
+                "the lake has no round yet"
+                if number is None
+                else f"the lake has no round {number}",
                 hint="binlake mirror history LAKE lists the rounds",
             )
         return found[0]
@@ -213,10 +234,30 @@ class _Rounds:
                     hint="choose a newer round, or keep snapshots for longer (--keep-snapshots)",
                 )
 
+    def with_tags(self, moment: Moment) -> Iterator[tuple[str, IcebergTable]]:
+        """The tables of a round that the lake has and that can have tags: with their names; none in Delta."""
+        for full_name in moment.snapshots:
+            if self.lake.exists(*_parts(full_name)):
+                table = self.lake.load(*_parts(full_name))
+                if isinstance(table, IcebergTable):
+                    yield full_name, table
+
+    def absent(self, moment: Moment) -> list[str]:
+        """The tables of the mirror that a round does not have."""
+        control = self.control
+        known = {*control.quarantined, *control.gone, *control.to_resync}
+        names = {".".join(control.options.lake_name(*_parts(source))) for source in known}
+        for namespace, table in self.lake.tables():
+            if namespace != NAMESPACE and f"{namespace}.{table}" not in moment.snapshots:
+                properties = self.lake.load(namespace, table).describe()["properties"]
+                if "binlake.deletes" in properties:
+                    names.add(f"{namespace}.{table}")
+        return sorted(names - set(moment.snapshots))
+
     def check_no_tag(self, moment: Moment, name: str) -> None:
         """Raise OptionError if a table has a tag of this name."""
-        for full_name in moment.snapshots:
-            if name in self.lake.load(*_parts(full_name)).tags():
+        for full_name, table in self.with_tags(moment):
+            if name in table.tags():
                 raise OptionError(
                     f"{full_name} has a tag {name}, which is not the mirror's",
                     name="name",
@@ -225,7 +266,7 @@ class _Rounds:
 
     def _read(self, condition: str) -> list[Moment]:
         rows = self._spark.sql(
-            f"SELECT round, CAST(commit_time AS STRING) AS commit_time, log_file, log_pos, gtid_set, tables"
+            f"SELECT round, unix_micros(commit_time) AS commit_us, log_file, log_pos, gtid_set, tables"
             f" FROM {self.lake.sql_name(NAMESPACE, ROUNDS)} WHERE {condition} ORDER BY round DESC"
         ).collect()
         names: dict[int, list[str]] = {}
@@ -236,7 +277,7 @@ class _Rounds:
             Moment(
                 row["round"],
                 tuple(names.get(row["round"], ())),
-                row["commit_time"] or "",
+                "" if row["commit_us"] is None else utc_time(row["commit_us"] / 1e6),
                 row["log_file"],
                 row["log_pos"],
                 row["gtid_set"],

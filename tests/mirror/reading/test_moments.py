@@ -10,6 +10,7 @@ import pytest
 
 from binlake.errors import OptionError, SourceError
 from binlake.mirror import drop_moment, history, name_moment, tables_at, views_at
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.moments import Moment
 from dev.servers import Server
@@ -100,7 +101,7 @@ def check_expiry(
     assert rows_at(lake, named.round) == first
     with pytest.raises(SourceError, match=f"round {before}: its snapshot of moments.a has expired"):
         tables_at(lake.folder, before, spark=lake.spark, catalog=lake.catalog)
-    tables = open_lake(lake.spark, lake.catalog, str(lake.folder))
+    tables = IcebergLake(lake.spark, lake.catalog)
     tables.load("moments", "b").tag("others")
     with pytest.raises(OptionError, match="b has a tag others"):
         name_moment(lake.folder, "others", spark=lake.spark, catalog=lake.catalog)

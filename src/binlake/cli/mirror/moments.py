@@ -42,7 +42,7 @@ def history(
 ) -> None:
     """List the newest rounds, and those that have names.
 
-    At the position of a round, all tables of the lake are of the same moment of the server.
+    At the position of a round, all tables that the mirror followed then are of the same moment of the server.
 
     Examples:
       binlake mirror history /lake
@@ -77,10 +77,14 @@ def tag(
     ] = None,
     session: SparkSettings,
 ) -> None:
-    """Give a round a name, and keep its snapshots.
+    """Give a round a name. In Iceberg, the name keeps its snapshots.
 
-    The name is a tag in each table. Readers use the name as a version: SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep
-    their data files until `binlake mirror untag`. A mirror of the lake can run meanwhile.
+    In an Iceberg lake, the name is a tag in each table of the round. Readers use the name as a version:
+    SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep their data files until `binlake mirror untag`.
+
+    In a Delta lake, the name does not keep files: VACUUM removes them as without a name.
+
+    A round has the tables that the mirror followed then. The command prints the others. A mirror of the lake can run meanwhile.
 
     Examples:
       binlake mirror tag /lake end-of-2026
@@ -88,14 +92,22 @@ def tag(
       binlake mirror tag /lake release-7 --round 4711
     """
     need_libraries()
-    from binlake.mirror.moments import check_moment_name, name_moment
+    from binlake.mirror.moments import absent_tables, check_moment_name, name_moment
+    from binlake.mirror.tables.formats import DELTA, format_of
 
     check_moment_name(name)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
         made = name_moment(lake, name, number, spark=spark, catalog=session.catalog)
+        absent = absent_tables(lake, made, spark=spark, catalog=session.catalog)
     tables = counted(len(made.snapshots), "table")
     note(f"{name} is round {made.round}, at {made.log_file}:{made.log_pos}, in {tables}")
+    if absent:
+        note(f"the mirror did not follow these tables in round {made.round}: {', '.join(absent)}")
+    if format_of(lake) == DELTA:
+        note(
+            "a name does not keep the files of a Delta table: VACUUM removes them as without a name"
+        )
 
 
 @mirror_command("untag")
@@ -108,7 +120,7 @@ def untag(
 ) -> None:
     """Remove the name of a round.
 
-    Its snapshots then expire like others.
+    In Iceberg, its snapshots then expire like others.
 
     Examples:
       binlake mirror untag /lake end-of-2026

@@ -186,30 +186,10 @@ class DeltaStored:
 
     def tag(self, name: str) -> None:
         """Record the version of a name in a property; VACUUM may still remove its files."""
-        self.tag_at(name, self.log.version)
-
-    def tag_at(self, name: str, snapshot: int) -> None:
-        """The same for one version."""
-        known = self._tags()
+        known: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
         if name not in known:
-            self._set_tags({**known, name: snapshot})
-
-    def tags(self) -> list[str]:
-        """The names that versions have."""
-        return sorted(self._tags())
-
-    def drop_tag(self, name: str) -> None:
-        """Remove a name, if there is one of that name."""
-        known = self._tags()
-        if known.pop(name, None) is not None:
-            self._set_tags(known)
-
-    def _tags(self) -> dict[str, int]:
-        found: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
-        return found
-
-    def _set_tags(self, tags: Mapping[str, int]) -> None:
-        self.set_properties({_TAGS: json.dumps(dict(tags), sort_keys=True)})
+            tags = {**known, name: self.log.version}
+            self.set_properties({_TAGS: json.dumps(tags, sort_keys=True)})
 
     # -- upkeep ------------------------------------------------------------------------------------
 

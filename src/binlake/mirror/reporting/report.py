@@ -24,7 +24,7 @@ from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
 
-__all__ = ["MirrorStatus", "TableStatus", "mirror_status"]
+__all__ = ["MirrorStatus", "TableStatus", "mirror_status", "utc_time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +123,14 @@ def mirror_status(lake: LakeTables, indexes: Path | None = None) -> MirrorStatus
         log_file="" if position is None else position.file,
         log_pos=0 if position is None else position.offset,
         gtid_set="" if position is None else position.gtid_set,
-        commit_time="" if commit_us is None else _time(commit_us / 1e6),
+        commit_time="" if commit_us is None else utc_time(commit_us / 1e6),
         written_at=_ms(control.recorded_ms),
         tables=tuple(_tables(lake, control, indexes)),
         lag_seconds=_lag_s(commit_us, beat),
-        checked_at="" if beat is None else _time(beat.checked_s),
+        checked_at="" if beat is None else utc_time(beat.checked_s),
         behind_bytes=None if beat is None else beat.behind_bytes,
         changes_per_second=None if beat is None else beat.changes_per_second,
-        verified_at="" if beat is None or not beat.verified_s else _time(beat.verified_s),
+        verified_at="" if beat is None or not beat.verified_s else utc_time(beat.verified_s),
         different=() if beat is None else beat.different,
     )
 
@@ -264,8 +264,9 @@ def _last(
 
 
 def _ms(moment: int | None) -> str:
-    return "" if moment is None else _time(moment / 1000)
+    return "" if moment is None else utc_time(moment / 1000)
 
 
-def _time(seconds: float) -> str:
+def utc_time(seconds: float) -> str:
+    """A Unix time as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -55,15 +55,6 @@ class StoredTable(Protocol):
     def tag(self, name: str) -> None:
         """Give the current version a name, unless there is one of that name."""
 
-    def tag_at(self, name: str, snapshot: int) -> None:
-        """Give one version a name, unless there is one of that name."""
-
-    def tags(self) -> list[str]:
-        """The names that versions have."""
-
-    def drop_tag(self, name: str) -> None:
-        """Remove a name, if there is one of that name."""
-
     def file_states(self) -> list[FileState]:
         """The data files, and how much of them is deleted."""
 
