@@ -43,7 +43,7 @@ def test_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        ("[mirror", "[mirrors", "there is no"),
+        ("[mirror", "[mirrors", "is missing"),
         ('lake = "lake"\n', "", r"\[mirror\] lake: this key is missing"),
         ("repl@db1", "repl:secret@db1", "contains a password"),
         ("round_bytes", "round_byte", "did you mean round_bytes"),

@@ -102,7 +102,7 @@ def test_long_comments_are_written_in_parts(form: str, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_events, "_HELD_BYTES", 1 << 18)
         patch.setattr(row_events, "_WHOLE_BYTES", 1 << 18)
-        patch.setattr(plain_events, "_MOST_OVERHEARD", 1 << 10)
+        patch.setattr(plain_events, "_MOST_RECORDED_BYTES", 1 << 10)
         patch.setattr(_Spool, "write", write)
         parts, _, _ = printed(path, EventSelection(), FORMS[form])
     assert parts == whole

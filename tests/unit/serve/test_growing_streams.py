@@ -211,7 +211,7 @@ def test_an_archive_of_several_servers(golden: Path, tmp_path: Path, state: bool
 
 
 def test_what_cannot_be_served(golden: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="db1/ is a server") as caught:
+    with pytest.raises(OptionError, match="db1/ is a live server") as caught:
         Library("mysql://me:secret@db1/")
     assert "secret" not in str(caught.value)
     relay = LogBuilder(flags=0x40)
