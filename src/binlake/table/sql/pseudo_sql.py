@@ -381,7 +381,7 @@ class _PseudoColumns:
         return Around(self.comments[at] if comments else _NO_COMMENTS)
 
     def numbers(self, *, comments: bool) -> Sequence[_MakeValues | None]:
-        """What makes the values of each column of numbers; None for other columns."""
+        """The maker of the values of each column of numbers; None for other columns."""
         known = self._numbers.get(comments)
         if known is not None:
             return known
