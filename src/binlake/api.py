@@ -16,6 +16,8 @@ Options are keywords of `open`, with the same names as everywhere: see
 `values.options.READ_OPTIONS`.
 
 A method imports what it needs: opening a log needs no pyarrow, whose import takes longer.
+
+The module has over 500 lines because each method of `Log` documents itself; their work is in other rooms.
 """
 
 from __future__ import annotations

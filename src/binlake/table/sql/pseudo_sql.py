@@ -11,6 +11,8 @@ number after them, text is bytes, ENUM and SET are numbers, TIMESTAMP is seconds
 kernels decode the columns, but without the metadata of the log. binlake differs where the tools
 are wrong: it shows a GEOMETRY (MySQL's tool drops the rest of the row), and YEAR 0 is 0000 (both
 tools show 1900).
+
+The module has over 500 lines because all stored forms are together, one short function for each type.
 """
 
 from __future__ import annotations
