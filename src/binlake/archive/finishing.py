@@ -4,7 +4,10 @@ A separate process finishes one log after the other, so that following the serve
 You can kill it at any time, and a log can be finished twice: it stays unchanged until its
 replacement is durable and has been read back.
 
-    python -m binlake.archive.finishing DIR/<identity> zstd index binlog.000012 …
+    python -m binlake.archive.finishing DIR/<identity> zstd index
+
+The process reads the names of logs from its standard input, one in a line, and reports each one on its
+standard output. It ends with its input.
 """
 
 from __future__ import annotations
@@ -54,6 +57,10 @@ _NICENESS = 10
 _DONE, _AGAIN, _IN_VAIN = "done", "again", "in-vain"
 # How soon a thread that waits for the process notices a request to stop.
 _NOTICE_SECONDS = 0.2
+# A process that has nothing to do stays this long: where logs end often, each one would wait for a start.
+_IDLE_SECONDS = 60.0
+# The process gets this many names at most, so that writing to its pipe (64 KB) never waits. A name has at most 512 bytes.
+_MOST_IN_HAND = 100
 _TERMINATION_SECONDS = 5.0
 
 
@@ -214,24 +221,25 @@ class Finisher:
         self._say = say
         self._closed = threading.Event() if closed is None else closed
         self._waiting: list[str] = []
-        self._failed: list[str] = []
+        self._under_way: list[str] = []  # the process has their names
+        self._failed_now: list[str] = []  # since the process last had no names
+        self._failed: list[str] = []  # until the next attempt
         self._given_up: set[str] = set()
         self._done: set[str] = set()  # also those that cannot have an index, and so seem unfinished
         self._failures = 0
         self._again_at = 0.0
-        self._under_way: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
-        self._report: IO[bytes] | None = None
+        self._process: _Process | None = None
 
     @property
     def unfinished(self) -> int:
         """How many logs wait, are in progress, have failed, or are given up."""
-        return len({*self._waiting, *self._under_way, *self._failed, *self._given_up})
+        failed = {*self._failed, *self._failed_now, *self._given_up}
+        return len({*self._waiting, *self._under_way, *failed})
 
     @property
     def failed(self) -> int:
         """How many logs have failed, whether they are retried or given up."""
-        return len({*self._failed, *self._given_up})
+        return len({*self._failed, *self._failed_now, *self._given_up})
 
     def is_at(self, name: str) -> bool:
         """Whether a log may be in progress now."""
@@ -247,102 +255,100 @@ class Finisher:
     def add(self, names: Iterable[str]) -> None:
         """Add complete logs, except those that are known already."""
         if not self._finish.nothing:
-            known = {*self._waiting, *self._failed, *self._under_way, *self._given_up, *self._done}
+            known = {*self._waiting, *self._under_way, *self._failed_now, *self._failed}
+            known |= self._given_up | self._done
             self._waiting += [name for name in names if name not in known]
         self.poll()
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop logs that have been removed."""
         gone = set(names)
-        self._waiting = [name for name in self._waiting if name not in gone]
-        self._failed = [name for name in self._failed if name not in gone]
+        for some in (self._waiting, self._failed_now, self._failed):
+            some[:] = [name for name in some if name not in gone]
         self._given_up -= gone
         self._done -= gone
 
     def poll(self) -> None:
-        """Start the next logs, if nothing is in progress."""
-        if self._process is not None and (code := self._process.poll()) is not None:
-            self._process = None
-            self._ended(code)
+        """Take the reports of the process, and give it the next logs."""
+        self._hear()
         if self._closed.is_set():
             return
-        if self._process is None and self._failed and time.monotonic() >= self._again_at:
+        if self._failed and not self._under_way and time.monotonic() >= self._again_at:
             self._waiting, self._failed = [*self._failed, *self._waiting], []
-        if self._process is None and self._waiting:
-            self._start()
+        if self._waiting:
+            self._hand_over()
+        elif self._process is not None and self._process.idle_s > _IDLE_SECONDS:
+            self._process.let_go()
 
     def wait(self) -> None:
         """Wait until everything is done or has failed, or `closed` is set."""
         while not self._closed.is_set() and (self._process is not None or self._waiting):
             self.poll()
             if self._process is not None:
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_NOTICE_SECONDS)
+                if not self._waiting:
+                    self._process.let_go()
+                self._process.wait(_NOTICE_SECONDS)
 
     def stop(self) -> None:
         """Drop waiting logs, and end the process: the next one continues its work."""
         self._waiting = []
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(_TERMINATION_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._told()
+        if process is not None:
+            process.end()
         self._under_way = []
 
-    def _start(self) -> None:
-        self._under_way, self._waiting = self._waiting, []
-        command = [
-            *(sys.executable, "-m", __name__, self._folder.path),
-            *self._finish.to_words(),
-            *self._under_way,
-        ]
-        try:
-            # a file: nothing reads from it while the process runs
-            self._report = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - `_told` closes it
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=self._report, start_new_session=True
-            )
-        except OSError as error:
-            self._ended(None, f"no process could be started: {error.strerror}")
+    def _hand_over(self) -> None:
+        """Give waiting logs to the process. Start it if there is none."""
+        if self._process is None:
+            try:
+                self._process = _Process(self._folder, self._finish)
+            except OSError as error:
+                self._failed_now, self._waiting = self._waiting, []
+                self._settle(f"no process could be started: {error.strerror}")
+                return
+        room = _MOST_IN_HAND - len(self._under_way)
+        given = self._process.take(self._waiting[:room])
+        self._under_way += given
+        self._waiting = self._waiting[len(given) :]
 
-    def _told(self) -> dict[str, str]:
-        """Return the reports of the process about its logs, by name."""
-        report, self._report = self._report, None
-        if report is None:
-            return {}
-        with report:
-            report.seek(0)
-            lines = report.read().decode("utf-8", "replace").split("\n")
-        words = [line.partition(" ") for line in lines]  # a name may contain any other space
-        return {name: outcome for outcome, _, name in words if name}
-
-    def _ended(self, code: int | None, why: str = "") -> None:
-        """Handle the end of a process, with a code or (negative) by a signal; None: there was
-        none.
-        """
-        names, self._under_way = self._under_way, []
-        told = self._told()
-        for name in names:
-            if told.get(name) == _DONE:
-                self._done.add(name)
-            elif told.get(name) == _IN_VAIN:
-                self._given_up.add(name)
-        failed = [name for name in names if told.get(name) == _AGAIN]
-        untold = [name for name in names if name not in told]
-        if untold:
-            left = set(unfinished_logs(self._folder, self._finish, ""))
-            failed += [name for name in untold if name in left]
-        if not failed:
-            self._failures = 0
+    def _hear(self) -> None:
+        """Note what the process has reported, and whether it has ended."""
+        if self._process is None:
             return
-        self._failed += failed
-        if code is not None and code < 0:
-            why = f"signal {-code} ended their process"
+        code = self._process.code  # before the reports: it reports nothing afterwards
+        for outcome, name in self._process.reports():
+            if name in self._under_way:
+                self._under_way.remove(name)
+                self._note(outcome, name)
+        why = ""
+        if code is not None:
+            self._process.close()
+            self._process = None
+            if self._under_way:
+                left = set(unfinished_logs(self._folder, self._finish, ""))
+                self._failed_now += [name for name in self._under_way if name in left]
+                self._under_way = []
+            if code < 0:
+                why = f"signal {-code} ended their process"
+        if not self._under_way:
+            self._settle(why)
+
+    def _note(self, outcome: str, name: str) -> None:
+        if outcome == _DONE:
+            self._done.add(name)
+        elif outcome == _IN_VAIN:
+            self._given_up.add(name)
+        else:
+            self._failed_now.append(name)
+
+    def _settle(self, why: str) -> None:
+        """Pause before failed logs are tried again."""
+        if not self._failed_now:
+            if not self._failed and not self._waiting:
+                self._failures = 0
+            return
+        self._failed += self._failed_now
+        self._failed_now = []
         first_s, longest_s = self._pauses_s
         pause_s = min(longest_s, first_s * 2 ** min(self._failures, 16))
         self._failures += 1
@@ -352,12 +358,92 @@ class Finisher:
         self._say(f"{logs} could not be finished{because}; tried again in {pause_s:.0f} s")
 
 
+class _Process:
+    """The process of a Finisher, which gets names of logs and reports each. Raises OSError if it does not start."""
+
+    def __init__(self, folder: Folder, finish: Finish) -> None:
+        # A file: reading from it never waits. `close` closes it.
+        self._report: IO[bytes] = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115
+        self._heard_bytes = 0
+        self._busy_at = time.monotonic()
+        command = [sys.executable, "-m", __name__, folder.path, *finish.to_words()]
+        try:
+            self._running = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=self._report,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError:
+            self._report.close()
+            raise
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, or minus the number of the signal that ended it; None while it runs."""
+        return self._running.poll()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since it last got a name or reported one."""
+        return time.monotonic() - self._busy_at
+
+    def take(self, names: list[str]) -> list[str]:
+        """Give it names of logs; return those that it got."""
+        pipe = self._running.stdin
+        if not names or pipe is None or pipe.closed:
+            return []
+        self._busy_at = time.monotonic()
+        with suppress(BrokenPipeError):  # it has ended
+            pipe.write(os.fsencode("".join(f"{name}\n" for name in names)))
+        return names
+
+    def reports(self) -> list[tuple[str, str]]:
+        """Return what it has reported since the last call: outcomes and names."""
+        new = os.pread(self._report.fileno(), _PIECE_BYTES, self._heard_bytes)
+        whole = new[: new.rfind(b"\n") + 1]
+        if not whole:
+            return []
+        self._busy_at = time.monotonic()
+        self._heard_bytes += len(whole)
+        # A name may contain any other space, and any other end of a line.
+        words = [line.partition(" ") for line in whole.decode("utf-8", "replace").split("\n")]
+        return [(outcome, name) for outcome, _, name in words if name]
+
+    def let_go(self) -> None:
+        """Let it end when it has finished the logs that it got."""
+        if self._running.stdin is not None:
+            self._running.stdin.close()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, or for some seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._running.wait(seconds)
+
+    def end(self) -> None:
+        """End it in the middle of its work."""
+        self._running.terminate()
+        try:
+            self._running.wait(_TERMINATION_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            self._running.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of a process that has ended."""
+        self.let_go()
+        self._report.close()
+
+
 def _main(arguments: list[str]) -> int:
-    path, compression, index, *names = arguments
+    path, compression, index = arguments
     finish = Finish.of_words(compression, index)
     os.nice(_NICENESS)
     folder = open_folder(path)
-    for name in names:
+    for line in sys.stdin.buffer:
+        name = os.fsdecode(line.removesuffix(b"\n"))
         outcome = _DONE
         try:
             finish_log(folder, name, finish)

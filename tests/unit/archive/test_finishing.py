@@ -172,7 +172,7 @@ def test_purged_logs_leave_nothing_behind(folder: Folder) -> None:
 
 def stopped(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[bytes], Path]:
     """A process that compresses a log, stopped in the middle of it, and the file that it writes."""
-    command = [sys.executable, "-m", finishing.__name__, folder.path, "zstd", "no-index", name]
+    command = [sys.executable, "-m", finishing.__name__, folder.path, "zstd", "no-index"]
 
     def partials() -> list[Path]:
         """With bytes in them: an empty one may not be locked yet."""
@@ -184,7 +184,10 @@ def stopped(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[
     for _ in range(50):  # one that is done before we look comes too early
         Path(folder.path_of(f"{name}.zst")).unlink(missing_ok=True)
         Path(folder.path_of(name)).write_bytes(os.urandom(1 << 20) * (bytes >> 20))
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert process.stdin is not None
+        process.stdin.write(f"{name}\n".encode())
+        process.stdin.close()
         until(partial(_is_seen, partials, process))
         process.send_signal(signal.SIGSTOP)
         until(partial(_is_stopped, process))
@@ -265,8 +268,8 @@ def test_the_pause_grows_and_a_killed_process_is_a_failure(folder: Folder) -> No
         finisher._failed, finisher._waiting = [], ["binlog.000001"]
         finisher.poll()
         assert finisher._process is not None
-        finisher._process.kill()
-        finisher._process.wait()
+        finisher._process._running.kill()
+        finisher._process._running.wait()
         finisher.poll()
         assert finisher._process is None, "not again at once"
     assert [line.rpartition("in ")[2] for line in said] == ["30 s", "60 s", "100 s"]
@@ -311,6 +314,37 @@ def test_a_log_that_can_have_no_index_is_begun_once(folder: Folder) -> None:
     assert (finisher.unfinished, said) == (0, [])
 
 
+def test_a_process_stays_for_the_logs_that_come_later(folder: Folder) -> None:
+    finisher = Finisher(folder, Finish())
+    finisher.add(["binlog.000001"])
+    process = finisher._process
+    assert process is not None
+
+    def done() -> bool:
+        finisher.poll()
+        return finisher.unfinished == 0
+
+    until(done)
+    assert finisher._process is process
+    finisher.add(["binlog.000002", "binlog.000003"])
+    finisher.wait()
+    assert process.code == 0
+    assert finisher._process is None
+    assert {index_path(f"binlog.00000{n}") for n in (1, 2, 3)} <= set(folder.sizes())
+
+
+def test_more_logs_than_a_process_gets_at_a_time(folder: Folder) -> None:
+    whole = content(folder, "binlog.000001")
+    names = [f"binlog.{number:06}" for number in range(1000, 1250)]
+    for name in names:
+        Path(folder.path_of(name)).write_bytes(whole)
+    finisher = Finisher(folder, Finish())
+    finisher.add(names)
+    finisher.wait()
+    assert (finisher.unfinished, finisher.failed) == (0, 0)
+    assert {index_path(name) for name in names} <= set(folder.sizes())
+
+
 def busy(folder: Folder, closed: threading.Event | None = None) -> tuple[Finisher, Path]:
     """One whose process is in the middle of a log, and what that writes."""
     os.truncate(folder.path_of("binlog.000002"), 1 << 30)  # a hole, which takes no room
@@ -327,7 +361,7 @@ def test_who_is_stopped_ends_what_is_under_way(folder: Folder) -> None:
     assert process is not None
     finisher.add(["binlog.000004"])
     finisher.stop()
-    assert process.returncode == -signal.SIGTERM
+    assert process.code == -signal.SIGTERM
     assert finisher.unfinished == 0
     assert {"binlog.000002", "binlog.000003", "binlog.000004"} <= set(folder.sizes())
     assert remove_leftovers(folder) == [partial.name]
@@ -342,7 +376,7 @@ def test_who_is_closed_neither_waits_nor_begins_more(folder: Folder) -> None:
     timer = threading.Timer(0.1, closed.set)
     timer.start()
     finisher.wait()
-    assert process.poll() is None, "it came back before the process had ended"
+    assert process.code is None, "it came back before the process had ended"
     finisher.stop()
     finisher.add(["binlog.000004"])
     assert finisher._process is None
@@ -416,8 +450,8 @@ def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:
     name = "binlog.000001"
     (tmp_path / name).write_bytes((golden / "mysql-9.7/rotation" / name).read_bytes())
     module = [sys.executable, "-X", "importtime", "-m", "binlake.archive.finishing"]
-    words = [*module, str(tmp_path), *Finish().to_words(), name]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    words = [*module, str(tmp_path), *Finish().to_words()]
+    done = subprocess.run(words, input=f"{name}\n", capture_output=True, text=True, check=True)
     assert (tmp_path / index_path(name)).exists()
     assert "pyarrow.lib" in done.stderr
     assert not re.search(r"\| +(numpy|pandas)\.", done.stderr)
