@@ -20,7 +20,7 @@ from binlake.format.event_types import (
     event_name,
 )
 from binlake.format.flags import LOG_EVENT_IGNORABLE_F
-from binlake.format.magic import FIRST_EVENT
+from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window, checksum_error
 from binlake.values.frame import EventFormat, Frame
@@ -211,16 +211,14 @@ class Scanner:
         if frame.length < minimum:
             if self._only_zeros(data):
                 return self._torn("the rest of the file is zero bytes: reserved, never written")
-            return self._malformed(
-                frame,
-                f"not an event: its length would be {frame.length}, less than that of a header",
+            return self._not_an_event(
+                frame, data, f"its length would be {frame.length}, less than that of a header"
             )
         size = self._reader.size
         missing = size is not None and frame.end > size
         if (missing or frame.length > _LONG_EVENT_BYTES) and not self._plausible(frame):
-            return self._malformed(
-                frame,
-                f"not an event: the bytes declare a length of {frame.length} and a wrong position",
+            return self._not_an_event(
+                frame, data, f"the bytes declare a length of {frame.length} and a wrong position"
             )
         if not missing:
             whole = self._whole(frame)
@@ -228,6 +226,12 @@ class Scanner:
                 return whole
             data = whole
         return self._end(data, frame)
+
+    def _not_an_event(self, frame: Frame, data: bytes, why: str) -> ScanResult:
+        """Return the error of bytes that cannot be an event; `why` describes them."""
+        if data.startswith(BINLOG_MAGIC):
+            why = "another log begins here; read each log from its own file, not logs written one after the other"
+        return self._malformed(frame, f"not an event: {why}")
 
     def _whole(self, frame: Frame) -> bytes | ScanResult:
         """Return the bytes of the event at `_pos`, fewer if the input ends inside it.

@@ -41,6 +41,19 @@ def test_every_damaged_byte_stops_at_its_event() -> None:
         assert error.event_pos == built.offsets[index]
 
 
+@pytest.mark.parametrize("server_id", [1, 0x6E6962FE])
+def test_a_log_behind_a_log_is_named(server_id: int) -> None:
+    """As `cat binlog.000001 binlog.000002 | binlake rows -` gives: which check fails depends on the server's id."""
+    first = shop_log().bytes()
+    second = bytearray(first)
+    second[FIRST_EVENT + 5 : FIRST_EVENT + 9] = server_id.to_bytes(4, "little")
+    offsets, error = read(open_bytes(first + second))
+    assert offsets == shop_log().offsets
+    assert isinstance(error, FormatError)
+    assert error.event_pos == len(first)
+    assert "another log begins here" in str(error)
+
+
 def test_damage_in_the_format_description_is_found() -> None:
     data = shop_log().bytes()
     version = range(
