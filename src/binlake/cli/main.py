@@ -13,6 +13,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 
 import click
 
@@ -199,6 +200,12 @@ def _problem(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {reason}"
 
 
+def _needs_numpy(given: list[str]) -> bool:
+    """Whether Spark may run in the process of these arguments."""
+    is_local = "--engine=local" in given or ("--engine", "local") in pairwise(given)
+    return given[0] in _NUMPY_COMMANDS and not (given[0] == "export" and is_local)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the program; returns its exit code.
 
@@ -208,7 +215,7 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         # Arrow's own allocator keeps up to half as much again for the same work, and saves no time.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    if argv is None and given and given[0] in COMMANDS.keys() - _NUMPY_COMMANDS:
+    if argv is None and given and given[0] in COMMANDS and not _needs_numpy(given):
         from binlake.values.lean import leave_out_numpy
 
         leave_out_numpy()
