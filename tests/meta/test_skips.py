@@ -60,3 +60,10 @@ def test_a_skip_is_a_failure_where_everything_must_be(
     if required == "1" and text is SKIPPING:
         for why in ("of this or that", "by a mark", "got empty parameter set"):
             assert why in done.stdout
+
+
+def test_tests_with_servers_are_marked() -> None:
+    """Else `make test`, which needs no server, runs them where there is one and skips them elsewhere."""
+    modules = sorted((TESTS / "server").rglob("test_*.py"))
+    assert len(modules) > 10
+    assert [path.name for path in modules if "pytest.mark.server" not in path.read_text()] == []

@@ -18,6 +18,8 @@ from support.servers.live import tcp_url, url_of
 from support.servers.said import said
 from support.servers.serving import eventually
 
+pytestmark = pytest.mark.server
+
 
 def test_doctor(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
     server.execute("CREATE DATABASE IF NOT EXISTS ill", "CREATE TABLE ill.t (i INT) ENGINE=MyISAM")

@@ -27,6 +27,8 @@ from support.servers.archiving import (
     write,
 )
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def roomy() -> Iterator[Server]:
