@@ -43,6 +43,24 @@ def test_a_prepared_session_needs_no_discovery(run_script: Any, tmp_path: Path) 
     assert run_script(PREPARED + READ, PYTHONPATH=f"{tmp_path}:{SOURCE}") == ROWS
 
 
+WORKERS = """
+import os
+def look(rows):
+    import pyspark, sys
+    yield [pyspark.__file__, sys.executable, [entry for entry in sys.path if entry.endswith((".zip", ".jar"))]]
+[found] = spark.sparkContext.parallelize([1], 1).mapPartitions(look).collect()
+answer([found, sys.executable, os.environ["PYSPARK_PYTHON"]])
+"""
+
+
+def test_workers_use_the_installed_pyspark(run_script: Any) -> None:
+    """Not Spark's archive of it, which each would compile again, and which each task would read."""
+    (pyspark, python, archives), ours, named = run_script(PREPARED + WORKERS)
+    assert Path(pyspark).is_file()
+    assert [entry for entry in archives if "pyspark" in entry or "spark-core" in entry] == []
+    assert python == ours == named
+
+
 # PySpark's own Connect server has one port, which may be that of other tests: it is given another.
 CONNECT = """
 from binlake.spark import session

@@ -23,6 +23,7 @@ from binlake.spark.hosts import cores
 from binlake.spark.ledger_collector import CollectorAddress, LedgerCollector
 from binlake.spark.ledgers import tell
 from binlake.spark.source import BinlogDataSource
+from binlake.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -99,9 +100,11 @@ def start(
     for key, value in settings.items():
         builder = builder.config(key, value)
     starts_jvm = remote is None or remote.startswith("local")
-    if starts_jvm and SparkSession.getActiveSession() is None:
-        _before_jvm()
-    with _output_to(log_file):
+    if not starts_jvm or SparkSession.getActiveSession() is not None:
+        with _output_to(log_file):
+            return builder.getOrCreate()
+    check_java()
+    with _output_to(log_file), worker_python(master if remote is None else remote):
         return builder.getOrCreate()
 
 
@@ -112,15 +115,9 @@ def local_context(
     from pyspark import SparkConf, SparkContext
 
     settings = {"spark.app.name": app_name, "spark.master": master, **_CLASSIC_CONFIG, **config}
-    _before_jvm()
-    with _output_to(log_file):
-        return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
-
-
-def _before_jvm() -> None:
-    # Spark reads this when the JVM starts; afterwards it changes nothing
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     check_java()
+    with _output_to(log_file), worker_python(master):
+        return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
 
 
 def prepare(spark: SparkSession) -> SparkSession:

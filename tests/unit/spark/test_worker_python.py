@@ -1,0 +1,77 @@
+"""The Python of Spark's workers: what is in its path, and what the environment says before and after."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binlake.spark import worker_python as module
+from binlake.spark.worker_python import worker_python
+
+SCRIPT = Path(module.__file__).with_name("worker-python.sh")
+SHOW = "import os, sys; print(os.environ['PYTHONPATH']); print(sys.argv[1:])"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_PYTHON", "BINLAKE_WORKER_PYTHON"):
+        monkeypatch.setenv(name, "")  # what is set below goes again
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        (
+            "/s/python/lib/pyspark.zip:/s/py4j-0.10.9.9-src.zip:/s/jars/spark-core_2.13-4.1.0.jar",
+            "",
+        ),
+        ("/s/pyspark.zip:/my lib:/x/packed.zip:/s/py4j-1-src.zip:/b*", "/my lib:/x/packed.zip:/b*"),
+        ("", ""),
+    ],
+)
+def test_the_script_leaves_out_the_archives_of_spark_only(path: str, left: str) -> None:
+    done = subprocess.run(
+        [SCRIPT, "-S", "-c", SHOW, "a b", "*"],
+        env={"PYTHONPATH": path, "BINLAKE_WORKER_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{left}\n['a b', '*']\n"
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
+def test_a_session_on_this_machine_starts_workers_by_the_script(master: str) -> None:
+    for _ in range(2):  # a second session in the same process, too
+        with worker_python(master):
+            assert os.environ["PYSPARK_PYTHON"] == str(SCRIPT)
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize("master", ["spark://db1:7077", "local-cluster[2,1,1024]", "yarn", None])
+def test_workers_elsewhere_have_the_running_python(master: str | None) -> None:
+    with worker_python(master):
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_a_python_that_the_user_names_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    with worker_python("local[2]"):
+        assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
+
+
+def test_a_script_that_cannot_be_run_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As after an installation by a program that drops the permission to run it."""
+    script = tmp_path / "worker-python.sh"
+    script.write_bytes(SCRIPT.read_bytes())
+    monkeypatch.setattr(module, "_SCRIPT", script)
+    with worker_python("local[2]"):
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
