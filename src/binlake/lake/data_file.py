@@ -36,19 +36,23 @@ class PackedSchema:
     metadata: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, schema: pa.Schema, before: Sequence[DataFile] = ()) -> PackedSchema:
-        """Pack a schema; share the columns of a file `before` that has the same."""
-        metadata = tuple((k.decode(), v.decode()) for k, v in (schema.metadata or {}).items())
-        columns = schema.remove_metadata()
-        for file in before:
-            if _unpacked(file.packed.columns).equals(columns, check_metadata=True):
-                return cls(file.packed.columns, metadata)
+    def of(cls, schema: pa.Schema) -> PackedSchema:
+        """Pack a schema."""
         # the metadata of thousands of columns is nearly the same for each
-        return cls(zlib.compress(columns.serialize(), 1), metadata)
+        columns = zlib.compress(schema.remove_metadata().serialize(), 1)
+        return cls(columns, _texts(schema.metadata or {}))
+
+    def of_table(self, metadata: Mapping[bytes, bytes]) -> PackedSchema:
+        """Return the schema of a table with the same columns. Both share the packed columns."""
+        return PackedSchema(self.columns, _texts(metadata))
 
     def schema(self) -> pa.Schema:
         """Unpack the schema."""
         return _unpacked(self.columns).with_metadata(dict(self.metadata) or None)
+
+
+def _texts(metadata: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
+    return tuple((key.decode(), value.decode()) for key, value in metadata.items())
 
 
 @lru_cache(maxsize=2)
