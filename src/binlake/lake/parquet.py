@@ -98,6 +98,16 @@ class _Columns:
         ]
 
     @cached_property
+    def statistics(self) -> bool | list[str]:
+        """Whether the columns get statistics, or the paths of those that do. Lists of names do not: no
+        reader selects row groups by them, and they may be a thousand names for each byte of a log.
+        """
+        if not self.dictionaries:
+            return True
+        leaves = [path for field in self.decoded for path in _leaves(field.name, field.type)]
+        return [path for path in leaves if path not in self.dictionaries]
+
+    @cached_property
     def spark_schema(self) -> bytes:
         """Spark's schema, as the footers of Spark's files contain it."""
         return spark_schema_json(self.decoded).encode()
@@ -277,7 +287,7 @@ class ParquetFiles:
             compression_level=_levels(codecs),
             use_dictionary=columns.dictionaries + ([] if few else _repetitive(held.batches[0])),
             dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES,
-            write_statistics=not few,
+            write_statistics=False if few else columns.statistics,
             store_schema=False,  # that of the rows as they are read is in the footer
         )
         stored = columns.exact.with_metadata(footer).serialize()

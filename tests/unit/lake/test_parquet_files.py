@@ -20,6 +20,7 @@ from binlake.lake.data_file import (
 )
 from binlake.lake.parquet import ParquetFiles
 from binlake.lake.unite import unite
+from binlake.table.metadata import PLACES_OF_NAMES
 
 WIDE = pa.schema([pa.field(f"c{n}", pa.int8()) for n in range(500)])
 BATCH = pa.RecordBatch.from_arrays([pa.array([1], pa.int8())] * 500, schema=WIDE)
@@ -203,3 +204,20 @@ def test_columns_of_few_values_have_a_dictionary(tmp_path: Path) -> None:
     chunks = [group.column(place) for place in range(group.num_columns)]
     assert {c.path_in_schema for c in chunks if c.has_dictionary_page} == {"few", "bulk", "stores"}
     assert pq.read_table(tmp_path / file.name).to_pydict() == pa.table(columns).to_pydict()
+
+
+def test_lists_of_names_have_no_statistics(tmp_path: Path) -> None:
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 30)
+    names = pa.array(["a", "b"]).dictionary_encode().cast(PLACES_OF_NAMES.value_type)
+    absent = pa.ListArray.from_arrays(pa.array([0, 2]), names, type=PLACES_OF_NAMES)
+    one = {"id": pa.array([1]), "x": pa.array([{"y": 5}]), "_absent": absent}
+    batch = pa.concat_batches([pa.RecordBatch.from_pydict(one)] * 100)
+    files.write(TableKey("shop", "t"), batch)
+    (written,) = files.close()
+    group = pq.ParquetFile(tmp_path / written.name).metadata.row_group(0)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    assert {chunk.path_in_schema: chunk.is_stats_set for chunk in chunks} == {
+        "id": True,
+        "x.y": True,
+        "_absent.list.element": False,
+    }
