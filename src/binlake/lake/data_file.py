@@ -8,6 +8,7 @@ same columns share them.
 from __future__ import annotations
 
 import base64
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,10 @@ class PackedSchema:
         """Unpack the schema."""
         return _unpacked(self.columns).with_metadata(dict(self.metadata) or None)
 
+    def types(self) -> dict[str, str]:
+        """Return the names of the Arrow types, by column. Schemas with the same columns share the result."""
+        return _types(self.columns)
+
 
 def _texts(metadata: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
     return tuple((key.decode(), value.decode()) for key, value in metadata.items())
@@ -58,6 +63,13 @@ def _texts(metadata: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=2)
 def _unpacked(columns: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(zlib.decompress(columns)))
+
+
+@lru_cache(maxsize=2)
+def _types(columns: bytes) -> dict[str, str]:
+    schema = _unpacked(columns)
+    # a table has few types: each text is kept once
+    return dict(zip(schema.names, map(sys.intern, map(str, schema.types)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
