@@ -8,6 +8,7 @@ same columns share them.
 from __future__ import annotations
 
 import base64
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,24 +37,39 @@ class PackedSchema:
     metadata: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, schema: pa.Schema, before: Sequence[DataFile] = ()) -> PackedSchema:
-        """Pack a schema; share the columns of a file `before` that has the same."""
-        metadata = tuple((k.decode(), v.decode()) for k, v in (schema.metadata or {}).items())
-        columns = schema.remove_metadata()
-        for file in before:
-            if _unpacked(file.packed.columns).equals(columns, check_metadata=True):
-                return cls(file.packed.columns, metadata)
+    def of(cls, schema: pa.Schema) -> PackedSchema:
+        """Pack a schema."""
         # the metadata of thousands of columns is nearly the same for each
-        return cls(zlib.compress(columns.serialize(), 1), metadata)
+        columns = zlib.compress(schema.remove_metadata().serialize(), 1)
+        return cls(columns, _texts(schema.metadata or {}))
+
+    def of_table(self, metadata: Mapping[bytes, bytes]) -> PackedSchema:
+        """Return the schema of a table with the same columns. Both share the packed columns."""
+        return PackedSchema(self.columns, _texts(metadata))
 
     def schema(self) -> pa.Schema:
         """Unpack the schema."""
         return _unpacked(self.columns).with_metadata(dict(self.metadata) or None)
 
+    def types(self) -> dict[str, str]:
+        """Return the names of the Arrow types, by column. Schemas with the same columns share the result."""
+        return _types(self.columns)
+
+
+def _texts(metadata: Mapping[bytes, bytes]) -> tuple[tuple[str, str], ...]:
+    return tuple((key.decode(), value.decode()) for key, value in metadata.items())
+
 
 @lru_cache(maxsize=2)
 def _unpacked(columns: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(zlib.decompress(columns)))
+
+
+@lru_cache(maxsize=2)
+def _types(columns: bytes) -> dict[str, str]:
+    schema = _unpacked(columns)
+    # a table has few types: each text is kept once
+    return dict(zip(schema.names, map(sys.intern, map(str, schema.types)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,14 +68,13 @@ class TableSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of `tables` in `_ledger.json`."""
-        schema = self.files[0].schema
         return {
             "database": self.key.database,
             "table": self.key.table,
             "version": self.key.version,
             "rows": self.rows,
             "bytes": self.bytes,
-            "columns": {field.name: str(field.type) for field in schema},
+            "columns": self.files[0].packed.types(),
             "files": [{"name": f.name, "rows": f.rows, "bytes": f.bytes} for f in self.files],
             "notes": list(self.notes),
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,6 +45,9 @@ _MOST_READ_ROWS = 100_000
 _MOST_READ_VALUES = 1 << 21
 _VALUES_OF_A_NAME = 8
 
+# A column chunk of few rows is some 30 bytes: without a buffer each of them is a system call.
+_WRITTEN_AT_ONCE = 1 << 16
+
 # Of so few rows a file is written as fast as can be: a compressor, a dictionary and statistics take
 # longer than the values of a column.
 _FEW_ROWS = 64
@@ -58,33 +61,68 @@ _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_VERSION = b"org.apache.spark.version"
 
 
-@dataclass(frozen=True, slots=True)
 class _Columns:
     """The common parts of the files of tables with the same columns: creating them takes longer
-    than writing a few rows.
+    than writing a few rows. Those that only a file needs are created with the first one.
+
+    `decoded` is the schema of the rows, without the metadata of the table.
     """
 
-    decoded: pa.Schema
-    written: pa.Schema  # as exact, but a dictionary of names is written as one
-    exact: pa.Schema
-    spark_schema: bytes
+    def __init__(self, decoded: pa.Schema) -> None:
+        self.decoded = decoded
+        kinds = decoded.types
+        # the places of lists: the writer takes them apart, and needs twice as much again
+        self.lists = [i for i, kind in enumerate(kinds) if pa.types.is_list(kind)]
+        self._with_dictionary = [i for i in self.lists if _has_dictionary(kinds[i])]
 
-    @classmethod
-    def of(cls, decoded: pa.Schema) -> _Columns:
-        exact = exact_schema(decoded)
-        written = exact
-        for place, column in enumerate(decoded):
-            if _has_dictionary(column.type):
-                written = written.set(place, column)
-        return cls(decoded, written, exact, spark_schema_json(decoded).encode())
+    @cached_property
+    def exact(self) -> pa.Schema:
+        """The schema of the rows as they are read."""
+        return exact_schema(self.decoded)
+
+    @cached_property
+    def conformer(self) -> Conformer:
+        """Converts rows to the types of `exact`, but a dictionary of names is written as one."""
+        written = self.exact
+        for place in self._with_dictionary:
+            written = written.set(place, self.decoded.field(place))
+        return Conformer(written)
+
+    @cached_property
+    def dictionaries(self) -> list[str]:
+        """The paths of the columns that have a dictionary already."""
+        return [
+            path
+            for field in map(self.decoded.field, self._with_dictionary)
+            for path in _leaves(field.name, field.type)
+        ]
+
+    @cached_property
+    def statistics(self) -> bool | list[str]:
+        """Whether the columns get statistics, or the paths of those that do. Lists of names do not: no
+        reader selects row groups by them, and they may be a thousand names for each byte of a log.
+        """
+        if not self.dictionaries:
+            return True
+        leaves = [path for field in self.decoded for path in _leaves(field.name, field.type)]
+        return [path for path in leaves if path not in self.dictionaries]
+
+    @cached_property
+    def spark_schema(self) -> bytes:
+        """Spark's schema, as the footers of Spark's files contain it."""
+        return spark_schema_json(self.decoded).encode()
+
+    @cached_property
+    def packed(self) -> PackedSchema:
+        """`exact`, to travel in a task's result."""
+        return PackedSchema.of(self.exact)
 
 
 @dataclass(slots=True)
 class _OpenFile:
     name: str
-    decoded: pa.Schema
-    exact: pa.Schema
-    conformer: Conformer
+    columns: _Columns
+    metadata: Mapping[bytes, bytes]  # of the table
     sink: pa.NativeFile
     writer: pq.ParquetWriter
     is_for_few_rows: bool
@@ -96,6 +134,7 @@ class _OpenFile:
 @dataclass
 class _Held:
     schema: pa.Schema
+    columns: _Columns
     batches: list[pa.RecordBatch] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # of the batches: adding up columns takes long
     bytes: int = 0
@@ -112,16 +151,12 @@ class _Held:
             self._hold(pa.concat_batches(last))
 
     def _hold(self, batch: pa.RecordBatch) -> None:
-        size = batch.nbytes + sum(2 * batch.column(place).nbytes for place in self._lists)
-        size += batch.num_columns * _COLUMN_BYTES
+        # `batch.nbytes` adds up column by column, in 5 us each: longer than to write a short one
+        size = batch.get_total_buffer_size() + batch.num_columns * _COLUMN_BYTES
+        size += sum(2 * batch.column(place).nbytes for place in self.columns.lists)
         self.batches.append(batch)
         self.sizes.append(size)
         self.bytes += size
-
-    @cached_property
-    def _lists(self) -> list[int]:
-        """The places of lists: the writer takes them apart, and needs twice as much again."""
-        return [i for i, kind in enumerate(self.schema.types) if pa.types.is_list(kind)]
 
     @property
     def are_few(self) -> bool:
@@ -150,7 +185,7 @@ class ParquetFiles:
         self._open_columns = 0
         self._files: list[DataFile] = []
         self._count = 0
-        self._columns: _Columns | None = None  # of the file created last
+        self._columns: _Columns | None = None  # of the table that was held last
 
     def write(self, key: TableKey, batch: pa.RecordBatch) -> None:
         """Add rows to a table. A batch of another schema begins another file."""
@@ -160,7 +195,7 @@ class ParquetFiles:
             self._close(key)
             held = None
         if held is None:
-            held = self._held[key] = _Held(batch.schema)
+            held = self._held[key] = _Held(batch.schema, self._shared(key, batch.schema))
         self._held_bytes -= held.bytes
         held.add(batch)
         self._held_bytes += held.bytes
@@ -197,9 +232,11 @@ class ParquetFiles:
         held = self._held.pop(key)
         self._held_bytes -= held.bytes
         opened = self._file(key, held)
-        table = pa.Table.from_batches([opened.conformer.exact(b) for b in held.batches])
-        # where they differ, the writer would write each name in full; most batches have none
-        table = table.unify_dictionaries()
+        conformer = opened.columns.conformer
+        table = pa.Table.from_batches([conformer.exact(b) for b in held.batches])
+        if opened.columns.dictionaries and len(held.batches) > 1:
+            # where they differ, the writer would write each name in full
+            table = table.unify_dictionaries()
         opened.writer.write_table(table, row_group_size=max(1, table.num_rows))
         opened.rows += table.num_rows
         opened.chunks += table.num_columns
@@ -210,7 +247,8 @@ class ParquetFiles:
     def _file(self, key: TableKey, held: _Held) -> _OpenFile:
         opened = self._open.get(key)
         if opened is not None and (
-            not opened.decoded.equals(held.schema) or (opened.is_for_few_rows and not held.are_few)
+            not opened.columns.decoded.equals(held.schema)
+            or (opened.is_for_few_rows and not held.are_few)
         ):
             self._close(key)
             opened = None
@@ -228,40 +266,46 @@ class ParquetFiles:
         return len(self._open) >= OPEN_FILES or self._open_columns + columns > OPEN_COLUMNS
 
     def _create(self, held: _Held) -> _OpenFile:
-        schema = held.schema
+        columns = held.columns
         name = f"{self._prefix}-{self._count:04d}.parquet"
         self._count += 1
-        columns = self._shared(schema)
-        exact = columns.exact.with_metadata(schema.metadata)
-        conformer = Conformer(columns.written.with_metadata(schema.metadata))
+        metadata = held.schema.metadata or {}
         footer = {
-            **(schema.metadata or {}),
+            **metadata,
             _ROW_METADATA: columns.spark_schema,
             _SPARK_VERSION: b"4.1.0",
         }
         few = held.are_few
         codecs = "snappy" if few else _codecs(held.batches)
-        sink = self._fs.open_output_stream(f"{self._directory}/{name}")
+        sink = self._fs.open_output_stream(
+            f"{self._directory}/{name}", buffer_size=_WRITTEN_AT_ONCE
+        )
         writer = pq.ParquetWriter(
             sink,
-            conformer.schema,
+            columns.conformer.schema,
             compression=codecs,
             compression_level=_levels(codecs),
-            use_dictionary=_dictionaries(schema) + ([] if few else _repetitive(held.batches[0])),
+            use_dictionary=columns.dictionaries + ([] if few else _repetitive(held.batches[0])),
             dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES,
-            write_statistics=not few,
+            write_statistics=False if few else columns.statistics,
             store_schema=False,  # that of the rows as they are read is in the footer
         )
-        stored = exact.with_metadata(footer).serialize()
+        stored = columns.exact.with_metadata(footer).serialize()
         writer.add_key_value_metadata({**footer, _ARROW_SCHEMA: base64.b64encode(stored)})
-        return _OpenFile(name, schema, exact, conformer, sink, writer, few)
+        return _OpenFile(name, columns, metadata, sink, writer, few)
 
-    def _shared(self, schema: pa.Schema) -> _Columns:
-        """The common parts of this schema and the one before, if the columns are the same."""
+    def _shared(self, key: TableKey, schema: pa.Schema) -> _Columns:
+        """The common parts of this schema and those of the table's open file, or of the table that was held
+        last, if the columns are the same.
+        """
         decoded = schema.remove_metadata()
-        known = self._columns
-        if known is None or not known.decoded.equals(decoded, check_metadata=True):
-            known = self._columns = _Columns.of(decoded)
+        opened = self._open.get(key)
+        for known in (self._columns, None if opened is None else opened.columns):
+            if known is not None and known.decoded.equals(decoded, check_metadata=True):
+                break
+        else:
+            known = _Columns(decoded)
+        self._columns = known
         return known
 
     def _close(self, key: TableKey) -> None:
@@ -272,8 +316,8 @@ class ParquetFiles:
         size = opened.sink.tell()
         opened.sink.close()
         del self._open[key]  # `abort` handles earlier failures
-        self._open_columns -= len(opened.decoded)
-        schema = PackedSchema.of(opened.exact, self._files[-1:])
+        self._open_columns -= len(opened.columns.decoded)
+        schema = opened.columns.packed.of_table(opened.metadata)
         self._files.append(DataFile(key, opened.name, opened.rows, size, schema, opened.is_full))
 
 
@@ -317,16 +361,6 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 def _has_dictionary(kind: pa.DataType) -> bool:
     """Whether it is lists of values of a dictionary."""
     return bool(pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type))
-
-
-def _dictionaries(schema: pa.Schema) -> list[str]:
-    """The columns that have a dictionary already."""
-    return [
-        path
-        for field in schema
-        if _has_dictionary(field.type)
-        for path in _leaves(field.name, field.type)
-    ]
 
 
 def _repetitive(batch: pa.RecordBatch) -> list[str]:

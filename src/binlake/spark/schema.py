@@ -145,8 +145,14 @@ def exact_schema(arrow: pa.Schema) -> pa.Schema:
     stay.
     """
     _refuse_twins(arrow)
-    fields = [_exact_field(field).with_metadata(field.metadata) for field in arrow]
-    return pa.schema(fields, metadata=arrow.metadata)
+    return pa.schema([_with_exact_type(field) for field in arrow], metadata=arrow.metadata)
+
+
+def _with_exact_type(field: pa.Field) -> pa.Field:
+    plain = _PLAIN.get(field.type)
+    if plain is not None and plain[1] == field.type and field.nullable:
+        return field  # creating a field takes longer than everything else here
+    return _exact_field(field).with_metadata(field.metadata)
 
 
 def refuse_variant(schema: StructType) -> None:

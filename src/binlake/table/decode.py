@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 
 from binlake.core.rows.row_selection import RowSelection
-from binlake.core.rows.table_sink import BothImages, CurrentRow, TableBuffers, TableSink, unwanted
+from binlake.core.rows.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
 from binlake.core.rows.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.common.format_description import is_pre_release
@@ -56,7 +56,7 @@ from binlake.table.where.kept import KeptRows
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
-from binlake.values.plan import ColumnPlan, TableDefinition
+from binlake.values.plan import TableDefinition
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -300,7 +300,6 @@ class ChangeDecoder:
         self._sinks: WeakValueDictionary[TableDefinition, TableSink] = WeakValueDictionary()
         self._walker = RowWalker(self._resolve, self.options.batch_bytes)
         self._decoded_bytes = 0
-        self._unwanted: tuple[Sequence[ColumnPlan], Sequence[ColumnPlan]] = (), ()
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
         """Return the sink of a table that the walker meets for the first time; None: it is not
@@ -324,22 +323,11 @@ class ChangeDecoder:
                 listed = [PLACES_OF_NAMES.value_type.index_type.byte_width] * len(
                     types.plan.columns
                 )
-            sink = CurrentRow(
-                types.plan.columns, self._before_plans(types), self._operations, listed
-            )
+            before = None if self.options.before else ()
+            sink = CurrentRow(types.plan.columns, before, self._operations, listed)
         sink.purpose = types
         self._sinks[types.definition] = sink
         return sink
-
-    def _before_plans(self, types: TableTypes) -> Sequence[ColumnPlan]:
-        plans = types.plan.columns
-        if self.options.before:
-            return plans
-        known, skipped = self._unwanted
-        if known is not plans:  # tables with the same columns share their plans
-            skipped = unwanted(plans)
-            self._unwanted = plans, skipped
-        return skipped
 
     # -- flushing ------------------------------------------------------------------------------
 

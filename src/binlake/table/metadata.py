@@ -99,10 +99,10 @@ def check_names(table: str, names: Iterable[str], options: ReadOptions) -> None:
     """Raise SchemaError when a column of the table has the name of a metadata column."""
     reserved = METADATA if options.metadata else metadata_columns(options)
     taken = {column.full_name(options) for column in reserved}
-    for name in names:
-        if name in taken:
-            raise SchemaError(
-                f"table {table} has a column {name}, which is also the name of a metadata column",
-                field=name,
-                hint="choose another prefix with the option metadata_prefix",
-            )
+    if clashes := taken.intersection(names):
+        name = min(clashes)
+        raise SchemaError(
+            f"table {table} has a column {name}, which is also the name of a metadata column",
+            field=name,
+            hint="choose another prefix with the option metadata_prefix",
+        )

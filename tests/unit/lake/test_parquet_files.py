@@ -20,6 +20,7 @@ from binlake.lake.data_file import (
 )
 from binlake.lake.parquet import ParquetFiles
 from binlake.lake.unite import unite
+from binlake.table.metadata import PLACES_OF_NAMES
 
 WIDE = pa.schema([pa.field(f"c{n}", pa.int8()) for n in range(500)])
 BATCH = pa.RecordBatch.from_arrays([pa.array([1], pa.int8())] * 500, schema=WIDE)
@@ -68,7 +69,7 @@ def test_a_file_ends_with_many_row_groups_of_many_columns(
 def test_a_file_travels_with_its_schema() -> None:
     schema = WIDE.with_metadata({"binlake.table": "shop.t"})
     file = DataFile(TableKey("shop", "t"), "0.parquet", 1, 2, PackedSchema.of(schema))
-    other = DataFile(TableKey("shop", "u"), "1.parquet", 1, 2, PackedSchema.of(WIDE, [file]))
+    other = DataFile(TableKey("shop", "u"), "1.parquet", 1, 2, file.packed.of_table({}))
     assert other.packed.columns is file.packed.columns
     (told,) = files_to_json([file])["columns"]
     assert len(told) < len(WIDE.serialize()) // 4
@@ -82,9 +83,10 @@ def test_a_file_travels_with_its_schema() -> None:
 
 
 def test_tables_with_the_same_columns_share_their_description() -> None:
+    shared = PackedSchema.of(WIDE)
     files: list[DataFile] = []
     for n in range(20):
-        packed = PackedSchema.of(WIDE.with_metadata({"table": f"{n}"}), files[-1:])
+        packed = shared.of_table({b"table": b"%d" % n})
         files.append(DataFile(TableKey("shop", f"t{n}"), f"{n}.parquet", 1, 2, packed))
     told = files_to_json(files)
     assert len(told["columns"]) == 1
@@ -202,3 +204,20 @@ def test_columns_of_few_values_have_a_dictionary(tmp_path: Path) -> None:
     chunks = [group.column(place) for place in range(group.num_columns)]
     assert {c.path_in_schema for c in chunks if c.has_dictionary_page} == {"few", "bulk", "stores"}
     assert pq.read_table(tmp_path / file.name).to_pydict() == pa.table(columns).to_pydict()
+
+
+def test_lists_of_names_have_no_statistics(tmp_path: Path) -> None:
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 30)
+    names = pa.array(["a", "b"]).dictionary_encode().cast(PLACES_OF_NAMES.value_type)
+    absent = pa.ListArray.from_arrays(pa.array([0, 2]), names, type=PLACES_OF_NAMES)
+    one = {"id": pa.array([1]), "x": pa.array([{"y": 5}]), "_absent": absent}
+    batch = pa.concat_batches([pa.RecordBatch.from_pydict(one)] * 100)
+    files.write(TableKey("shop", "t"), batch)
+    (written,) = files.close()
+    group = pq.ParquetFile(tmp_path / written.name).metadata.row_group(0)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    assert {chunk.path_in_schema: chunk.is_stats_set for chunk in chunks} == {
+        "id": True,
+        "x.y": True,
+        "_absent.list.element": False,
+    }

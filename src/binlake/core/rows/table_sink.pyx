@@ -78,17 +78,21 @@ cdef class TableSink:
     """Takes the rows events of one table. A subclass defines the destination of each image.
 
     `plans` are the column plans of all columns of the table, `before_plans` those for the
-    before-images where they differ. `operations` are the selected ones; events of others
+    before-images where they differ; () keeps no column of them. `operations` are the selected ones; events of others
     are skipped. `purpose` is for the maker of the sink.
     """
 
     def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):
         cdef Table* table = &self.table
         self.plans = tuple(plans)
-        before_plans = self.plans if before_plans is None else before_plans
+        none = [False] * len(self.plans)
         self.after = ImageSink(self.plans, [plan.wanted for plan in self.plans])
-        self.before = ImageSink(before_plans, [plan.wanted for plan in before_plans])
-        self.passed = ImageSink(self.plans, [False] * len(self.plans))
+        if before_plans == ():
+            self.before = ImageSink(self.plans, none)
+        else:
+            before_plans = self.plans if before_plans is None else before_plans
+            self.before = ImageSink(before_plans, [plan.wanted for plan in before_plans])
+        self.passed = ImageSink(self.plans, none)
         self.applies_differences = True
         table.owner = <void*>self
         table.after = &self.after.image
