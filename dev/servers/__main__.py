@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dev.servers.catalog import INSTALLATIONS, installation
-from dev.servers.lake_jars import LAKE_JARS, lake_jars
+from dev.servers.lake_jars import LAKE_JARS, LAKE_STORE_JARS, lake_jars, lake_store_jars
 from dev.servers.lake_readers import LAKE_READERS, provision_lake_readers
 from dev.servers.object_store import OBJECT_STORE, provision_object_store
 from dev.servers.packages import SetupError
@@ -19,6 +19,7 @@ from dev.servers.server import Server
 _OTHERS: dict[str, Callable[[], Path]] = {
     OBJECT_STORE: provision_object_store,
     LAKE_JARS: lambda: lake_jars()[0].parent,
+    LAKE_STORE_JARS: lambda: lake_store_jars()[0].parent,
     LAKE_READERS: provision_lake_readers,
 }
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from dev.servers.packages import SetupError, check_digest, home, made_once
 
-__all__ = ["LAKE_JARS", "lake_jars"]
+__all__ = ["LAKE_JARS", "LAKE_STORE_JARS", "lake_jars", "lake_store_jars"]
 
-#: Its name among what can be provisioned.
-LAKE_JARS = "lake-jars"
+#: Their names among what can be provisioned.
+LAKE_JARS, LAKE_STORE_JARS = "lake-jars", "lake-store-jars"
 
 # the newest that run on the pinned Spark, and the SHA-256 of each jar
 _ARTIFACTS = {
@@ -25,19 +26,37 @@ _ARTIFACTS = {
         "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"
     ),
 }
+# what Iceberg needs for tables in S3, with a catalog in a file
+_OF_A_STORE = {
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0": (
+        "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957"
+    ),
+    "org.xerial:sqlite-jdbc:3.50.3.0": (
+        "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08"
+    ),
+}
 _SECONDS = 900  # a deadline only
 
 
 def lake_jars() -> list[Path]:
     """The jars of Iceberg and Delta; downloads them when they are not there. Raises SetupError."""
-    folder = made_once(home() / "roots" / LAKE_JARS, _download)
+    return _provisioned(LAKE_JARS, _ARTIFACTS)
+
+
+def lake_store_jars() -> list[Path]:
+    """The jars for Iceberg's tables in S3; downloads them when they are not there. Raises SetupError."""
+    return _provisioned(LAKE_STORE_JARS, _OF_A_STORE)
+
+
+def _provisioned(name: str, artifacts: Mapping[str, str]) -> list[Path]:
+    folder = made_once(home() / "roots" / name, lambda here: _download(here, artifacts))
     return sorted(folder.glob("*.jar"))
 
 
-def _download(folder: Path) -> None:
+def _download(folder: Path, artifacts: Mapping[str, str]) -> None:
     if shutil.which("mvn") is None:
         raise SetupError("mvn is needed to get the jars of the lake formats")
-    for artifact, digest in _ARTIFACTS.items():
+    for artifact, digest in artifacts.items():
         command = [
             "mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={artifact}",
             f"-DoutputDirectory={folder}",

@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 
 from binlake.errors import OptionError, SourceError
-from binlake.mirror import drop_moment, history, name_moment, tables_at, views_at
+from binlake.mirror import (
+    absent_tables,
+    drop_moment,
+    history,
+    name_moment,
+    status,
+    tables_at,
+    views_at,
+)
+from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.moments import Moment
 from dev.servers import Server
-from support.spark.mirrored import Lake, rows_of
+from support.spark.mirrored import Lake, quarantined, rows_of
 
 pytestmark = [
     pytest.mark.server,
@@ -113,3 +122,92 @@ def check_expiry(
     assert "part" in tables.load("moments", "b").tags()
     drop_moment(lake.folder, "part", spark=lake.spark, catalog=lake.catalog)
     assert "part" not in tables.load("moments", "b").tags()
+
+
+# Delta's commits take seconds, whatever the server
+DELTA = pytest.param(
+    "delta", marks=pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8")
+)
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", DELTA])
+def test_names_beside_a_running_mirror(
+    server: Server, iceberg_spark: Any, tmp_path: Path, table_format: str
+) -> None:
+    """A name is no change of the tables: the mirror goes on, and quiet tables stay at the newest position."""
+    server.execute(
+        "CREATE DATABASE named",
+        "CREATE TABLE named.busy (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE named.quiet (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO named.busy VALUES (1, 1)",
+        "INSERT INTO named.quiet VALUES (1, 1)",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("named.*",), format=table_format)
+    here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        server.execute("UPDATE named.busy SET v = 2")
+        mirror.run(once=True)
+        then = of_now(lake, "named.busy", "named.quiet")
+        name_moment(tmp_path, "then", **here)
+        places = {t.table: (t.log_file, t.log_pos) for t in status(tmp_path, **here).tables}
+        assert set(places.values()) == {server.position()}
+        server.execute("UPDATE named.busy SET v = 3", "UPDATE named.quiet SET v = 3")
+        mirror.run(once=True)
+        assert quarantined(lake) == {}
+        assert rows_at(lake, "then") == then
+        drop_moment(tmp_path, "then", **here)
+        server.execute("UPDATE named.busy SET v = 4", "UPDATE named.quiet SET v = 4")
+        mirror.run(once=True)
+        assert quarantined(lake) == {}
+    finally:
+        mirror.close()
+    assert lake.equals_source("named.*") == ["named.busy", "named.quiet"]
+    server.execute("DROP DATABASE named")
+
+
+def test_rounds_and_their_tables(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """The time of a round does not depend on the session, names of two processes stay, absent tables have names."""
+    server.execute(
+        "CREATE DATABASE parted",
+        "CREATE TABLE parted.a (id INT PRIMARY KEY)",
+        "CREATE TABLE parted.b (id INT PRIMARY KEY)",
+        "INSERT INTO parted.a VALUES (1)",
+        "INSERT INTO parted.b VALUES (1)",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("parted.*",))
+    here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    lake.catch_up()
+    server.execute("INSERT INTO parted.a VALUES (2)")
+    lake.catch_up()
+    zone = iceberg_spark.conf.get("spark.sql.session.timeZone")
+    iceberg_spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        [whole] = history(tmp_path, newest=1, **here)
+    finally:
+        iceberg_spark.conf.set("spark.sql.session.timeZone", zone)
+    assert whole.commit_time == status(tmp_path, **here).commit_time != ""
+    assert absent_tables(tmp_path, whole, **here) == []
+    with pytest.raises(SourceError, match="the lake has no round 0"):
+        tables_at(tmp_path, 0, **here)
+    one, other = (Control(IcebergLake(iceberg_spark, lake.catalog), None, None) for _ in range(2))
+    one.name_moment("x", whole.round)
+    other.name_moment("y", whole.round)
+    assert set(other.moments) == {"x", "y"}
+    one.forget_moment("x")
+    one.refresh()
+    assert set(one.moments) == {"y"}
+    one.quarantine("parted.b", "for the test")
+    one.quarantine("parted.never", "for the test")
+    server.execute(
+        "CREATE TABLE parted.never (id INT PRIMARY KEY)",
+        "CREATE TABLE parted.late (id INT PRIMARY KEY)",
+        "INSERT INTO parted.a VALUES (3)",
+    )
+    lake.catch_up()
+    [part] = history(tmp_path, newest=1, **here)[:1]
+    assert set(part.snapshots) == {"parted.a", "parted.late"}
+    assert absent_tables(tmp_path, part, **here) == ["parted.b", "parted.never"]
+    assert absent_tables(tmp_path, whole, **here) == ["parted.late", "parted.never"]
+    server.execute("DROP DATABASE parted")

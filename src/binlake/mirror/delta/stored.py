@@ -21,6 +21,7 @@ import pyarrow as pa
 from binlake.errors import SourceError
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, quoted, spark_schema
+from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.schema import conformed, iceberg_schema
@@ -182,7 +183,8 @@ class DeltaStored:
     def frame(self, rows: pa.Table, names: list[str] | None = None) -> DataFrame:
         """Rows of a stored schema as a frame of Spark, with other `names`."""
         renamed = rows if names is None else rows.rename_columns(names)
-        return self._spark.createDataFrame(renamed, schema=spark_schema(renamed.schema))
+        with active_session(self._spark):
+            return self._spark.createDataFrame(renamed, schema=spark_schema(renamed.schema))
 
     def tag(self, name: str) -> None:
         """Record the version of a name in a property; VACUUM may still remove its files."""
@@ -229,7 +231,7 @@ class DeltaStored:
 
     @contextmanager
     def _said(self) -> Iterator[None]:
-        with in_one_line(self.full_name):
+        with in_one_line(self.full_name), active_session(self._spark):
             yield
 
 
@@ -273,7 +275,7 @@ def created(
     name = f"delta.{quoted(str(path))}"
     sql = f"CREATE OR REPLACE TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
     state = {f"{_CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
-    with in_one_line(full_name), _settings(spark, state):
+    with in_one_line(full_name), active_session(spark), _settings(spark, state):
         spark.sql(sql)
 
 

@@ -178,7 +178,7 @@ class DeltaTable:
             frame = (
                 spark.read.schema(schema).parquet(*paths)
                 if paths
-                else spark.createDataFrame([], schema)
+                else self._stored.frame(self._schema.empty_table())
             )
         self._commit(lambda: self._write(frame, "overwrite"), properties, table_properties)
         self.remove_copies()

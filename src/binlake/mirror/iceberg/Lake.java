@@ -35,12 +35,24 @@ public class Lake {
     return ((JsonNode) node.get(key)).asText();
   }
 
-  public boolean exists(Catalog catalog, String namespace, String table) {
-    return catalog.tableExists(name(namespace, table));
+  /** The catalog without Iceberg's cache, which shows tables as they were, and has no namespaces. */
+  private Catalog direct(Catalog catalog) throws Exception {
+    if (!(catalog instanceof CachingCatalog)) {
+      return catalog;
+    }
+    java.lang.reflect.Field wrapped = CachingCatalog.class.getDeclaredField("catalog");
+    wrapped.setAccessible(true);
+    return (Catalog) wrapped.get(catalog);
   }
 
-  public Table load(Catalog catalog, String namespace, String table) {
-    return catalog.loadTable(name(namespace, table));
+  public boolean exists(Catalog catalog, String namespace, String table) throws Exception {
+    return direct(catalog).tableExists(name(namespace, table));
+  }
+
+  /** Load a table from the catalog; Spark's next query does the same. */
+  public Table load(Catalog catalog, String namespace, String table) throws Exception {
+    catalog.invalidateTable(name(namespace, table));
+    return direct(catalog).loadTable(name(namespace, table));
   }
 
   public boolean drop(Catalog catalog, String namespace, String table) {
@@ -49,7 +61,7 @@ public class Lake {
 
   public String tables(Catalog catalog) throws Exception {
     ArrayNode all = mapper.createArrayNode();
-    Iterator spaces = ((SupportsNamespaces) catalog).listNamespaces().iterator();
+    Iterator spaces = ((SupportsNamespaces) direct(catalog)).listNamespaces().iterator();
     while (spaces.hasNext()) {
       Namespace space = (Namespace) spaces.next();
       Iterator tables = catalog.listTables(space).iterator();
@@ -66,7 +78,7 @@ public class Lake {
   public Table create(Catalog catalog, String json) throws Exception {
     JsonNode request = mapper.readTree(json);
     Namespace space = Namespace.of(new String[] {text(request, "namespace")});
-    SupportsNamespaces spaces = (SupportsNamespaces) catalog;
+    SupportsNamespaces spaces = (SupportsNamespaces) direct(catalog);
     if (!spaces.namespaceExists(space)) {
       spaces.createNamespace(space, new HashMap());
     }
@@ -86,7 +98,7 @@ public class Lake {
     Schema schema = SchemaParser.fromJson((JsonNode) request.get("schema"));
     Map properties = properties(request);
     PartitionSpec spec = partitioned(schema, list(request, "partition"));
-    Table old = catalog.loadTable(name);
+    Table old = direct(catalog).loadTable(name);
     Transaction transaction =
         catalog.newReplaceTableTransaction(name, schema, spec, old.location(), properties, false);
     UpdateProperties update = transaction.updateProperties();

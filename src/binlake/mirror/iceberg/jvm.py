@@ -19,6 +19,7 @@ from binlake.errors import SourceError
 from binlake.mirror.iceberg.compaction import RewriteTask
 from binlake.mirror.iceberg.live_rows import deleted_counts
 from binlake.mirror.table_rules import PartitionField
+from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
@@ -41,7 +42,7 @@ class Lake:
     def __init__(self, spark: SparkSession, catalog: str) -> None:
         jvm: Any = spark._jvm
         self._helper = _compiled(spark)
-        with _in_one_line(f"catalog {catalog}"):
+        with _in_one_line(f"catalog {catalog}"), active_session(spark):
             spark_catalog = jvm.org.apache.iceberg.spark.Spark3Util
             self._catalog = spark_catalog.loadIcebergCatalog(spark._jsparkSession, catalog)
         self.catalog = catalog

@@ -1,0 +1,116 @@
+"""A lake in an object store that speaks S3, written by a cluster of two workers that share no directory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import missing
+from dev.servers import Server
+from support.servers.live import url_of
+from support.spark.mirrored import iceberg_jar
+from support.spark.spark_processes import Cluster, environment
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.lakes,
+    # the server makes no difference, and a cluster takes minutes
+    pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8"),
+]
+
+PATIENCE_S = 800
+CATALOG = "spark.sql.catalog.prod"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[dict[str, str]]:
+    """An S3 server with the bucket `lake`: the environment that finds it."""
+    from dev.servers.lake_jars import LAKE_STORE_JARS
+    from dev.servers.object_store import OBJECT_STORE, object_store
+    from dev.servers.packages import home
+
+    for needed in (OBJECT_STORE, LAKE_STORE_JARS):
+        if not (home() / "roots" / needed).exists():
+            missing(f"not provisioned: python -m dev.servers provision {needed}")
+    with object_store("lake") as variables:
+        yield variables
+
+
+class Commands:
+    """`binlake mirror` with a catalog in a file, and the tables in the store."""
+
+    def __init__(self, store: dict[str, str], master: str, folder: Path) -> None:
+        from dev.servers.lake_jars import lake_store_jars
+
+        self._variables = store
+        jars = [str(jar) for jar in (iceberg_jar(), *lake_store_jars())]
+        settings = {
+            f"{CATALOG}.type": "jdbc",
+            f"{CATALOG}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
+            f"{CATALOG}.jdbc.schema-version": "V1",
+            f"{CATALOG}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            f"{CATALOG}.s3.endpoint": store["AWS_ENDPOINT_URL"],
+            f"{CATALOG}.s3.path-style-access": "true",
+            f"{CATALOG}.client.region": "us-east-1",
+            # tasks are Python: executors need none of the classes
+            "spark.driver.extraClassPath": ":".join(jars),
+            "spark.cores.max": "2",
+        }
+        self._lake = ["s3://lake/warehouse", "--state", str(folder / "state"), "--catalog", "prod"]
+        self._lake += ["--master", master]
+        self._lake += [
+            word for name, value in settings.items() for word in ("--conf", f"{name}={value}")
+        ]
+
+    def mirror(self, url: str, *words: str) -> str:
+        """Mirror a server."""
+        return self._run(url, *self._lake, *words)
+
+    def of_lake(self, name: str, *words: str) -> str:
+        """Run a command that takes the lake alone."""
+        return self._run(name, *self._lake, *words)
+
+    def _run(self, *words: str) -> str:
+        """What a command prints on stdout."""
+        done = subprocess.run(
+            [sys.executable, "-m", "binlake_program", "mirror", *words],
+            env=environment(**self._variables), capture_output=True, text=True, check=False,
+            timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def test_a_lake_in_s3_written_by_a_cluster(
+    server: Server, store: dict[str, str], tmp_path: Path
+) -> None:
+    server.execute(
+        "CREATE DATABASE depot",
+        "CREATE TABLE depot.keyed (id INT PRIMARY KEY, v INT, t VARCHAR(20))",
+        "CREATE TABLE depot.keyless (v INT)",
+        "INSERT INTO depot.keyless VALUES (1), (1), (2)",
+        "INSERT INTO depot.keyed VALUES " + ", ".join(f"({i}, {i}, 'é')" for i in range(2000)),
+    )
+    cluster = Cluster(tmp_path, **store)
+    try:
+        commands = Commands(store, cluster.url, tmp_path)
+        commands.mirror(url_of(server), "--once", "--table", "depot.*")
+        server.execute(
+            "UPDATE depot.keyed SET v = v + 1 WHERE id < 700",
+            "UPDATE depot.keyed SET id = id + 5000 WHERE id BETWEEN 800 AND 820",
+            "DELETE FROM depot.keyed WHERE id BETWEEN 1900 AND 1950",
+            "DELETE FROM depot.keyless WHERE v = 1 LIMIT 1",
+            "ALTER TABLE depot.keyed ADD COLUMN n INT NULL",
+            "INSERT INTO depot.keyed VALUES (9999, 1, NULL, 7)",
+        )
+        found = json.loads(commands.of_lake("verify", "--json"))
+    finally:
+        cluster.stop()
+    tables = {one["table"]: (one["state"], one["lake_rows"]) for one in found["tables"]}
+    assert tables == {"depot.keyed": ("equal", 1950), "depot.keyless": ("equal", 2)}
+    server.execute("DROP DATABASE depot")
