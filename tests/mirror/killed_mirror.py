@@ -18,7 +18,7 @@ from binlake.mirror.control import Control
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.iceberg.compaction import RewriteOrder
 from binlake.mirror.iceberg.jvm import IcebergTable
-from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.data_files import DataFileWriter
@@ -37,12 +37,12 @@ PLACES: dict[str, tuple[Any, str]] = {
     "commit": (IcebergTable, "commit"),
     "commit of Delta": (DeltaStored, "commit"),
     "properties": (IcebergTable, "set_properties"),
-    "entry of the index": (KeyIndex, "add"),
-    "index on disk": (KeyIndex, "save"),
+    "entry of the index": (RowIndex, "add"),
+    "index on disk": (RowIndex, "save"),
     "row of a round": (Control, "record"),
     "rewritten file": (RewriteOrder, "done"),
     "commit of a compaction": (IcebergTable, "rewrite"),
-    "index of a compaction": (KeyIndex, "forget"),
+    "index of a compaction": (RowIndex, "forget"),
 }
 #: A mirror comes to these when compaction is due.
 OF_COMPACTION = ("rewritten file", "commit of a compaction", "index of a compaction")

@@ -58,7 +58,7 @@ def mirror(
     `once=False` continues until the process is interrupted. `tables` are patterns; `options` are fields of
     `MirrorOptions`. `spark` is a session that has Iceberg's jar and the `catalog`; without one, a session
     is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
-    directory for the key indexes. `note` receives messages for the user. Raises BinlogError.
+    directory for the row indexes. `note` receives messages for the user. Raises BinlogError.
     """
     chosen = MirrorOptions.of({"tables": tuple(tables), **options})
     place = os.fspath(lake)

@@ -60,7 +60,7 @@ _KEYS: dict[str, Key] = {
     "url": Key(_url, "the server"),
     "lake": Key(_place, "the lake: a directory or URI"),
     "logs": Key(_place, "read the changes from this archive"),
-    "state": Key(path, "directory of this machine for the key indexes"),
+    "state": Key(path, "directory of this machine for the row indexes"),
     "metrics_port": Key(whole_number(0, 65535), "port for Prometheus"),
     "metrics_address": Key(text, "address for Prometheus"),
     "interval_seconds": Key(number, "between two looks at an idle log"),

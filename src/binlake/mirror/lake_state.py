@@ -1,4 +1,4 @@
-"""The state of a mirror on the machine of its driver: the key indexes, and a lock."""
+"""The state of a mirror on the machine of its driver: the row indexes, and a lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_lake(lake: str) -> None:
 
 
 def index_directory(lake: str, state: str | None) -> Path:
-    """The directory of a lake's key indexes: in the lake, or in the user's cache if the lake is in an object store."""
+    """The directory of a lake's row indexes: in the lake, or in the user's cache if the lake is in an object store."""
     if state is not None:
         return Path(state)
     if not is_uri(lake):

@@ -70,7 +70,7 @@ class Mirror:
     """Keeps the tables of a lake equal to those of a server.
 
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
-    this machine for the key indexes, which can be rebuilt. `note` receives messages for the user,
+    this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status every few seconds. Raises OptionError for a
     URL with a password.
     """

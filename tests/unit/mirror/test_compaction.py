@@ -1,4 +1,4 @@
-"""What compaction decides: which files, which positions; and what the key index keeps."""
+"""What compaction decides: which files, which positions; and what the row index keeps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from binlake.errors import OptionError
 from binlake.mirror.iceberg.compaction import Rewritten
-from binlake.mirror.iceberg.key_index import KeyIndex, sorted_keys
+from binlake.mirror.iceberg.row_index import RowIndex, sorted_keys
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.compaction_policy import (
     CompactionPolicy,
@@ -93,7 +93,7 @@ def test_later_deletes_move_to_where_the_rows_are(seed: int) -> None:
     assert [new_file[at] for at in rewritten.moved(now)] == sorted(gone)
 
 
-def places(index: KeyIndex, keys: range) -> set[tuple[int, str, int]]:
+def places(index: RowIndex, keys: range) -> set[tuple[int, str, int]]:
     found, where = index.find(Keys(np.array(keys, np.int64), None))
     return {
         (keys[int(row)], index.path(int(place) >> 32), int(place) & 0xFFFFFFFF)
@@ -102,7 +102,7 @@ def places(index: KeyIndex, keys: range) -> set[tuple[int, str, int]]:
 
 
 def test_the_index_forgets_files_and_gives_their_place_back(tmp_path: Path) -> None:
-    index = KeyIndex(tmp_path)
+    index = RowIndex(tmp_path)
     rng = np.random.default_rng(3)
     expected: dict[str, list[int]] = {}
     for number in range(300):
@@ -116,20 +116,20 @@ def test_the_index_forgets_files_and_gives_their_place_back(tmp_path: Path) -> N
                 del expected[path]
         if number == 150:
             index.save(number)
-            index = KeyIndex(tmp_path)
+            index = RowIndex(tmp_path)
         assert places(index, range(500)) == {
             (key, path, at) for path, of in expected.items() for at, key in enumerate(of)
         }
     index.save(4711)
     entries = 24 * 20 * len(expected)
     assert index.bytes < 3 * entries + 60 * 1024, "entries of files that are gone are dropped"
-    again = KeyIndex(tmp_path)
+    again = RowIndex(tmp_path)
     assert again.snapshot == 4711
     assert places(again, range(500)) == places(index, range(500))
 
 
 def test_a_file_that_comes_back_is_not_found_twice(tmp_path: Path) -> None:
-    index = KeyIndex(tmp_path)
+    index = RowIndex(tmp_path)
     keys = sorted_keys(Keys(np.arange(10, dtype=np.int64), None))
     index.add("one", keys)
     index.add("two", sorted_keys(Keys(np.arange(100, dtype=np.int64), None)))

@@ -1,4 +1,4 @@
-"""The key index is tied to the table's snapshot: one that was not completed is, before the next commit."""
+"""The row index is tied to the table's snapshot: one that was not completed is, before the next commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 import pyarrow as pa
 
-from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.schema import iceberg_schema
@@ -87,7 +87,7 @@ def test_a_commit_after_which_the_index_could_not_be_completed(
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(KeyIndex, "add", full)
+    monkeypatch.setattr(RowIndex, "add", full)
     with pytest.raises(OSError, match="No space"):
         table.commit(Change(rows((2, 2), (3, 2))), {})
     monkeypatch.undo()
@@ -101,8 +101,8 @@ def test_an_index_of_an_earlier_snapshot(tmp_path: Path) -> None:
     old.commit(Change(rows((1, 1), (2, 1))), {})
     current = MirrorTable(iceberg, ("id",), tmp_path / "current")
     current.commit(Change(rows((2, 2), (3, 2))), {})
-    assert KeyIndex(tmp_path / "old").snapshot == 1
+    assert RowIndex(tmp_path / "old").snapshot == 1
     restored = MirrorTable(iceberg, ("id",), tmp_path / "old")
     restored.commit(Change(rows((3, 3)), pa.table({"id": pa.array([2], pa.int32())})), {})
     assert content(restored) == [(1, 1), (3, 3)]
-    assert KeyIndex(tmp_path / "old").snapshot == 3
+    assert RowIndex(tmp_path / "old").snapshot == 3

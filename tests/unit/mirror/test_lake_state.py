@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from binlake.errors import BinlogError
-from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.lake_state import lock
 from binlake.mirror.sessions import mirror_session
 from binlake.mirror.tables.keys import Keys
@@ -33,7 +33,7 @@ def test_other_users_cannot_read_the_keys_of_a_mirror(tmp_path: Path) -> None:
     indexes = tmp_path / "cache" / "mirror" / "lake"
     with lock(indexes, "s3://bucket/lake"):
         assert stat.S_IMODE(indexes.stat().st_mode) & 0o007 == 0
-    index = KeyIndex(tmp_path / "state" / "shop.t")
+    index = RowIndex(tmp_path / "state" / "shop.t")
     assert stat.S_IMODE((tmp_path / "state" / "shop.t").stat().st_mode) & 0o007 == 0
     index.clear()
     assert stat.S_IMODE((tmp_path / "state" / "shop.t").stat().st_mode) & 0o007 == 0
@@ -47,12 +47,12 @@ def test_a_state_directory_that_other_users_could_read_is_closed(tmp_path: Path)
     (indexes / "shop.t").mkdir(0o777)
     with lock(indexes, "s3://bucket/lake"):
         assert stat.S_IMODE(indexes.stat().st_mode) == 0o2750
-    KeyIndex(indexes / "shop.t")
+    RowIndex(indexes / "shop.t")
     assert stat.S_IMODE((indexes / "shop.t").stat().st_mode) & 0o027 == 0
 
 
 def test_files_of_keys_are_not_for_other_users(tmp_path: Path) -> None:
-    index = KeyIndex(tmp_path)
+    index = RowIndex(tmp_path)
     high = np.array([1, 2], np.uint64)
     index._store(Keys(high, None), np.zeros(2, np.uint64), {1: 2})
     files = list(tmp_path.glob("*.npy"))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from binlake.errors import IncompleteError, UnsupportedError
-from binlake.mirror.iceberg.key_index import SortedKeys, sorted_keys
+from binlake.mirror.iceberg.row_index import SortedKeys, sorted_keys
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, keys_of_rows

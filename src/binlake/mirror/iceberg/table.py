@@ -23,7 +23,7 @@ from pyroaring import BitMap
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable, Lake
-from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.live_rows import (
     Lookup,
     live_batches,
@@ -74,7 +74,7 @@ class MirrorTable:
         self._table = table
         self.key = () if key is None else tuple(key)
         self._lookup = None if key is None else Lookup(self.key, open_column)
-        self._index = KeyIndex(index_directory)
+        self._index = RowIndex(index_directory)
         self.reload()
 
     @classmethod

@@ -51,7 +51,7 @@ TABLE_METRICS: tuple[tuple[str, str, Callable[[TableStatus], float]], ...] = (
     ("table_files", "Data files", lambda t: t.files),
     ("table_bytes", "Bytes of the files of the table", lambda t: t.bytes),
     ("table_compaction_due", "Data files that the next compaction rewrites", lambda t: t.compaction_due),
-    ("table_index_bytes", "Bytes of the key index", lambda t: t.index_bytes),
+    ("table_index_bytes", "Bytes of the row index", lambda t: t.index_bytes),
     ("table_quarantined", "1 while the table is quarantined", lambda t: t.state == "quarantined"),
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ class TableStatus:
     copying.
 
     `reason` and `since` are those of a quarantine, or how and when the table went. `rows` are those that are there, `deleted_rows` those
-    that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
+    that the data files hold beside them; `bytes` is of data files, `index_bytes` of the row index on
     this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
     how many data files the next compaction rewrites, 0: none is due. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
     """

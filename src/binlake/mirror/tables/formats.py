@@ -167,7 +167,7 @@ class LakeTables(Protocol):
         indexes: Path,
         open_column: str | None = None,
     ) -> LakeTable:
-        """A table that exists, to be written. `indexes`: the directory of the key indexes of the lake."""
+        """A table that exists, to be written. `indexes`: the directory of the row indexes of the lake."""
 
     def create_table(
         self,

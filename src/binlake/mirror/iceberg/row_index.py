@@ -22,7 +22,7 @@ import numpy.typing as npt
 from binlake.mirror.tables.keys import Keys
 from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
 
-__all__ = ["KeyIndex", "Locations", "SortedKeys", "sorted_keys"]
+__all__ = ["RowIndex", "Locations", "SortedKeys", "sorted_keys"]
 
 _META = "index.json"
 _VERSION = 2
@@ -62,7 +62,7 @@ class _Run:
         return len(self.high)
 
 
-class KeyIndex:
+class RowIndex:
     """An index in a directory of its own; no other process may use the directory."""
 
     def __init__(self, directory: Path) -> None:
