@@ -16,6 +16,7 @@ from binlake.cli.main import main
 from binlake.stream.index.log_index import LogIndex, Stamp
 from binlake.stream.index.parquet_footer import _encoded, _Reader
 from support.logs.costly_logs import many_tables
+from support.logs.log_builder import LogBuilder
 from support.logs.table_log import write_keyed_log
 
 ROWS = ("rows", "--table", "shop.t1")
@@ -60,6 +61,15 @@ def is_ignored(capfd: pytest.CaptureFixture[str], log: Path, why: str) -> None:
 def test_an_honest_one_is_used(capfd: pytest.CaptureFixture[str], log: Path) -> None:
     replaced(log, {}, 1)
     assert "ignored" not in printed(capfd, *ROWS, str(log))[1]
+
+
+def test_an_index_without_transactions_is_used(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(LogBuilder("8.0.36").data)
+    assert main(["index", str(path)]) == 0
+    assert "ignored" not in printed(capfd, *ROWS, str(path))[1]
 
 
 def test_more_transactions_than_the_log_can_have(

@@ -32,7 +32,8 @@ _DOUBLE_BYTES = 8
 _SCHEMA, _ROWS, _GROUPS, _KEY_VALUES = 2, 3, 4, 5
 # Those of each struct that Arrow needs; the others are left out.
 _FILE_FIELDS = (1, _SCHEMA, _ROWS, _GROUPS)
-_GROUP_FIELDS = (1, 2, 3)
+_GROUP_ROWS = 3
+_GROUP_FIELDS = (1, 2, _GROUP_ROWS)
 _CHUNK_FIELDS = (2, 3)
 _COLUMN_FIELDS = (1, 2, 3, 4, 5, 6, 7, 9, 11)
 _ELEMENT_FIELDS = (1, 3, 4, 5, 6, 10)
@@ -86,7 +87,9 @@ class Footer:
         try:
             self._file = _Reader(tail[-_TAIL_BYTES - length : -_TAIL_BYTES]).struct()
             self.rows = _number(self._file, _ROWS)
-            self.groups = [self._group(group) for group in _structs(self._file, _GROUPS)]
+            # without rows it may have no pages
+            self._groups = [g for g in _structs(self._file, _GROUPS) if _number(g, _GROUP_ROWS)]
+            self.groups = [self._group(group) for group in self._groups]
             self.schema = [
                 tuple(element.get(field, (0, None))[1] for field in _ELEMENT_SHAPE)
                 for element in _structs(self._file, _SCHEMA)
@@ -117,7 +120,7 @@ class Footer:
         groups = [
             _only(group, _GROUP_FIELDS)
             | {1: (_LIST, (_STRUCT, [_checked_chunk(chunk) for chunk in _structs(group, 1)]))}
-            for group in _structs(self._file, _GROUPS)
+            for group in self._groups
         ]
         elements = [_only(element, _ELEMENT_FIELDS) for element in _structs(self._file, _SCHEMA)]
         footer = _only(self._file, _FILE_FIELDS) | {
@@ -129,7 +132,7 @@ class Footer:
 
     def _group(self, group: _Struct) -> list[Chunk]:
         chunks = [self._chunk(chunk[3][1]) for chunk in _structs(group, 1)]
-        if _number(group, 3) < 0:
+        if _number(group, _GROUP_ROWS) < 0:
             raise _Damaged
         return chunks
 
