@@ -52,7 +52,7 @@ _PAGE_STRUCTS = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7}
 _Struct = dict[int, tuple[int, Any]]
 
 
-class _Damaged(ValueError):
+class _DamagedError(ValueError):
     def __init__(self) -> None:
         super().__init__("it is damaged or not an index")
 
@@ -77,11 +77,11 @@ class Footer:
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         tail = read(max(0, size - _FIRST_READ), size)
         if len(tail) < _TAIL_BYTES or tail[-len(_MAGIC) :] != _MAGIC:
-            raise _Damaged
+            raise _DamagedError
         length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "little")
         self.start = size - _TAIL_BYTES - length
         if length > _MOST_BYTES or self.start < len(_MAGIC):
-            raise _Damaged
+            raise _DamagedError
         if length + _TAIL_BYTES > len(tail):
             tail = read(self.start, size)
         try:
@@ -98,7 +98,7 @@ class Footer:
                 pair[1][1]: pair[2][1] for pair in _structs(self._file, _KEY_VALUES)
             }
         except (KeyError, IndexError, TypeError):
-            raise _Damaged from None
+            raise _DamagedError from None
 
     def chunks(self) -> Iterator[Chunk]:
         """Return the columns of all row groups."""
@@ -113,7 +113,7 @@ class Footer:
         try:
             return sum(_inflated_bytes(chunk, data[: self.start]) for chunk in self.chunks())
         except (KeyError, IndexError, TypeError):
-            raise _Damaged from None
+            raise _DamagedError from None
 
     def encoded(self) -> bytes:
         """Return the end of a file with the same pages: the checked fields of the footer, and nothing else."""
@@ -133,7 +133,7 @@ class Footer:
     def _group(self, group: _Struct) -> list[Chunk]:
         chunks = [self._chunk(chunk[3][1]) for chunk in _structs(group, 1)]
         if _number(group, _GROUP_ROWS) < 0:
-            raise _Damaged
+            raise _DamagedError
         return chunks
 
     def _chunk(self, column: _Struct) -> Chunk:
@@ -149,7 +149,7 @@ class Footer:
             _bounds(column),
         )
         if kind != _BINARY or chunk.values < 0 or not 0 < start <= chunk.end <= self.start:
-            raise _Damaged
+            raise _DamagedError
         if chunk.codec != _ZSTD or not chunk.encodings <= _ENCODINGS:
             raise ValueError("binlake does not write such an index")
         return chunk
@@ -181,19 +181,19 @@ def _inflated_bytes(chunk: Chunk, data: memoryview) -> int:
         values, encoding = _number(described, 1), _number(described, 2)
         at += reader.at + stored
         if min(inflated, stored, values) < 0 or encoding not in _ENCODINGS or at > chunk.end:
-            raise _Damaged
+            raise _DamagedError
         total += inflated
         if kind == _DATA_PAGE:
             left -= values
     if left:
-        raise _Damaged
+        raise _DamagedError
     return total
 
 
 def _number(values: _Struct, field: int) -> int:
     kind, value = values[field]
     if kind not in (_I16, _I32, _I64):
-        raise _Damaged
+        raise _DamagedError
     return int(value)
 
 
@@ -201,7 +201,7 @@ def _structs(values: _Struct, field: int) -> list[_Struct]:
     """Return the structs of a list, none if there is no list."""
     kind, listed = values.get(field, (_LIST, (_STRUCT, [])))
     if kind != _LIST or (listed[0] != _STRUCT and listed[1]):
-        raise _Damaged
+        raise _DamagedError
     found: list[_Struct] = listed[1]
     return found
 
@@ -216,7 +216,7 @@ class _Reader:
     def struct(self, depth: int = 0) -> _Struct:
         """Read the next struct."""
         if depth > _MOST_DEPTH:
-            raise _Damaged
+            raise _DamagedError
         found: _Struct = {}
         field = 0
         while head := self._byte():
@@ -240,7 +240,7 @@ class _Reader:
             return self._list(depth)
         if kind == _STRUCT:
             return self.struct(depth + 1)
-        raise _Damaged
+        raise _DamagedError
 
     def _list(self, depth: int) -> tuple[int, list[Any]]:
         head = self._byte()
@@ -248,7 +248,7 @@ class _Reader:
         if count == _LONG_LIST:
             count = self._varint()
         if count > len(self._data) - self.at:
-            raise _Damaged
+            raise _DamagedError
         if kind in (_TRUE, _FALSE):  # one byte each, other than as a field
             return kind, [self._byte() == _TRUE for _ in range(count)]
         return kind, [self._value(kind, depth) for _ in range(count)]
@@ -261,7 +261,7 @@ class _Reader:
     def _bytes(self, size: int) -> bytes:
         found = bytes(self._data[self.at : self.at + size])
         if len(found) != size:
-            raise _Damaged
+            raise _DamagedError
         self.at += size
         return found
 
@@ -274,7 +274,7 @@ class _Reader:
                 return value
             shift += 7
             if shift > _MOST_VARINT_BITS:
-                raise _Damaged
+                raise _DamagedError
 
     def _signed(self) -> int:
         found = self._varint()
