@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -211,13 +211,13 @@ def test_another_file_or_place_than_asked_for() -> None:
 def test_artificial_events_without_an_end(repeated: str, by_gtid: bool) -> None:
     """They are no part of a file: nothing would ever arrive, nor be an end."""
     first = events_of(small_log())[0]
-    forever = {
+    kinds: dict[str, Callable[[int], bytes]] = {
         "rotate": lambda _: fake_rotate(),
         "format": lambda _: first,
         "gtid list": lambda _: event(GTID_LIST, bytes(4), 0, flags=ARTIFICIAL, log_pos=0),
         "new files": lambda n: fake_rotate(f"binlog.{n + 2:06}" if by_gtid else NAME),
-    }[repeated]
-    sent = (event_packet(forever(n), n) for n in range(1 << 20))
+    }
+    sent = (event_packet(kinds[repeated](n), n) for n in range(1 << 20))
     start = [event_packet(fake_rotate(), 0), event_packet(first, 1)]
     with pytest.raises(ServerError, match="artificial events, and none of its log"):
         read(itertools.chain(start, sent), by_gtid=by_gtid)
