@@ -10,7 +10,9 @@ import errno
 import gc
 import io
 import os
+import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
@@ -137,7 +139,23 @@ PROGRAM = _Program(
 )
 
 
-def _tell_usage(error: click.ClickException) -> None:
+def _without_passwords(message: str, arguments: Sequence[str]) -> str:
+    """Return a message that may repeat arguments, without the passwords of URLs in them: a URL may stand in the
+    place of any other argument.
+    """
+    for argument in arguments:
+        _, separator, rest = argument.partition("://")
+        if not separator:
+            continue
+        password = rest.rpartition("@")[0].partition(":")[2]
+        values = [part.partition("=") for part in re.split("[?&]", rest)]
+        secrets = [f"{name}={value}" for name, _, value in values if value and "pass" in name]
+        for secret, shown in ((f":{password}@", ":…@"), *((each, "…") for each in secrets)):
+            message = message.replace(secret, shown).replace(" ".join(secret.split()), shown)
+    return message
+
+
+def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "binlake"
     message = " ".join(error.format_message().split()).rstrip(".")
@@ -150,6 +168,7 @@ def _tell_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # the help is the answer
         print(error.format_message(), file=sys.stderr)
     else:
+        message = _without_passwords(message, arguments)
         tell(f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help")
 
 
@@ -237,12 +256,12 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return end.exit_code
     except click.ClickException as error:
-        _tell_usage(error)
+        _tell_usage(error, given)
         return error.exit_code
     except BinlogError as error:
         with suppress(OSError):  # print the results before the damage ahead of the message
             sys.stdout.flush()
-        tell(f"binlake: {_with_flags(error)}")
+        tell(f"binlake: {_without_passwords(_with_flags(error), given)}")
         wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
         return 2 if wrong_use else 1
     except BrokenPipeError:  # the program that reads the output (head, less) has ended

@@ -106,7 +106,7 @@ def open_toml(file: str) -> Table:
         return Table(path, "", tomllib.loads(data.decode()))
     except OSError as error:
         raise OptionError(f"cannot read {file}: {error.strerror}", name="config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of many digits
         raise OptionError(f"{file}: not a TOML file: {error}", name="config") from None
 
 

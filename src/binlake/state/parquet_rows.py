@@ -53,10 +53,10 @@ class ParquetRows(Base):
         self._path = path
         try:
             self._file = ParquetFile(path)
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"cannot read {path}: {error}") from None
-        known = self._file.schema_arrow.metadata or {}
-        self.create_table = known.get(CREATE_TABLE, b"").decode()
+            known = self._file.schema_arrow.metadata or {}
+            self.create_table = known.get(CREATE_TABLE, b"").decode()
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from None
         self.origin = Origin(position=_position(known.get(POSITION)))
         self.shape = self._shape(database, table, flavour, options)
         there = {name.lower(): name for name in self._file.schema_arrow.names}
@@ -71,7 +71,14 @@ class ParquetRows(Base):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises SourceError for values that their columns cannot hold."""
         names = list(self._columns.values())
-        for batch in self._file.iter_batches(_BATCH_ROWS, columns=names):
+        batches = self._file.iter_batches(_BATCH_ROWS, columns=names)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+                raise self._unreadable(error) from None
+            if batch is None:
+                return
             columns = []
             for name, kind in self.shape.kinds.items():
                 values = batch.column(self._columns[name])
@@ -82,6 +89,9 @@ class ParquetRows(Base):
                         f"{self._path}: column {name} of type {values.type} does not fit: {error}"
                     ) from None
             yield pa.RecordBatch.from_arrays(columns, schema=self.shape.schema)
+
+    def _unreadable(self, error: Exception) -> SourceError:
+        return SourceError(f"cannot read {self._path}: {error}")
 
     def _shape(self, database: str, table: str, flavour: str, options: ReadOptions) -> TableShape:
         key: tuple[str, ...]

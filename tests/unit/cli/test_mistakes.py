@@ -247,3 +247,31 @@ def test_an_empty_name_is_not_this_directory(
     code, out, err = run(capfd, "rows", "")
     assert (code, out) == (2, "")
     assert "the name of a log is empty" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["URL"],
+        ["gtid", "URL"],
+        ["rows", "--nonsense=URL", "x"],
+        ["rows", "--threads=URL", "x"],
+        ["rows", "--start", "URL", "x"],
+        ["rows", "--format", "URL", "x"],
+        ["rows", "--table", "URL", "x"],
+        ["rows", "--max-memory", "URL", "x"],
+        ["state", "URL", "x", "--as-of", "URL", "--from", "x"],
+        ["archive", "URL", "URL", "URL"],
+        ["completion", "URL"],
+    ],
+)
+@pytest.mark.parametrize(
+    "url", ["mysql://ada:not for all@h/", "mysql://ada@h/?password=not-for-all"]
+)
+def test_a_url_in_the_place_of_another_argument_shows_no_password(
+    words: list[str], url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = run(capfd, *[word.replace("URL", url) for word in words])
+    assert code == 2
+    assert said
+    assert "all" not in said.replace("binlake", "")

@@ -111,6 +111,7 @@ SERVER = '[archive]\ntarget = "logs"\n[archive.servers.a]\nurl = "mysql://u@db1/
 LISTENER = '[serve.listeners.a]\npath = "logs"\nport = 3307\npassword_file = "secret"\n'
 MISTAKES = {
     "not toml": ("[archive", "not a TOML file"),
+    "a number of 5,000 digits": ("a = " + "9" * 5000, "not a TOML file"),
     "nothing": ("", "the file names nothing to archive and nothing to serve"),
     "unknown table": ("[archives]\n", "archives: unknown key; did you mean archive?"),
     "unknown key": (SERVER + "keep_byte = 5\n",

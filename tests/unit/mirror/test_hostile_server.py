@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,13 +18,15 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from binlake.errors import BinlogError, ConnectionLostError, ServerError
+from binlake.errors import BinlogError, ConnectionLostError, SchemaError, ServerError
 from binlake.mirror.source import bounds, table_rows
 from binlake.mirror.source.bounds import even_bounds, walked_bounds
 from binlake.mirror.source.snapshot import _moment_us
 from binlake.mirror.source.table_rows import RowSelect, text_rows
-from binlake.mirror.source.tables import SourceTable
+from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.source.replica import receiver
 from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.prepared import _payload
 from binlake.source.replica.url import ServerUrl
 from binlake.values.plan import ColumnDefinition, TableDefinition
 from support.servers.fake_server import OK, Conversation, fake_server
@@ -188,12 +192,24 @@ def test_sums_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         text_rows(server, "SELECT CONCAT(1)", 1)
 
 
+def listing(create_table: str) -> Callable[[Conversation], None]:
+    """A server with one table, which has this definition."""
+
+    def talk(conversation: Conversation) -> None:
+        text(("shop", "t", "InnoDB", "5"))(conversation)
+        text(("t", create_table))(conversation)
+
+    return talk
+
+
 HOSTILE: dict[str, tuple[Callable[[ServerConnection], Any], Callable[[Conversation], None]]] = {
     "no clock": (_moment_us, text()),
     "two clocks": (_moment_us, text(("2026-01-01",), ("2026-01-02",))),
     "a clock of words": (_moment_us, text(("noon",))),
     "no least key": (lambda s: even_bounds(s, TABLE, 10), text()),
     "keys of words": (lambda s: even_bounds(s, TABLE, 10), text(("least", "most"))),
+    "a table twice": (read_tables, text(*[("shop", "t", "InnoDB", "5")] * 2)),
+    "a key of another table": (read_tables, listing(CREATE.replace("KEY (`id`)", "KEY (`nope`)"))),
     "a key of 5,000 digits": (
         lambda s: even_bounds(s, TABLE, 10), binary([b"\2", column(253), column(253), EOF,
         (b"\xfc" + struct.pack("<H", 5000) + b"9" * 5000) * 2, EOF]),
@@ -204,7 +220,7 @@ HOSTILE: dict[str, tuple[Callable[[ServerConnection], Any], Callable[[Conversati
 @pytest.mark.parametrize("name", HOSTILE)
 def test_answers_of_another_shape_are_errors(name: str) -> None:
     ask, talk = HOSTILE[name]
-    with connected(talk) as server, pytest.raises(ServerError):
+    with connected(talk) as server, pytest.raises((ServerError, SchemaError)):
         ask(server)
 
 
@@ -252,3 +268,27 @@ def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
     assert "the server has sent no row for 0.5 seconds" in str(caught.value)
     assert "read-timeout" in str(caught.value.hint)
     assert took_s < 3
+
+
+def test_a_row_of_a_compressed_connection_does_not_inflate_without_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """80 MB that cost the server 80 kB."""
+    monkeypatch.setattr(receiver, "_INFLATED_FREELY", 20 << 20)
+    ours, theirs = socket.socketpair()
+    largest = b"\xff\xff\xff\0" + bytes((1 << 24) - 1)
+    small = zlib.compress(largest[: 1 << 23]), zlib.compress(largest[1 << 23 :])
+    sizes = 1 << 23, len(largest) - (1 << 23)
+
+    def send() -> None:
+        with suppress(OSError):
+            for _ in range(5):
+                for packed, size in zip(small, sizes, strict=True):
+                    head = len(packed).to_bytes(3, "little") + b"\0" + size.to_bytes(3, "little")
+                    theirs.sendall(head + packed)
+            theirs.close()
+
+    with ours:
+        threading.Thread(target=send, daemon=True).start()
+        with pytest.raises(ServerError, match="out of proportion"):
+            _payload(receiver.CompressedReceiver(ours, "zlib"))

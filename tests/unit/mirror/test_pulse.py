@@ -55,7 +55,9 @@ def test_a_beat_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", "{", "[]", '{"checked_s": 1}', '{"other": 1, "different": []}']
+    "content",
+    [None, "", "{", "[]", '{"checked_s": 1}', '{"other": 1, "different": []}', '{"a":' * 200_000],
+    ids=range(7),
 )
 def test_a_file_that_is_lost_or_damaged_says_nothing(tmp_path: Path, content: str | None) -> None:
     if content is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -203,6 +204,23 @@ def test_another_file_or_place_than_asked_for() -> None:
         read(packets(fake_rotate("binlog.000007")))
     with pytest.raises(ServerError, match=r"begins at binlog\.000001:500"):
         read(packets(fake_rotate(position=500)))
+
+
+@pytest.mark.parametrize("by_gtid", [False, True])
+@pytest.mark.parametrize("repeated", ["rotate", "format", "gtid list", "new files"])
+def test_artificial_events_without_an_end(repeated: str, by_gtid: bool) -> None:
+    """They are no part of a file: nothing would ever arrive, nor be an end."""
+    first = events_of(small_log())[0]
+    kinds: dict[str, Callable[[int], bytes]] = {
+        "rotate": lambda _: fake_rotate(),
+        "format": lambda _: first,
+        "gtid list": lambda _: event(GTID_LIST, bytes(4), 0, flags=ARTIFICIAL, log_pos=0),
+        "new files": lambda n: fake_rotate(f"binlog.{n + 2:06}" if by_gtid else NAME),
+    }
+    sent = (event_packet(kinds[repeated](n), n) for n in range(1 << 20))
+    start = [event_packet(fake_rotate(), 0), event_packet(first, 1)]
+    with pytest.raises(ServerError, match="artificial events, and none of its log"):
+        read(itertools.chain(start, sent), by_gtid=by_gtid)
 
 
 def test_an_event_that_is_left_out_or_comes_twice() -> None:

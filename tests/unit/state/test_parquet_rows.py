@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from binlake.errors import SourceError
-from binlake.state.parquet_rows import ParquetRows, is_parquet
+from binlake.state.parquet_rows import CREATE_TABLE, ParquetRows, is_parquet
 from binlake.values.options import ReadOptions
 
 TABLE = (
@@ -88,3 +88,22 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     broken.write_bytes(b"PAR1 and no more")
     with pytest.raises(SourceError, match=r"cannot read .*broken\.parquet"):
         ParquetRows(str(broken), "db", "t", "mysql", ReadOptions())
+
+
+def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:
+    table = pa.table(VALUES)
+    rows_in(tmp_path, table).close()
+    path = tmp_path / "rows.parquet"
+    options = ReadOptions(schema=str(tmp_path / "schema.sql"))
+    data = path.read_bytes()
+    failed = 0
+    for at in range(4, len(data) - 8, 7):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        try:
+            with ParquetRows(str(path), "db", "t", "mysql", options) as rows:
+                list(rows.batches())
+        except SourceError as error:
+            failed += str(path) in str(error)
+    assert failed > 10
+    with pytest.raises(SourceError, match=r"cannot read .*rows\.parquet"):
+        rows_in(tmp_path, table.replace_schema_metadata({CREATE_TABLE: b"\xff"}))

@@ -50,7 +50,7 @@ class CopyState:
                 answer = json.loads(line)
                 if all(_exists(file["file-path"]) for file in answer["files"]):
                     self.answers[int(answer["number"])] = answer
-        except (IndexError, KeyError, TypeError, ValueError):
+        except (IndexError, KeyError, TypeError, ValueError, RecursionError):
             is_cut = True
         if is_cut and self.chunks:
             self._write("w", [self._head(), *self.answers.values()])

@@ -76,7 +76,7 @@ class RowIndex:
         remove_partials(directory, [file.name for file in directory.iterdir()])
         try:
             self._load(json.loads((directory / _META).read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             self.clear()
 
     # -- contents --------------------------------------------------------------------------------

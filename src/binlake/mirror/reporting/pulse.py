@@ -110,7 +110,7 @@ def last_beat(directory: Path) -> Beat | None:
     try:
         known = json.loads((directory / _NAME).read_text("utf-8"))
         return Beat(**{**known, "different": tuple(known["different"])})
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

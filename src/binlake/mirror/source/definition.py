@@ -62,11 +62,15 @@ def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
         _column(ordinal, column, name, flavour) for ordinal, column in enumerate(declared.columns)
     )
     ordinals = {column.name.lower(): column.ordinal for column in columns}
+    key = [part.lower() for part in declared.primary_key]
+    missing = [part for part in key if part not in ordinals]
+    if missing:
+        raise SchemaError(f"{name}: its primary key names column {missing[0]}, which it lacks")
     return TableDefinition(
         declared.database or "",
         declared.table,
         columns,
-        primary_key=tuple(ordinals[part.lower()] for part in declared.primary_key),
+        primary_key=tuple(ordinals[part] for part in key),
         name_source=NameSource.SCHEMA,
         flavour=flavour,
     )

@@ -106,8 +106,10 @@ def read_tables(
         )
         found = [
             (schema or "", name or "", (engine or "").lower(), whole_number(rows, "TABLE_ROWS"))
-            for schema, name, engine, rows in server.rows(_TABLES, 4)
+            for schema, name, engine, rows, *_ in server.rows(_TABLES, 4)
         ]
+        if len({row[:2] for row in found}) < len(found):
+            raise ServerError(f"{server.where} lists a table twice")
         wanted = [
             row
             for row in found

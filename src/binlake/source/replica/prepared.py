@@ -40,7 +40,7 @@ _CODES_OF_CLIENTS = range(2000, 3000)
 _MOST_EOF_BYTES = 9
 _HEADER_BYTES = 4
 _LARGEST_PACKET = 0xFFFFFF
-_MOST_ROW_BYTES = 1 << 31
+_MOST_ROW_BYTES = 1025 << 20  # max_allowed_packet is at most 1 GB
 _RECEIVE_BYTES = 1 << 20
 _SILENCE_S = 600.0  # a server may sort or aggregate for a long time before it sends the first row
 
@@ -201,15 +201,23 @@ def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[Ima
 
 
 def _payload(receiver: Receiver) -> bytes:
-    """Return the payload of the next packet, including its continuations. Raises as `Receiver.take`."""
+    """Return the payload of the next packet, including its continuations. Raises as `Receiver.take`, and ServerError
+    for a row that is too large.
+    """
     parts = []
     total = 0
     while True:
         size = int.from_bytes(receiver.take(_HEADER_BYTES)[:3], "little")
         total += size
         if total > _MOST_ROW_BYTES:
-            raise OSError("a row of more than 2 GB")
+            raise ServerError(f"the server sends a row of more than {_MOST_ROW_BYTES >> 20} MB")
         parts.append(receiver.take(size))
+        if receiver.most_inflated is not None and total > receiver.most_inflated:
+            raise ServerError(
+                f"the server sends a row of more than {total >> 20} MB, which is out of proportion"
+                " to the bytes of the compressed connection",
+                hint="connect without the option compress",
+            )
         if size < _LARGEST_PACKET:
             break
     payload = b"".join(parts)

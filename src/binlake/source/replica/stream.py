@@ -50,6 +50,8 @@ _QUIET_S = 0.05
 # After so many bytes the source is about to send more: waiting makes fewer and larger blocks.
 _BULK_BYTES = 64 << 10
 _BREATH_S = 0.002
+# A source sends about five of them at each start of a file.
+_MOST_ARTIFICIAL = 1000
 
 _LOOKED_AT = (
     ROTATE_EVENT,
@@ -140,6 +142,7 @@ class DumpStream:
         self._ends_open = False  # whether the last event received of the current file is no ROTATE
         self._left_open = ""  # the file before the current one, if its last event is no ROTATE
         self._told_quiet = False
+        self._artificial = 0  # packets that are no part of a file, since the last event of one
         self._frames = FrameBlock(1 << 14)
 
     def __iter__(self) -> Iterator[Item]:
@@ -191,6 +194,12 @@ class DumpStream:
         raw = answer.raw
         frame = read_frame(raw, 0, 0)
         kind = frame.type_code
+        if kind not in (HEARTBEAT_LOG_EVENT, HEARTBEAT_LOG_EVENT_V2):
+            self._artificial += 1  # `_flush` resets it for events of a file
+        if self._artificial > _MOST_ARTIFICIAL:
+            raise ServerError(
+                f"the source sends {_MOST_ARTIFICIAL:,} artificial events, and none of its log"
+            )
         if kind == ROTATE_EVENT and (frame.flags & LOG_EVENT_ARTIFICIAL_F or not frame.timestamp):
             yield from self._flush()
             self._announce(raw)
@@ -361,7 +370,7 @@ class DumpStream:
             return
         with memoryview(self._out) as view:
             data = bytes(view[:size])
-        self._held = 0
+        self._held = self._artificial = 0
         self._ends_open = True
         start, now = self.offset - size, time.time()
         if start < self._pass_to:

@@ -33,12 +33,10 @@ def read_index(log: LogFile) -> LogIndex | str | None:
     data = read_beside(path)
     if data is None:
         return None
-    import pyarrow as pa
-
     from binlake.stream.index.log_index import LogIndex, Stamp
 
     try:
-        index = LogIndex.of_file(pa.BufferReader(data), Stamp.of(log.name, log.reader))
+        index = LogIndex.of_file(memoryview(data).cast("B"), Stamp.of(log.name, log.reader))
     except ValueError as error:
         return f"ignored the index {path}: {error}"
     if index is None:

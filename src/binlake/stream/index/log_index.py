@@ -31,6 +31,7 @@ from binlake.format.magic import FIRST_EVENT
 from binlake.source.arrays import array, scalar
 from binlake.source.reader import ByteReader
 from binlake.stream.filters import TransactionFilter
+from binlake.stream.index.parquet_footer import Footer
 from binlake.values.gtid_filter import GtidFilter
 from binlake.values.intervals import inside, intervals
 from binlake.values.table_filter import TableFilter
@@ -74,6 +75,22 @@ _MOST_TEXT_BYTES = 1 << 10
 _FREE_BYTES = 1 << 20
 # Sets of more intervals are tested number by number.
 _FEW_INTERVALS = 64
+_DAMAGED = "it is damaged or not an index"
+
+# The columns as elements of a Parquet schema: physical type, repetition (1: optional, 2: repeated), name, children.
+_INT64_BYTES = 8
+_PHYSICAL = {pa.int64(): 2, pa.string(): 6, pa.bool_(): 0}
+_LEVELS = (b"list", b"element")
+_SHAPE: list[tuple[Any, ...]] = [(None, 0, b"schema", len(COLUMNS))]
+for _field in COLUMNS:
+    _name = _field.name.encode()
+    if pa.types.is_list(_field.type):
+        _SHAPE += [(None, 1, _name, 1), (None, 2, b"list", 1), (6, 1, b"element", None)]
+    else:
+        _SHAPE.append((_PHYSICAL[_field.type], 1, _name, None))
+_PATHS = tuple(
+    (field.name.encode(), *(_LEVELS if pa.types.is_list(field.type) else ())) for field in COLUMNS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,59 +191,55 @@ class LogIndex:
         return bytes(sink.getvalue())
 
     @classmethod
-    def of_file(cls, source: Any, stamp: Stamp | None) -> LogIndex | None:
+    def of_file(cls, data: memoryview, stamp: Stamp | None) -> LogIndex | None:
         """Read the Parquet file from its bytes; None if it is not the index of the log with this stamp.
 
         Raises ValueError if it is not an index of this version, and where it would take more memory than the log
         justifies: others may have made both.
         """
+        footer = Footer(lambda start, end: bytes(data[start:end]), len(data))
+        if stamp is None or _stamp_of(footer) != stamp:
+            return None
+        read = _read(footer, data, stamp.bytes)
         try:
-            with pq.ParquetFile(
-                source, page_checksum_verification=True, read_dictionary=_TEXTS
-            ) as file:
-                if stamp is None or _stamp_of(file) != stamp:
-                    return None
-                _check_claims(file.metadata, stamp.bytes)
-                read = file.read(use_threads=False).replace_schema_metadata(None)
-            table = pa.table([_spread(read[name]) for name in read.column_names], read.column_names)
-        except (pa.ArrowException, OSError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError("it is damaged or not an index") from error
+            table = pa.table(
+                [_spread(read[name], stamp.bytes) for name in read.column_names], read.column_names
+            )
+        except (pa.ArrowException, KeyError, TypeError) as error:
+            raise ValueError(_DAMAGED) from error
         if not table.schema.equals(COLUMNS):
             raise ValueError("it has other columns")
         return cls(table, stamp)
 
     @staticmethod
     def committed_between(
-        source: Any, stamp: Stamp, count: int, since_us: int | None, until_us: int | None
+        file: pa.NativeFile, stamp: Stamp, count: int, since_us: int | None, until_us: int | None
     ) -> int | None:
         """Return how many of the transactions in an index committed in [since_us, until_us); None if a time is not
         known, or if the index is not that of the log with a stamp and `count` transactions.
 
-        It reads a column only where the least and the greatest time do not decide it. Raises ValueError as `of_file`.
+        It reads a column only where the least and the greatest time do not decide it. Raises OSError, and ValueError as
+        `of_file`.
         """
-        try:
-            with pq.ParquetFile(source, page_checksum_verification=True) as file:
-                if _stamp_of(file) != stamp or file.metadata.num_rows != count:
-                    return None
-                bounds = _commit_bounds(file.metadata)
-                if bounds is None:
-                    return None
-                least, most = bounds
-                if (since_us is None or since_us <= least) and (
-                    until_us is None or most < until_us
-                ):
-                    return count
-                if (since_us is not None and most < since_us) or (
-                    until_us is not None and until_us <= least
-                ):
-                    return 0
-                times = file.read(["commit_us"], use_threads=False)["commit_us"]
-        except (pa.ArrowException, OSError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError("it is damaged or not an index") from error
+        footer = Footer(lambda start, end: bytes(file.read_at(end - start, start)), file.size())
+        if _stamp_of(footer) != stamp or footer.rows != count:
+            return None
+        bounds = _commit_bounds(footer)
+        if bounds is None:
+            return None
+        least, most = bounds
+        if (since_us is None or since_us <= least) and (until_us is None or most < until_us):
+            return count
+        if (since_us is not None and most < since_us) or (
+            until_us is not None and until_us <= least
+        ):
+            return 0
+        data = memoryview(file.read_at(file.size(), 0)).cast("B")
+        times = _read(footer, data, stamp.bytes, ["commit_us"])["commit_us"]
         inside = pc.greater_equal(times, scalar(least if since_us is None else since_us))
         if until_us is not None:
             inside = pc.and_(inside, pc.less(times, scalar(until_us)))
-        return int(pc.sum(inside).as_py())
+        return int(pc.sum(inside).as_py() or 0)
 
     # -- queries -------------------------------------------------------------------------------
 
@@ -342,57 +355,69 @@ class LogIndex:
         return source, number.cast(pa.uint64())
 
 
-def _stamp_of(file: pq.ParquetFile) -> Stamp:
-    """Return the stamp in an index. Raises ValueError for another version, KeyError, TypeError."""
-    about = json.loads((file.schema_arrow.metadata or {})[_METADATA])
-    if about["version"] != _VERSION:
-        raise ValueError(f"its version is {about['version']}")
-    return Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+def _stamp_of(footer: Footer) -> Stamp:
+    """Return the stamp in an index. Raises ValueError, also for another version."""
+    try:
+        about = json.loads(footer.metadata[_METADATA])
+        if about["version"] != _VERSION:
+            raise ValueError(f"its version is {about['version']}")
+        return Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+    except (KeyError, TypeError, RecursionError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(_DAMAGED) from error
 
 
-def _check_claims(metadata: pq.FileMetaData, log_bytes: int) -> None:
-    """Raise ValueError for more transactions, names or bytes than there can be in the index of such a log."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    values = sum(
-        group.column(place).num_values for group in groups for place in range(group.num_columns)
-    )
+def _read(
+    footer: Footer, data: memoryview, log_bytes: int, names: list[str] | None = None
+) -> pa.Table:
+    """Return columns of an index, all without `names`; texts as dictionaries. Raises ValueError."""
+    if footer.schema != _SHAPE or any(
+        tuple(chunk.path for chunk in group) != _PATHS for group in footer.groups
+    ):
+        raise ValueError("it has other columns")
     if (
-        metadata.num_rows > log_bytes // HEADER_BYTES_V1
-        or values > len(COLUMNS) * log_bytes
-        or sum(group.total_byte_size for group in groups) > _FREE_BYTES + 8 * log_bytes
+        footer.rows > log_bytes // HEADER_BYTES_V1
+        or sum(chunk.values for chunk in footer.chunks()) > len(COLUMNS) * log_bytes
+        or footer.page_bytes(data) > _FREE_BYTES + 8 * log_bytes
     ):
         raise ValueError("it claims more than its log can contain")
+    checked = pa.BufferReader(bytes(data[: footer.start]) + footer.encoded())
+    try:
+        with pq.ParquetFile(
+            checked, page_checksum_verification=True, read_dictionary=_TEXTS
+        ) as file:
+            return file.read(names, use_threads=False)
+    except (pa.ArrowException, OSError, KeyError, TypeError) as error:
+        raise ValueError(_DAMAGED) from error
 
 
-def _spread(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with its texts in full. Raises ValueError if one is too long to be a name or a GTID: it may
-    stand for every row.
+def _spread(column: pa.ChunkedArray, log_bytes: int) -> pa.ChunkedArray:
+    """Return a column with its texts in full. Raises ValueError for a text that is too long to be a name or a GTID,
+    and for more text than the log justifies: one text may stand for any number of values.
     """
     kind = column.type
     is_list = pa.types.is_list(kind)
     if not pa.types.is_dictionary(kind.value_type if is_list else kind):
         return column
+    total = 0
     for chunk in column.chunks:
-        texts = (chunk.values if is_list else chunk).dictionary
-        if (pc.max(pc.binary_length(texts)).as_py() or 0) > _MOST_TEXT_BYTES:
+        values = chunk.flatten() if is_list else chunk
+        lengths = pc.binary_length(values.dictionary)
+        if (pc.max(lengths).as_py() or 0) > _MOST_TEXT_BYTES:
             raise ValueError("it contains a name that is too long")
+        total += pc.sum(lengths.take(values.indices)).as_py() or 0
+    if total > _FREE_BYTES + 8 * log_bytes:
+        raise ValueError("it claims more than its log can contain")
     return column.cast(pa.list_(pa.string()) if is_list else pa.string())
 
 
-def _commit_bounds(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+def _commit_bounds(footer: Footer) -> tuple[int, int] | None:
     """Return the least and the greatest commit time; None if one is not known."""
-    column = COLUMNS.names.index("commit_us")
-    if metadata.num_columns <= column:
-        return None
     bounds: list[int] = []
-    for group in range(metadata.num_row_groups):
-        part = metadata.row_group(group).column(column)
-        found = part.statistics
-        if part.path_in_schema != "commit_us" or found is None:
+    for group in footer.groups:
+        found = [chunk.bounds for chunk in group if chunk.path == (b"commit_us",)]
+        if len(found) != 1 or found[0] is None or any(len(b) != _INT64_BYTES for b in found[0]):
             return None
-        if found.null_count != 0 or not found.has_min_max:
-            return None
-        bounds += (found.min, found.max)
+        bounds += (int.from_bytes(each, "little", signed=True) for each in found[0])
     return (min(bounds), max(bounds)) if bounds else None
 
 

@@ -176,7 +176,7 @@ def _differing(
         try:
             counts = {
                 whole_number(number, "the number of a row"): whole_number(count, "COUNT(*)")
-                for number, count in server.rows(query, 2)
+                for number, count, *_ in server.rows(query, 2)
             }
         except BinlogError as error:
             hint = "--verify needs the privilege SELECT, and tables with the logged columns"
