@@ -40,7 +40,7 @@ def rows_at(server: Server, table: str, moment: str, source: str) -> list[tuple[
 
 
 def test_a_database_whose_name_contains_a_period(server: Server, tmp_path: Path) -> None:
-    name, sql = "a.b.it`s \"t\"", '`a.b`.`it``s "t"`'
+    name, sql = 'a.b.it`s "t"', '`a.b`.`it``s "t"`'
     server.execute(server.kind.reset_statement, "CREATE DATABASE `a.b`", "CREATE DATABASE a")
     empty = tmp_path / "empty.sql"
     empty.write_bytes(server.dump("a", *PLACES))

@@ -186,7 +186,7 @@ def test_metadata_of_a_table_whose_column_was_renamed(tmp_path: Path) -> None:
 
 def test_a_name_with_quotes_and_periods(tmp_path: Path) -> None:
     log = Log()
-    name = "it's \"quoted\" . twice"
+    name = 'it\'s "quoted" . twice'
     log.insert((1, "a", None), table=name)
     quoted = name.replace('"', '""')
     with database(log.save(tmp_path)) as made:
