@@ -225,10 +225,10 @@ class Log:
         from binlake.state.filtering import check_where, row_filter
         from binlake.state.moments import Moment
         from binlake.state.origin import given_origin
-        from binlake.state.table_state import TableState, state_options, table_name
+        from binlake.state.table_state import TableState, state_options, table_names
 
-        name, given, options = (
-            table_name(table),
+        names, given, options = (
+            table_names(table),
             given_origin(from_position, from_gtid),
             state_options(self.options),
         )
@@ -239,7 +239,7 @@ class Log:
         def chains() -> Sequence[Chain]:
             return of_source(resolve(self._inputs, options.index_directory), options.source)
 
-        with opened(source, name, given, chains, options) as (base, chain):
+        with opened(source, names, given, chains, options) as (base, chain):
             found = TableState(chain, options, ledger, base, moment, force=force)
             found.read_log()
             keep = row_filter(where, found.shape, options, ledger)

@@ -415,7 +415,8 @@ class LogDatabase:
 
 def _mentions(table: str, text: str) -> Iterator[str]:
     """Yield, for each place where a text without quotes names a table, the n of `<table>@<n>` or ""."""
-    pattern = rf"(?<![\w$.]){re.escape(table.casefold())}(?![\w$])(?:@(\d{{1,9}}))?"
+    name = re.escape(table.replace('"', "").casefold())
+    pattern = rf"(?<![\w$.]){name}(?![\w$])(?:@(\d{{1,9}}))?"
     for found in re.finditer(pattern, text):
         yield found[1] or ""
 

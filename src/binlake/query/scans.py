@@ -33,7 +33,7 @@ from binlake.table.reading import read_changes
 from binlake.table.resolve import ResolvesTables, TableResolver
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.schema.declared import DeclaredSchema
-from binlake.table.schema.evolution import Evolution, promoted
+from binlake.table.schema.evolution import Evolution
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -132,7 +132,8 @@ class TypedTable(SourceTable):
         super().__init__(name, source, schema)
         self._found = found
         self._number = number
-        self._deciding = _deciding(found)
+        # each scan decodes them, so that the rows of a table do not depend on the columns of a statement
+        self._deciding = evolution.deciding()
         self._metadata = {column.full_name(source.options): column for column in METADATA}
         self._numbers = _numbers(found)
 
@@ -274,21 +275,6 @@ class ViewTable(SourceTable):
             else:
                 plain = transaction_rows(reader.transactions(), lambda _: _UNCOUNTED, options)
                 yield from self._view.batches(plain, columns)
-
-
-def _deciding(found: ChangedTable) -> tuple[str, ...]:
-    """The columns that decide whether a row fits the newest definition: each scan decodes them, so
-    that the rows of a table do not depend on the columns that a statement names.
-    """
-    evolution = found.evolution
-    names: dict[str, None] = {}
-    for version, newest in zip(evolution.versions, evolution.newest_names, strict=True):
-        for one in version:
-            name = newest.get(one.name.lower(), one.name)
-            united = evolution.schema.field(name)
-            if promoted(one.type, united.type) != united.type:
-                names[name] = None
-    return tuple(names)
 
 
 def _numbers(found: ChangedTable) -> frozenset[str]:

@@ -8,10 +8,19 @@ from typing import Self
 
 import pyarrow as pa
 
+from binlake.errors import SourceError
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape
 
-__all__ = ["Base"]
+__all__ = ["Base", "MissingTableError"]
+
+
+class MissingTableError(SourceError):
+    """A file does not have the rows of a table; `origin` is its place in the log."""
+
+    def __init__(self, message: str, origin: Origin, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.origin = origin
 
 
 class Base(ABC):

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from binlake.errors import SchemaError, SourceError
-from binlake.state.base import Base
+from binlake.state.base import Base, MissingTableError
 from binlake.state.dump_values import Literal, insert_head, insert_rows, value_reader
 from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
@@ -29,7 +29,7 @@ from binlake.table.schema.schema_file import DumpPart, dump_parts, named_databas
 from binlake.table.text.sql_text import quoted_name
 from binlake.values.options import ReadOptions
 
-__all__ = ["Dump", "MissingTableError"]
+__all__ = ["Dump"]
 
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
@@ -45,14 +45,6 @@ _FRAMES = (
     (re.compile(rb"^-- (?:MySQL|MariaDB) dump ", re.MULTILINE), b"-- Dump completed"),
     (re.compile(rb"SET @OLD_SQL_NOTES=@@SQL_NOTES"), b"SET SQL_NOTES=@OLD_SQL_NOTES"),
 )
-
-
-class MissingTableError(SourceError):
-    """A dump does not have a table; `origin` is its place in the log."""
-
-    def __init__(self, message: str, origin: Origin, hint: str) -> None:
-        super().__init__(message, hint=hint)
-        self.origin = origin
 
 
 class Dump(Base):

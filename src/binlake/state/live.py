@@ -45,7 +45,7 @@ class LiveTable(Base):
             self.create_table = self._server.row(sql, 2)[1] or ""
             take_raw_text(self._server)
             self._open = stack.pop_all()
-        declared = parse_create_table(self.create_table, database, {}, 0)
+        declared = parse_create_table(self.create_table, self._table.schema, {}, 0)
         if declared is None:  # `read_tables` has read it
             raise ServerError(f"{self.name} answers SHOW CREATE TABLE in two ways")
         flavour = self._server.flavour

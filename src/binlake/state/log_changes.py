@@ -13,14 +13,11 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import RowChange
+from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition, PlainRun, Run
-from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.statements import ACCOUNT
-from binlake.stream.watched_statements import (
-    WATCHED_KINDS,
-    WatchedReader,
-    watched_statements,
-)
+from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.images import Image, has_column
 from binlake.table.reading import as_they_are, read_changes
@@ -98,6 +95,38 @@ def _acts(key: ForeignKey, before: Row, after: Row | None) -> bool:
     return key.on_update not in inert and changed
 
 
+class _OfRange:
+    """A reader whose statements on the table are those of the range only: the rows to begin with have the effects of
+    earlier ones. `see` takes each run, and returns its statements on the table.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        is_of_table: Callable[[DdlStatement], bool],
+        see: Callable[[Run], Sequence[DdlStatement]],
+    ) -> None:
+        self._reader = reader
+        self._is_of_table = is_of_table
+        self._see = see
+
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        """Yield the runs of the reader. Raises BinlogError."""
+
+        def of_others(ddl: DdlStatement) -> None:
+            if not self._is_of_table(ddl):
+                on_ddl(ddl)
+
+        for run in self._reader.runs(of_others, WATCHED_KINDS):
+            for ddl in self._see(run):
+                on_ddl(ddl)
+            yield run
+
+    def ddl_before(self) -> Iterator[DdlStatement]:
+        """The DDL on other tables that the log has before the read begins."""
+        return (ddl for ddl in self._reader.ddl_before() if not self._is_of_table(ddl))
+
+
 class LogChanges:
     """Reads the changes of a table between the moments that `options` choose."""
 
@@ -124,7 +153,7 @@ class LogChanges:
         options = replace(self._options, table=(self._name, *self._foreign.parents))
         batches = read_changes(
             [self._chain], options, self._ledger, Target.TEXT, self._schema, as_they_are,
-            watched=lambda reader: WatchedReader(reader, self._see),
+            watched=lambda reader: _OfRange(reader, self._is_of_table, self._see),
         )  # fmt: skip
         for changes in seen(batches):
             for order, item in self._items(changes):
@@ -155,16 +184,22 @@ class LogChanges:
         found.sort(key=lambda one: one[0])
         return found
 
-    def _see(self, run: Run) -> None:
-        """Take a run of the log before its rows are decoded."""
+    def _is_of_table(self, ddl: DdlStatement) -> bool:
+        return concerns(ddl, self._database, self._table)
+
+    def _see(self, run: Run) -> list[DdlStatement]:
+        """Take a run of the log before its rows are decoded; returns its statements on the table."""
         self._foreign.see(run)
+        found = []
         for statement in watched_statements(run):
             position = statement.position
             ddl = DdlStatement.of(statement.event, position)
-            if concerns(ddl, self._database, self._table):
+            if self._is_of_table(ddl):
+                found.append(ddl)
                 begun = None if isinstance(run, PlainRun) else run.start
                 item = OfTable(None, ddl, begun=begun)
                 self._statements.append(((position.ordinal, position.offset), item))
+        return found
 
     def _check_shown(self) -> None:
         """Raise IncompleteError for changes that no row event shows and that may be of this table."""

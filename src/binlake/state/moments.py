@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,6 +35,9 @@ __all__ = [
     "up_to_origin",
 ]
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOST_NAMED = 4  # of the logs, in messages
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -65,7 +69,9 @@ class Moment:
             place = parse_at(text)
         except ValueError:
             place = None
-        if place is None or (isinstance(place, FilePosition) and not place.file):
+        if isinstance(place, FilePosition) and (not place.file or _DATE.match(place.file)):
+            place = None  # 2026-11-21T25:00 is a wrong time
+        if place is None:
             raise OptionError(
                 f"--as-of {text!r}: expected a time like 2026-11-21 14:00:00, a GTID, or FILE:POS",
                 name="as_of",
@@ -238,7 +244,7 @@ def _inside(chain: Chain, place: FilePosition, base: str) -> FilePosition:
     """The position, if the logs reach it. Raises SourceError."""
     names = chain.names
     if place.file not in names:
-        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        span = ", ".join(names) if len(names) <= _MOST_NAMED else f"{names[0]} to {names[-1]}"
         raise SourceError(
             f"{base} is at {place}, and the logs do not contain this file: they are {span}",
             hint="give all logs between the two moments",

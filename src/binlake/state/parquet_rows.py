@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import SourceError
 from binlake.source.arrays import array
-from binlake.state.base import Base
+from binlake.state.base import Base, MissingTableError
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
@@ -101,8 +101,9 @@ class ParquetRows(Base):
             except UnreadableTableError as error:
                 raise SourceError(f"{self._path}: cannot read its CREATE TABLE: {error}") from None
             if declared is None or declared.table != table:
-                raise SourceError(
-                    f"{self._path} has the rows of another table than {database}.{table}"
+                raise MissingTableError(
+                    f"{self._path} has the rows of another table than {database}.{table}",
+                    self.origin,
                 )
             key, collations = (
                 key_of(self.create_table, declared),
@@ -115,8 +116,9 @@ class ParquetRows(Base):
                 else declared_schema(options).declarations(database, table)
             )
             if not found:
-                raise SourceError(
+                raise MissingTableError(
                     f"{self._path} does not contain the definition of {database}.{table}",
+                    self.origin,
                     hint="--schema FILE with its SHOW CREATE TABLE does",
                 )
             declared, collations = found[0], {}

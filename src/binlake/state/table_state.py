@@ -55,22 +55,21 @@ from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern, possible_names
 from binlake.values.options import ReadOptions
 
-__all__ = ["TableState", "state_options", "table_name"]
+__all__ = ["TableState", "state_options", "table_names"]
 
 
-def table_name(table: str) -> tuple[str, str]:
-    """Return database and table of one table's name. Raises OptionError."""
+def table_names(table: str) -> list[tuple[str, str]]:
+    """Return the databases and tables that one table's name may mean. Raises OptionError."""
     try:
         parse_table_pattern(table)
         if set("*?") & set(table):
             raise ValueError("a state covers one table")
     except ValueError as error:
         raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
-    database, _, name = table.partition(".")
-    return database, name
+    return possible_names(table)
 
 
 def state_options(options: ReadOptions) -> ReadOptions:

@@ -67,10 +67,10 @@ def unknown_table(chains: Sequence[Chain], options: ReadOptions) -> str | None:
     """Return the sentence of `nothing_found` if the logs surely contain nothing about the only table of the option
     table, whatever the filters: no row change, and no statement with its name in the text.
     """
-    database, _, table = options.table[0].partition(".")
-    seen = _look(chains, options, table)
+    name = options.table[0]
+    seen = _look(chains, options, name.rpartition(".")[2])
     known = {name.casefold() for name in seen.tables}
-    is_known = seen.is_named or f"{database}.{table}".casefold() in known
+    is_known = seen.is_named or name.casefold() in known
     return _nothing_found(seen, options) if seen.complete and not is_known else None
 
 

@@ -147,6 +147,8 @@ class Image:
         """The images as structs of all wanted columns, null where there is none."""
         fields = list(self.types.schema)
         missing = None if self.exists is None else pc.invert(self.exists)
+        if not fields:  # from_arrays takes the length from the first array
+            return pa.array([{}] * self.count, pa.struct([]), mask=missing)
         return pa.StructArray.from_arrays(list(self.columns), fields=fields, mask=missing)
 
     def to_json(self) -> pa.Array:

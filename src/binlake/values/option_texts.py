@@ -203,6 +203,12 @@ def parse_table_pattern(text: str) -> str:
     return text
 
 
+def possible_names(text: str) -> list[tuple[str, str]]:
+    """Return each database and table that `DATABASE.TABLE` may mean: their names may contain periods."""
+    parts = text.split(".")
+    return [(".".join(parts[:n]), ".".join(parts[n:])) for n in range(1, len(parts))]
+
+
 def parse_text(text: str) -> str:
     """Any text but an empty one. Raises ValueError."""
     if not text.strip():

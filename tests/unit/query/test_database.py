@@ -15,9 +15,9 @@ from binlake.errors import ChecksumError, OptionError, QueryError, SourceError
 from binlake.query.database import LogDatabase
 from binlake.source.chain import resolve
 from binlake.values.options import ReadOptions
-from support.logs.log_builder import ROWS, TABLE_MAP
+from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, query_body
 from support.logs.stream_log import StreamLog, rows_body
-from support.logs.table_log import Log, image, table_map
+from support.logs.table_log import ALL, UPDATE, Log, image, table_map
 from support.logs.table_log import rows_body as table_rows
 from support.oracles.queries import answer, database
 
@@ -166,6 +166,32 @@ def test_a_table_made_after_an_interrupted_statement(tmp_path: Path) -> None:
         assert made.is_assuming
         assert list(made.run("CREATE TABLE copied AS FROM shop.t")) == []
         assert answer(made, "FROM copied ORDER BY id")["label"].to_pylist() == [None, "b"]
+
+
+def test_metadata_of_a_table_whose_column_was_renamed(tmp_path: Path) -> None:
+    """The before-image has the column under both names: neither is decoded for another column."""
+    log = Log()
+    log.insert((1, "a", None))
+    log.add(QUERY, query_body(b"ALTER TABLE shop.t RENAME COLUMN name TO label"))
+    log.commit(
+        (TABLE_MAP, table_map(names=("id", "label", "day"))),
+        (UPDATE, table_rows(image((1, "a", None)), image((1, "b", None)), bitmaps=(ALL, ALL))),
+    )
+    with database(log.save(tmp_path)) as made:
+        positions = answer(made, "SELECT _log_pos FROM shop.t")["_log_pos"].to_pylist()
+        assert [scan.options.columns for scan in made.scans] == [("",)]
+        everything = answer(made, "SELECT *, _before FROM shop.t")
+    assert positions == everything["_log_pos"].to_pylist() != []
+
+
+def test_a_name_with_quotes_and_periods(tmp_path: Path) -> None:
+    log = Log()
+    name = 'it\'s "quoted" . twice'
+    log.insert((1, "a", None), table=name)
+    quoted = name.replace('"', '""')
+    with database(log.save(tmp_path)) as made:
+        for sql in (f'FROM "shop.{quoted}"', f'FROM shop."{quoted}"'):
+            assert answer(made, f"SELECT id {sql}")["id"].to_pylist() == [1]
 
 
 def test_names_that_differ_in_case_are_an_error_wherever_they_come(tmp_path: Path) -> None:

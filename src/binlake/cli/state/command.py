@@ -24,7 +24,7 @@ from binlake.state.bases import opened
 from binlake.state.filtering import check_where, row_filter
 from binlake.state.moments import Moment
 from binlake.state.origin import given_origin
-from binlake.state.table_state import TableState, state_options, table_name
+from binlake.state.table_state import TableState, state_options, table_names
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
@@ -118,7 +118,7 @@ def state(
         raise OptionError("--as-of is missing: a time, a GTID or FILE:POS", name="as_of")
     if rows is None:
         raise OptionError("--from is missing: a dump, or the URL of the live server", name="from")
-    name = table_name(table)
+    names = table_names(table)
     moment = Moment.parse(as_of)
     given = given_origin(from_position, from_gtid)
     check_where(where)
@@ -130,7 +130,7 @@ def state(
     def chains() -> Sequence[Chain]:
         return chains_of(files, options)
 
-    with skipping_nothing(), opened(rows, name, given, chains, options) as (base, chain):
+    with skipping_nothing(), opened(rows, names, given, chains, options) as (base, chain):
         found = TableState(chain, options, ledger, base, moment, force=force)
         with reading([chain], ledger) as seen:
             found.read_log(seen)

@@ -92,7 +92,7 @@ class HistoryReader:
 
     def read(self, seen: Callable[[Iterable[_Batch]], Iterable[_Batch]] = _unseen) -> RowHistory:
         """Read the logs. `seen` receives the progress. Raises BinlogError."""
-        statements = StatementsOfTable(self._database, self._table)
+        statements = StatementsOfTable(self._options.table[0])
         found, names = self._found(seen, statements, None)
         others = other_keys([one.keys for one in found])
         if others and self._is_read_once:
@@ -103,7 +103,7 @@ class HistoryReader:
         elif others:
             self.rows = KeyRows(self._key, others)
             first = self._ledger.take()
-            found, _ = self._found(seen, StatementsOfTable(self._database, self._table), others)
+            found, _ = self._found(seen, StatementsOfTable(self._options.table[0]), others)
             for sentence in first.warnings:
                 self._ledger.warn(sentence)
         else:

@@ -12,6 +12,7 @@ from binlake.stream.sql.ddl_targets import may_change, names
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement, moment
+from binlake.values.option_texts import possible_names
 
 __all__ = ["StatementsOfTable"]
 
@@ -21,11 +22,10 @@ _Order = tuple[int, int]
 
 
 class StatementsOfTable:
-    """Collects the statements on one table while a chain is read; `found` has them by place."""
+    """Collects the statements on one table, `DATABASE.TABLE`, while a chain is read; `found` has them by place."""
 
-    def __init__(self, database: str, table: str) -> None:
-        self._database = database
-        self._table = table
+    def __init__(self, name: str) -> None:
+        self._names = possible_names(name)
         self.found: dict[_Order, TableStatement] = {}
 
     def watch(self, reader: LogReader) -> WatchedReader:
@@ -59,5 +59,5 @@ class StatementsOfTable:
 
     def _concerns(self, ddl: DdlStatement) -> bool:
         if _DROPS_DATABASE.match(ddl.sql):
-            return names(ddl.sql, self._database)
-        return may_change(ddl, self._database, self._table)
+            return any(names(ddl.sql, database) for database, _ in self._names)
+        return any(may_change(ddl, *name) for name in self._names)

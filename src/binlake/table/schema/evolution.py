@@ -106,6 +106,17 @@ class Evolution(PickledByName):
             schema, tuple(versions), tuple(dict.fromkeys(notes)), tuple(renames), tuple(named)
         )
 
+    def deciding(self) -> tuple[str, ...]:
+        """Return the columns of the united schema that decide whether a row fits it."""
+        names: dict[str, None] = {}
+        for version, new_names in zip(self.versions, self.newest_names, strict=True):
+            for name, field in _renamed(version, new_names).items():
+                held = _with_renamed_members(field.with_name(name), new_names).type
+                united = self.schema.field(name).type
+                if promoted(held, united) != united:
+                    names[name] = None
+        return tuple(names)
+
     def number(self, schema: pa.Schema) -> int:
         """Return the n of `<table>@<n>` for rows of this definition."""
         for n, version in enumerate(self.versions, 1):
