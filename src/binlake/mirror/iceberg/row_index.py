@@ -22,7 +22,7 @@ import numpy.typing as npt
 from binlake.mirror.tables.keys import Keys
 from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
 
-__all__ = ["RowIndex", "Locations", "SortedKeys", "sorted_keys"]
+__all__ = ["Locations", "RowIndex", "SortedKeys", "sorted_keys"]
 
 _META = "index.json"
 _VERSION = 2

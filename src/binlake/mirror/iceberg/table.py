@@ -23,7 +23,6 @@ from pyroaring import BitMap
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable, Lake
-from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.live_rows import (
     Lookup,
     live_batches,
@@ -34,6 +33,7 @@ from binlake.mirror.iceberg.live_rows import (
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.iceberg.position_deletes import position_delete_files
 from binlake.mirror.iceberg.puffin import vector_files
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table_files import Entries, TableFiles
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.change import Change
