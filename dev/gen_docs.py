@@ -226,44 +226,43 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
     return before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
 
 
-#: The results with the decoders, the other programs and Spark.
-_DECODING = "2026-11-24-decoders-python-ask-spark"
-#: A later measurement of the decoders, with priority over other programs.
-_DECODERS = "2026-11-24-decoders"
+#: The results with the decoders, the commands and archives.
+_DECODING = "2026-11-24-decoders-commands-start-archive"
+#: Those with the Python decoder, questions to logs, and Spark.
+_EXPORTS = "2026-11-24-python-ask-spark"
 
 #: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
-    (_DECODERS, "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
-    (_DECODERS, "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
+    (_DECODING, "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
+    (_DECODING, "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
     (
-        _DECODERS, "decode a log", "decode", "java peer, JSON text",
+        _DECODING, "decode a log", "decode", "java peer, JSON text",
         "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
-        _DECODING, "write Parquet, with Spark", "export", "spark write.parquet",
+        _EXPORTS, "write Parquet, with Spark", "export", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        _DECODING, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
+        _EXPORTS, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        "2026-11-22-archive", "copy a log from a server", "binlake mysqlbinlog --raw",
+        _DECODING, "copy a log from a server", "binlake mysqlbinlog --raw",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`",
     ),
     (
-        "2026-11-22-archive", "archive a log from a server", "archive",
+        _DECODING, "archive a log from a server", "archive",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`",
     ),
     (
-        "2026-11-22-archive", "archive it and write indexes", "archive, indexes",
+        _DECODING, "archive it and write indexes", "archive, indexes",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`, which writes no indexes",
     ),
 )  # fmt: skip
 _BENCH = {
-    _DECODING: 'make bench ARGS="--megabytes 100 --runs 3 --only decoders --only python --only ask --only spark"',
-    _DECODERS: 'chrt -f 5 make bench ARGS="--megabytes 100 --runs 5 --only decoders"',
-    "2026-11-22-archive": 'make bench ARGS="--only archive --runs 5"',
+    _DECODING: 'make bench ARGS="--megabytes 100 --runs 5 --only decoders --only commands --only start --only archive"',
+    _EXPORTS: 'make bench ARGS="--megabytes 100 --runs 3 --only python --only ask --only spark"',
 }
 
 
@@ -288,7 +287,7 @@ def comparison_page() -> str:
     found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{_DECODING}.json").read_text())
     machine, rate = found["machine"], _measured(_DECODING)
     images = rate["java peer"]["output"]["images"] / rate["decode"]["seconds"]
-    python = rate["python-mysql-replication"]["output"]["images_per_second"]
+    python = _measured(_EXPORTS)["python-mysql-replication"]["output"]["images_per_second"]
     lines = [
         "",
         f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 101 MB, one table of 13",
@@ -297,7 +296,7 @@ def comparison_page() -> str:
         *_duels_table(),
         "",
         f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
-        f"(`{_BENCH[_DECODING]}`).",
+        f"(`{_BENCH[_EXPORTS]}`).",
         "",
     ]
     return _inserted("comparison.md", "measurements", lines)

@@ -50,10 +50,9 @@ _PAGES_ABOVE = {
     "../CHANGELOG.md": "project/changelog.md",
     "../CONTRIBUTING.md": "project/contributing.md",
     "../SECURITY.md": "project/security.md",
-    "../benchmarks/results/2026-11-24-decoders-python-ask-spark.md": "project/benchmark-decoding.md",
+    "../benchmarks/results/2026-11-24-decoders-commands-start-archive.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-21-stream.md": "project/benchmark-stream.md",
-    "../benchmarks/results/2026-11-22-archive.md": "project/benchmark-archive.md",
-    "../benchmarks/results/2026-11-23-ask.md": "project/benchmark-ask.md",
+    "../benchmarks/results/2026-11-24-python-ask-spark.md": "project/benchmark-ask.md",
     "../benchmarks/results/2026-11-23-mirror.md": "project/benchmark-mirror.md",
     "../benchmarks/results/2026-11-23-scale.md": "project/benchmark-scale.md",
 }
