@@ -53,7 +53,7 @@ _PAGES_ABOVE = {
     "../benchmarks/results/2026-11-24-decoders-commands-start-archive.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-21-stream.md": "project/benchmark-stream.md",
     "../benchmarks/results/2026-11-24-python-ask-spark.md": "project/benchmark-ask.md",
-    "../benchmarks/results/2026-11-23-mirror.md": "project/benchmark-mirror.md",
+    "../benchmarks/results/2026-11-24-mirror.md": "project/benchmark-mirror.md",
     "../benchmarks/results/2026-11-23-scale.md": "project/benchmark-scale.md",
 }
 
