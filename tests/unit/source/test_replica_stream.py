@@ -223,6 +223,16 @@ def test_artificial_events_without_an_end(repeated: str, by_gtid: bool) -> None:
         read(itertools.chain(start, sent), by_gtid=by_gtid)
 
 
+def test_many_events_of_the_log_that_come_one_by_one() -> None:
+    """Events without an end position, as old logs have them, are no artificial ones, however many."""
+    first = events_of(small_log())[0]
+    body = event(QUERY, b"x" * 13, 0, log_pos=0)
+    found = read(packets(fake_rotate(), first, *([body] * 3000)), block_bytes=1 << 20)
+    assert sum(len(item.data) for item in found if isinstance(item, Block)) == len(
+        first
+    ) + 3000 * len(body)
+
+
 def test_an_event_that_is_left_out_or_comes_twice() -> None:
     events = events_of(small_log())
     for wrong in ([*events[:3], *events[4:]], [*events[:3], events[2], *events[3:]]):

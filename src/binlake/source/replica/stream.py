@@ -194,13 +194,8 @@ class DumpStream:
         raw = answer.raw
         frame = read_frame(raw, 0, 0)
         kind = frame.type_code
-        if kind not in (HEARTBEAT_LOG_EVENT, HEARTBEAT_LOG_EVENT_V2):
-            self._artificial += 1  # `_flush` resets it for events of a file
-        if self._artificial > _MOST_ARTIFICIAL:
-            raise ServerError(
-                f"the source sends {_MOST_ARTIFICIAL:,} artificial events, and none of its log"
-            )
         if kind == ROTATE_EVENT and (frame.flags & LOG_EVENT_ARTIFICIAL_F or not frame.timestamp):
+            self._count_artificial()
             yield from self._flush()
             self._announce(raw)
         elif kind in (HEARTBEAT_LOG_EVENT, HEARTBEAT_LOG_EVENT_V2):
@@ -209,15 +204,25 @@ class DumpStream:
         elif not self._announced:
             raise ServerError(f"the source sends {event_name(kind)} before it has named the file")
         elif kind == FORMAT_DESCRIPTION_EVENT:
+            self._count_artificial()
             yield from self._begin_file(frame, raw)
         elif frame.flags & LOG_EVENT_ARTIFICIAL_F or self._repeats_start(frame):
-            pass  # not in the file: MariaDB's GTID_LIST at the wanted GTID, and START_ENCRYPTION
+            # not in the file: MariaDB's GTID_LIST at the wanted GTID, and START_ENCRYPTION
+            self._count_artificial()
         else:
             yield from self._event(frame, raw)
             if answer.wants_ack:
                 # reported before delivery, because it may be durable when delivery returns
                 self.awaited = (self.file, self.offset)
                 yield from self._flush()
+
+    def _count_artificial(self) -> None:
+        """Count an event that is no part of a file, until `_flush` delivers one that is. Raises ServerError."""
+        self._artificial += 1
+        if self._artificial > _MOST_ARTIFICIAL:
+            raise ServerError(
+                f"the source sends {_MOST_ARTIFICIAL:,} artificial events, and none of its log"
+            )
 
     def _announce(self, raw: bytes) -> None:
         """Handle the artificial ROTATE before each file: its name, and where in it the source
