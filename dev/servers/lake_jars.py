@@ -27,7 +27,7 @@ _ARTIFACTS = {
     ),
 }
 # what Iceberg needs for tables in S3, with a catalog in a file
-_OF_A_STORE = {
+_STORE_ARTIFACTS = {
     "org.apache.iceberg:iceberg-aws-bundle:1.12.0": (
         "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957"
     ),
@@ -45,7 +45,7 @@ def lake_jars() -> list[Path]:
 
 def lake_store_jars() -> list[Path]:
     """The jars for Iceberg's tables in S3; downloads them when they are not there. Raises SetupError."""
-    return _provisioned(LAKE_STORE_JARS, _OF_A_STORE)
+    return _provisioned(LAKE_STORE_JARS, _STORE_ARTIFACTS)
 
 
 def _provisioned(name: str, artifacts: Mapping[str, str]) -> list[Path]:

@@ -61,6 +61,16 @@ def test_workers_use_the_installed_pyspark(run_script: Any) -> None:
     assert python == ours == named
 
 
+TASK = "spark.sparkContext.parallelize([1, 2], 1).map(lambda number: number + 1).collect()"
+
+
+@pytest.mark.parametrize("first", [PLAIN, PREPARED], ids=["plain", "prepared"])
+def test_a_session_in_a_jvm_that_is_there_already(run_script: Any, first: str) -> None:
+    """`stop` does not end the JVM, and its environment is the one with which it started."""
+    second = f"before = {TASK}\nspark.stop()\n{PREPARED}answer([before, {TASK}])\n"
+    assert run_script(first + second) == [[2, 3], [2, 3]]
+
+
 # PySpark's own Connect server has one port, which may be that of other tests: it is given another.
 CONNECT = """
 from binlake.spark import session

@@ -6,8 +6,8 @@ replacement is durable and has been read back.
 
     python -m binlake.archive.finishing DIR/<identity> zstd index
 
-The process reads the names of logs from its standard input, one in a line, and reports each one on its
-standard output. It ends with its input.
+The process reads the names of logs from its standard input, one per line, and reports each one on its
+standard output. It exits when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ _DONE, _AGAIN, _IN_VAIN = "done", "again", "in-vain"
 _NOTICE_SECONDS = 0.2
 # A process that has nothing to do stays this long: where logs end often, each one would wait for a start.
 _IDLE_SECONDS = 60.0
-# The process gets this many names at most, so that writing to its pipe (64 KB) never waits. A name has at most 512 bytes.
+# The process gets this many names at most. They fit into its pipe, unless they are unusually long: then writing waits for
+# the process.
 _MOST_IN_HAND = 100
 _TERMINATION_SECONDS = 5.0
 
@@ -277,7 +278,7 @@ class Finisher:
             self._waiting, self._failed = [*self._failed, *self._waiting], []
         if self._waiting:
             self._hand_over()
-        elif self._process is not None and self._process.idle_s > _IDLE_SECONDS:
+        elif self._process is not None and not self._under_way and self._process.is_idle:
             self._process.let_go()
 
     def wait(self) -> None:
@@ -324,14 +325,22 @@ class Finisher:
         if code is not None:
             self._process.close()
             self._process = None
-            if self._under_way:
-                left = set(unfinished_logs(self._folder, self._finish, ""))
-                self._failed_now += [name for name in self._under_way if name in left]
-                self._under_way = []
+            names, self._under_way = self._under_way, []
+            self._failed_now += self._unfinished_of(names)
             if code < 0:
                 why = f"signal {-code} ended their process"
         if not self._under_way:
             self._settle(why)
+
+    def _unfinished_of(self, names: list[str]) -> list[str]:
+        """Return the logs that a process left when it ended; all of them if the directory cannot be read now."""
+        if not names:
+            return []
+        try:
+            left = set(unfinished_logs(self._folder, self._finish, ""))
+        except SourceError:
+            return names
+        return [name for name in names if name in left]
 
     def _note(self, outcome: str, name: str) -> None:
         if outcome == _DONE:
@@ -385,9 +394,9 @@ class _Process:
         return self._running.poll()
 
     @property
-    def idle_s(self) -> float:
-        """Seconds since it last got a name or reported one."""
-        return time.monotonic() - self._busy_at
+    def is_idle(self) -> bool:
+        """Whether it got no name and reported none for a while."""
+        return time.monotonic() - self._busy_at > _IDLE_SECONDS
 
     def take(self, names: list[str]) -> list[str]:
         """Give it names of logs; return those that it got."""
@@ -408,7 +417,7 @@ class _Process:
         self._busy_at = time.monotonic()
         self._heard_bytes += len(whole)
         # A name may contain any other space, and any other end of a line.
-        words = [line.partition(" ") for line in whole.decode("utf-8", "replace").split("\n")]
+        words = [line.partition(" ") for line in os.fsdecode(whole).split("\n")]
         return [(outcome, name) for outcome, _, name in words if name]
 
     def let_go(self) -> None:
@@ -450,7 +459,8 @@ def _main(arguments: list[str]) -> int:
         except BinlogError as error:
             print(f"binlake: {name} is not finished: {error}", file=sys.stderr)
             outcome = _AGAIN if isinstance(error, SourceError) else _IN_VAIN
-        print(outcome, name, flush=True)
+        sys.stdout.buffer.write(os.fsencode(f"{outcome} {name}\n"))
+        sys.stdout.buffer.flush()
     return 0
 
 

@@ -221,8 +221,13 @@ def _problem(error: OSError) -> str:
 
 def _needs_numpy(given: list[str]) -> bool:
     """Whether Spark may run in the process of these arguments."""
-    is_local = "--engine=local" in given or ("--engine", "local") in pairwise(given)
-    return given[0] in _NUMPY_COMMANDS and not (given[0] == "export" and is_local)
+    engines = [
+        word.removeprefix("--engine=") if word.startswith("--engine=") else after
+        for word, after in pairwise([*given, ""])
+        if word.partition("=")[0] == "--engine"
+    ]
+    is_local = given[0] == "export" and engines[-1:] == ["local"]
+    return given[0] in _NUMPY_COMMANDS and not is_local
 
 
 def main(argv: list[str] | None = None) -> int:

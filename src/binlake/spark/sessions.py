@@ -104,7 +104,10 @@ def start(
         with _output_to(log_file):
             return builder.getOrCreate()
     check_java()
-    with _output_to(log_file), worker_python(master if remote is None else remote):
+    with (
+        _output_to(log_file),
+        worker_python(settings.get("spark.master", master) if remote is None else remote),
+    ):
         return builder.getOrCreate()
 
 
@@ -116,7 +119,7 @@ def local_context(
 
     settings = {"spark.app.name": app_name, "spark.master": master, **_CLASSIC_CONFIG, **config}
     check_java()
-    with _output_to(log_file), worker_python(master):
+    with _output_to(log_file), worker_python(settings["spark.master"]):
         return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
 
 

@@ -96,8 +96,9 @@ def _acts(key: ForeignKey, before: Row, after: Row | None) -> bool:
 
 
 class _OfRange:
-    """A reader whose statements on the table are those of the range only: the rows to begin with have the effects of
-    earlier ones. `see` takes each run, and returns its statements on the table.
+    """Passes on the statements on the table from the range only: the first rows already have the effects of earlier ones.
+
+    `see` takes each run, and returns its statements on the table.
     """
 
     def __init__(

@@ -336,6 +336,30 @@ def test_a_process_stays_for_the_logs_that_come_later(folder: Folder) -> None:
     assert {index_path(f"binlog.00000{n}") for n in (1, 2, 3)} <= set(folder.sizes())
 
 
+def test_a_directory_that_cannot_be_read_when_the_process_ends(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its logs have failed until the next attempt: they are neither forgotten nor under way for ever."""
+    finisher = Finisher(folder, Finish("zstd"), pause_s=0.0)
+    finisher.add(["binlog.000001", "binlog.000002"])
+    process = finisher._process
+    assert process is not None
+    process._running.kill()
+    process._running.wait()
+
+    def refused() -> dict[str, int]:
+        raise SourceError("the store does not answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(folder, "sizes", refused)
+        finisher._hear()
+    assert (finisher.unfinished, finisher.failed) == (2, 2)
+    finisher.poll()
+    finisher.wait()
+    assert (finisher.unfinished, finisher.failed) == (0, 0)
+    assert {"binlog.000001.zst", "binlog.000002.zst"} <= set(folder.sizes())
+
+
 def test_more_logs_than_a_process_gets_at_a_time(folder: Folder) -> None:
     whole = content(folder, "binlog.000001")
     names = [f"binlog.{number:06}" for number in range(1000, 1250)]

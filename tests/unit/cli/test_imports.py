@@ -74,7 +74,10 @@ def test_an_index_needs_no_pandas(tmp_path: Path) -> None:
     assert "pandas" not in imported("index", log)
 
 
-@pytest.mark.parametrize("engine", [["--engine", "local"], ["--engine=local"]])
+@pytest.mark.parametrize(
+    "engine",
+    [["--engine", "local"], ["--engine=local"], ["--engine", "spark", "--engine", "local"]],
+)
 def test_an_export_without_spark_needs_no_numpy(engine: list[str], tmp_path: Path) -> None:
     libraries = imported("export", LOG, tmp_path / "lake", *engine) & LIBRARIES
     assert libraries - {"ssl"} == ARROW  # pyarrow.fs imports ssl

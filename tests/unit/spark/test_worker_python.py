@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from binlake.spark import worker_python as module
 from binlake.spark.worker_python import worker_python
@@ -18,9 +19,10 @@ SHOW = "import os, sys; print(os.environ['PYTHONPATH']); print(sys.argv[1:])"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PYSPARK_PYTHON", "BINLAKE_WORKER_PYTHON"):
+    for name in ("PYSPARK_PYTHON", "BINLAKE_WORKER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_HOME"):
         monkeypatch.setenv(name, "")  # what is set below goes again
         monkeypatch.delenv(name)
+    monkeypatch.setattr(SparkContext, "_gateway", None)  # as before the first session
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,24 @@ def test_a_python_that_the_user_names_stays(monkeypatch: pytest.MonkeyPatch) -> 
     with worker_python("local[2]"):
         assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
+
+
+@pytest.mark.parametrize("started_by", ["another part", "spark-submit"])
+def test_a_jvm_that_runs_already_may_not_have_the_variable(
+    monkeypatch: pytest.MonkeyPatch, started_by: str
+) -> None:
+    if started_by == "spark-submit":
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "40000")
+    else:
+        monkeypatch.setattr(SparkContext, "_gateway", object())
+    with worker_python("local[2]"):
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_another_spark_than_that_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    with worker_python("local[2]"):
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 def test_a_script_that_cannot_be_run_is_not_used(

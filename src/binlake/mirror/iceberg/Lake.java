@@ -35,7 +35,7 @@ public class Lake {
     return ((JsonNode) node.get(key)).asText();
   }
 
-  /** The catalog without Iceberg's cache, which shows tables as they were, and has no namespaces. */
+  /** The catalog itself. Iceberg's cache in front of it shows earlier states of tables, and has no methods for namespaces. */
   private Catalog direct(Catalog catalog) throws Exception {
     if (!(catalog instanceof CachingCatalog)) {
       return catalog;

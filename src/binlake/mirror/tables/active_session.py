@@ -33,4 +33,5 @@ def active_session(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
-        SparkSession._activeSession = in_python
+        if SparkSession._activeSession is spark:  # another thread may have made another one active
+            SparkSession._activeSession = in_python

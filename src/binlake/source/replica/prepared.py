@@ -214,7 +214,7 @@ def _payload(receiver: Receiver) -> bytes:
         parts.append(receiver.take(size))
         if receiver.most_inflated is not None and total > receiver.most_inflated:
             raise ServerError(
-                f"the server sends a row of more than {total >> 20} MB, which is out of proportion"
+                f"the server sends a row of at least {total >> 20} MB, which is out of proportion"
                 " to the bytes of the compressed connection",
                 hint="connect without the option compress",
             )
