@@ -14,6 +14,7 @@ from binlake.core.events.frames import FORMAT, HEADER_BYTES, FrameBlock, read_fr
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import (
     EVENT_TYPES,
+    FORMAT_DESCRIPTION_EVENT,
     START_ENCRYPTION_EVENT,
     Role,
     codes_of,
@@ -42,6 +43,8 @@ _MOST_INFLATION = 32
 # windows, even though its start is read twice.
 _BEGINNINGS = tuple(sorted(codes_of(Role.GTID)))
 _LAST_SHARE = 4
+# Where a log contains the type of its first event: after the magic and a timestamp.
+_FIRST_TYPE = len(BINLOG_MAGIC) + 4
 # The first release whose log_pos is right inside transactions.
 _LOG_POS_SINCE = (5, 1, 0)
 
@@ -133,7 +136,7 @@ class Scanner:
         encrypted = self._locked(block)
         if bad >= 0 and not 0 <= encrypted < bad:
             window = Window(self._log, data, self._pos, block, self.format)
-            error = checksum_error(self._log, window.frame(bad), window.raw(bad))
+            error = self._bad_checksum(window.frame(bad), window.raw(bad))
             block.truncate(bad)
         elif encrypted >= 0:
             error = self._encrypted(block.frame(encrypted))
@@ -168,11 +171,14 @@ class Scanner:
             last = len(block) - 1
             frame = block.frame(last)
             raw = memoryview(data)[frame.offset - self._pos : frame.end - self._pos]
+            if _begins_log(raw):  # a byte of its timestamp was taken for a type
+                block.truncate(last)
+                return self._another_log(frame)
             try:
                 found = self._log.read_format(frame, raw)
                 if self._is_damaged(found, raw) and found != self.format:
                     block.truncate(last)
-                    return checksum_error(self._log, frame, raw)
+                    return self._bad_checksum(frame, raw)
             except BinlogError as error:
                 block.truncate(last)
                 return error
@@ -229,9 +235,20 @@ class Scanner:
 
     def _not_an_event(self, frame: Frame, data: bytes, why: str) -> ScanResult:
         """Return the error of bytes that cannot be an event; `why` describes them."""
-        if data.startswith(BINLOG_MAGIC):
-            why = "another log begins here; read each log from its own file, not logs written one after the other"
-        return self._malformed(frame, f"not an event: {why}")
+        error = self._another_log(frame) if _begins_log(data) else self._malformed(frame, why)
+        return ScanResult(error=error, offset=frame.offset)
+
+    def _bad_checksum(self, frame: Frame, raw: memoryview) -> BinlogError:
+        """Return the error of an event whose checksum is wrong."""
+        if _begins_log(raw):
+            return self._another_log(frame)
+        return checksum_error(self._log, frame, raw)
+
+    def _another_log(self, frame: Frame) -> BinlogError:
+        return self._malformed(
+            frame,
+            "another log begins here; read each log from its own file, not logs written one after the other",
+        )
 
     def _whole(self, frame: Frame) -> bytes | ScanResult:
         """Return the bytes of the event at `_pos`, fewer if the input ends inside it.
@@ -284,11 +301,13 @@ class Scanner:
         tail = TailReport(self._pos, size - self._pos, self._log.in_use, message)
         return ScanResult(error=torn_tail_error(self._log, tail), offset=self._pos, tail=tail)
 
-    def _malformed(self, frame: Frame, message: str) -> ScanResult:
-        error = MalformedError(
-            message, file=self._log.name, event_pos=frame.offset, field="event length"
+    def _malformed(self, frame: Frame, why: str) -> BinlogError:
+        return MalformedError(
+            f"not an event: {why}",
+            file=self._log.name,
+            event_pos=frame.offset,
+            field="event length",
         )
-        return ScanResult(error=error, offset=frame.offset)
 
     def _locked(self, block: FrameBlock) -> int:
         """Return the first START_ENCRYPTION for which there is no key; -1 if there is none.
@@ -332,6 +351,13 @@ class Scanner:
             pos += len(data)
             data = self._reader.read_at(pos, self._window_bytes)
         return self._reader.damage is None
+
+
+def _begins_log(data: bytes | memoryview) -> bool:
+    """Whether bytes are the beginning of a log, and not an event whose timestamp equals the magic."""
+    if bytes(data[: len(BINLOG_MAGIC)]) != BINLOG_MAGIC:
+        return False
+    return bytes(data[_FIRST_TYPE : _FIRST_TYPE + 1]) == bytes((FORMAT_DESCRIPTION_EVENT,))
 
 
 def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:

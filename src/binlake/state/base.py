@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import pyarrow as pa
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape
+from binlake.table.text.sql_text import quoted_name
 
-__all__ = ["Base", "MissingTableError"]
+__all__ = ["Base", "MissingTableError", "ambiguous_name"]
 
 
 class MissingTableError(SourceError):
@@ -21,6 +22,18 @@ class MissingTableError(SourceError):
     def __init__(self, message: str, origin: Origin, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.origin = origin
+
+
+def ambiguous_name(where: str, tables: Sequence[tuple[str, str]]) -> OptionError:
+    """Return the error for a name that means several tables, because names may contain periods."""
+    name = ".".join(tables[0])
+    found = " and ".join(".".join(map(quoted_name, table)) for table in tables)
+    return OptionError(
+        f"table {name!r}: the name is ambiguous: {where} has {found}",
+        hint="take the rows from a dump of one of them",
+        name="table",
+        value=name,
+    )
 
 
 class Base(ABC):

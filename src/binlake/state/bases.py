@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from binlake.errors import OptionError
+from binlake.errors import BinlogError, OptionError
 from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
-from binlake.state.base import Base, MissingTableError
-from binlake.state.created import created_later
+from binlake.state.base import Base, MissingTableError, ambiguous_name
+from binlake.state.created import CreatedLater, created_later
 from binlake.state.dump import Dump
 from binlake.state.live import LiveTable
 from binlake.state.moments import from_origin
@@ -30,22 +30,49 @@ def _file(
     flavour: str,
     options: ReadOptions,
 ) -> Base:
-    """Open rows in a file, or the table that the log creates later."""
+    """Open rows in a file, or the table that the log creates later. Raises OptionError if the name means several."""
     kind = ParquetRows if is_parquet(rows) else Dump
+    where = f"the {'file' if kind is ParquetRows else 'dump'} {rows}"
     missing: list[MissingTableError] = []
-    for name in names:
-        try:
-            return kind(rows, *name, flavour, options)
-        except MissingTableError as error:
-            missing.append(error)
+    failed: list[BinlogError] = []
+    there: list[tuple[str, str]] = []
+    base: Base | None = None
+    with ExitStack() as stack:
+        for name in names:
+            try:
+                base = stack.enter_context(kind(rows, *name, flavour, options))
+            except MissingTableError as error:
+                missing.append(error)
+                continue
+            except BinlogError as error:
+                failed.append(error)
+            there.append(name)
+        if base is None and failed:
+            raise failed[0]
+        if len(there) > 1:
+            raise ambiguous_name(where, there)
+        if base is not None:
+            stack.pop_all()
+            return base
     origin = given if given.is_known else missing[0].origin
     if kind is Dump and origin.is_known:
-        later = from_origin(chain, origin, f"the dump {rows}", options)
-        for name in names:
-            found = created_later(f"the dump {rows}", origin, name, chain, flavour, later)
-            if found is not None:
-                return found
+        later = from_origin(chain, origin, where, options)
+        created = [created_later(where, origin, name, chain, flavour, later) for name in names]
+        if (found := _the_only(created)) is not None:
+            return found
     raise missing[0]
+
+
+def _the_only(created: Sequence[CreatedLater | None]) -> CreatedLater | None:
+    """Return the table of the only statement that creates one. Raises OptionError if there are several."""
+    by_place: dict[object, CreatedLater] = {}
+    for table in created:
+        if table is not None:  # a statement that is not recognised may create any of them
+            by_place.setdefault(table.created_at, table)
+    if len(by_place) > 1:
+        definitions = [table.shape.definition for table in by_place.values()]
+        raise ambiguous_name("the log", [(one.database, one.table) for one in definitions])
+    return next(iter(by_place.values()), None)
 
 
 @contextmanager

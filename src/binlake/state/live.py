@@ -12,7 +12,7 @@ from binlake.mirror.source.read_session import begin_snapshot, open_session, tak
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import read_tables
 from binlake.source.replica.url import ServerUrl
-from binlake.state.base import Base
+from binlake.state.base import Base, ambiguous_name
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in
 from binlake.table.schema.create_table import parse_create_table
@@ -26,7 +26,7 @@ _LIMITS = BatchLimits(8192, 8 << 20)
 
 class LiveTable(Base):
     """A consistent snapshot of a table, to be closed. No table is locked. Raises ServerError, SourceError,
-    UnsupportedError.
+    UnsupportedError, and OptionError if the name means several tables.
     """
 
     def __init__(self, url: str, database: str, table: str, options: ReadOptions) -> None:
@@ -35,7 +35,11 @@ class LiveTable(Base):
             self._server = stack.enter_context(open_session(parsed))
             self.name = f"the server {self._server.where}"
             position = begin_snapshot(self._server)
-            [self._table] = read_tables(self._server, [f"{database}.{table}"], ReadOptions())
+            found = read_tables(self._server, [f"{database}.{table}"], ReadOptions())
+            if len(found) > 1:
+                tables = [(one.schema, one.name) for one in found]
+                raise ambiguous_name(self.name, tables)
+            [self._table] = found
             if not self._table.is_transactional:
                 raise UnsupportedError(
                     f"{self._table.full_name}: a table of engine {self._table.engine} has no consistent"

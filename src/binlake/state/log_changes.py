@@ -73,9 +73,10 @@ class ForeignKeys:
         if self.are_logged:
             return
         name = table.types.definition.full_name
+        lowered = _lowered(table)
         befores, afters = _rows(table.before), _rows(table.after)
         for key in self._keys:
-            if f"{key.parent[0]}.{key.parent[1]}".lower() != name.lower():
+            if (key.parent[0].lower(), key.parent[1].lower()) != lowered:
                 continue
             for row, (before, after) in enumerate(zip(befores, afters, strict=True)):
                 if before is not None and _acts(key, before, after):
@@ -85,6 +86,12 @@ class ForeignKeys:
                         " not log that",
                         hint="MySQL logs it since 9.6; take rows of after this change",
                     )
+
+
+def _lowered(table: TableChanges) -> tuple[str, str]:
+    """The database and the table of changes, in lower case. Joined, they may equal those of another table."""
+    definition = table.types.definition
+    return definition.database.lower(), definition.table.lower()
 
 
 def _acts(key: ForeignKey, before: Row, after: Row | None) -> bool:
@@ -174,7 +181,7 @@ class LogChanges:
             files = changes.per_row_origin("file", pa.string()).take(facts.row_origin).to_pylist()
             positions = facts.pos.to_pylist()
             places = [f"{file}:{pos}" for file, pos in zip(files, positions, strict=True)]
-            if table.types.definition.full_name.lower() != self._name.lower():
+            if _lowered(table) != (self._database.lower(), self._table.lower()):
                 self._foreign.check(table, places.__getitem__, self._name)
                 continue
             orders = changes.sequence(facts).to_pylist()

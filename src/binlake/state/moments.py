@@ -35,7 +35,8 @@ __all__ = [
     "up_to_origin",
 ]
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+# The name of a log may begin with a date, too.
+_DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 _MOST_NAMED = 4  # of the logs, in messages
 
 
@@ -69,7 +70,9 @@ class Moment:
             place = parse_at(text)
         except ValueError:
             place = None
-        if isinstance(place, FilePosition) and (not place.file or _DATE.match(place.file)):
+        if isinstance(place, FilePosition) and (
+            not place.file or _DATE_OR_TIME.fullmatch(place.file)
+        ):
             place = None  # 2026-11-21T25:00 is a wrong time
         if place is None:
             raise OptionError(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import binlake
+from binlake.errors import OptionError
 from dev.servers import Server, running
 from support.servers.live import url_of
 
@@ -54,6 +55,33 @@ def test_a_database_whose_name_contains_a_period(server: Server, tmp_path: Path)
         assert rows_at(server, name, moment, source) == expected, source
     history = binlake.open(str(server.data / "binlog.index")).history(name, 1)
     assert [entry.op for entry in history.entries] == ["insert", "update", "ddl", "delete"]
+    assert (history.database, history.table) == ("a.b", 'it`s "t"')
+    named = {(entry["database"], entry["table"]) for entry in history.to_json()}
+    assert named == {("a.b", 'it`s "t"')}
+
+
+def test_two_tables_of_one_name(server: Server, tmp_path: Path) -> None:
+    tables = {"a": "a.`b.t`", "a.b": "`a.b`.t"}
+    server.execute(
+        server.kind.reset_statement,
+        *(f"CREATE DATABASE IF NOT EXISTS `{database}`" for database in tables),
+        *(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)" for table in tables.values()),
+    )
+    dumps = {database: tmp_path / f"{database}.sql" for database in tables}
+    for database, dump in dumps.items():
+        dump.write_bytes(server.dump(database, *PLACES))
+    for number, table in enumerate(tables.values()):
+        server.execute(f"INSERT {table} VALUES (1, {number}), (2, {number})")
+    moment = place(server)
+    for database, table in tables.items():
+        expected = texts(server, f"SELECT * FROM {table}")
+        assert rows_at(server, "a.b.t", moment, str(dumps[database])) == expected
+    with pytest.raises(
+        OptionError, match=r"ambiguous: the server .* has `a`\.`b\.t` and `a\.b`\.`t`"
+    ):
+        rows_at(server, "a.b.t", moment, url_of(server))
+    with pytest.raises(OptionError, match="the name is ambiguous: the logs contain changes of"):
+        binlake.open(str(server.data / "binlog.index"), schema=url_of(server)).history("a.b.t", 1)
 
 
 def test_statements_before_the_dump_do_not_change_its_columns(

@@ -15,7 +15,7 @@ from binlake.errors import (
     ConnectionLostError,
     FormatError,
 )
-from binlake.format.magic import FIRST_EVENT
+from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.log_file import Damage, LogFile
 from binlake.source.streams import StreamReader
 from binlake.values.ledger import Ledger
@@ -41,17 +41,37 @@ def test_every_damaged_byte_stops_at_its_event() -> None:
         assert error.event_pos == built.offsets[index]
 
 
-@pytest.mark.parametrize("server_id", [1, 0x6E6962FE])
-def test_a_log_behind_a_log_is_named(server_id: int) -> None:
-    """As `cat binlog.000001 binlog.000002 | binlake rows -` gives: which check fails depends on the server's id."""
+@pytest.mark.parametrize("time_byte", [0, 2, 15, 164, 255])
+@pytest.mark.parametrize("server_id", [1, 100, 1000, 0x6E6962FE])
+def test_a_log_behind_a_log_is_named(server_id: int, time_byte: int) -> None:
+    """As `cat binlog.000001 binlog.000002 | binlake rows -` gives: which check fails depends on the server's id, which
+    is read as a length, and on the last byte of the time, which is read as a type.
+    """
     first = shop_log().bytes()
     second = bytearray(first)
+    second[FIRST_EVENT] = time_byte
     second[FIRST_EVENT + 5 : FIRST_EVENT + 9] = server_id.to_bytes(4, "little")
     offsets, error = read(open_bytes(first + second))
     assert offsets == shop_log().offsets
     assert isinstance(error, FormatError)
     assert error.event_pos == len(first)
     assert "another log begins here" in str(error)
+
+
+@pytest.mark.parametrize("server_id", [0x0102_0304, 0x0F02_0304])
+@pytest.mark.parametrize("length", [3, 19 + 4, 31])
+def test_an_event_with_the_magic_as_its_timestamp_is_no_log(server_id: int, length: int) -> None:
+    """Unless the highest byte of the server's id is the type of a format description."""
+    built = shop_log()
+    data = bytearray(built.bytes())
+    start = built.offsets[3]
+    data[start : start + 13] = (
+        BINLOG_MAGIC + b"\x02" + server_id.to_bytes(4, "little") + length.to_bytes(4, "little")
+    )
+    _, error = read(open_bytes(bytes(data)))
+    assert isinstance(error, FormatError)
+    assert error.event_pos == start
+    assert ("another log begins here" in str(error)) == (server_id >> 24 == 15)
 
 
 def test_damage_in_the_format_description_is_found() -> None:

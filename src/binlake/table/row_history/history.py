@@ -24,9 +24,10 @@ from binlake.table.row_history.keys import KeyRows, RowKey
 from binlake.table.row_history.lives import keys_of_others, lives_of, other_keys
 from binlake.table.row_history.statements import StatementsOfTable
 from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.text.sql_text import quoted_name
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern, possible_names
 from binlake.values.options import ReadOptions
 
 __all__ = ["HistoryReader", "history_options"]
@@ -34,7 +35,8 @@ __all__ = ["HistoryReader", "history_options"]
 # The memory of a change as an object, with the values of a few columns.
 _CHANGE_BYTES = 2048
 
-_Batch = tuple[list[Found], tuple[str, ...]]
+#: Row changes, the columns of the key, and the databases and tables of the changes.
+_Batch = tuple[list[Found], tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 def _unseen(batches: Iterable[_Batch]) -> Iterable[_Batch]:
@@ -85,14 +87,15 @@ class HistoryReader:
         self._schema = schema
         self._ledger = ledger
         self._key = key
-        self._database, _, self._table = options.table[0].partition(".")
+        self._name = options.table[0]
+        self._tables: set[tuple[str, str]] = set()
         self.places: list[Found] = []
         self.rows = KeyRows(key, frozenset())
         self.taken_keys: frozenset[str] = frozenset()
 
     def read(self, seen: Callable[[Iterable[_Batch]], Iterable[_Batch]] = _unseen) -> RowHistory:
         """Read the logs. `seen` receives the progress. Raises BinlogError."""
-        statements = StatementsOfTable(self._options.table[0])
+        statements = StatementsOfTable(self._name)
         found, names = self._found(seen, statements, None)
         others = other_keys([one.keys for one in found])
         if others and self._is_read_once:
@@ -103,11 +106,12 @@ class HistoryReader:
         elif others:
             self.rows = KeyRows(self._key, others)
             first = self._ledger.take()
-            found, _ = self._found(seen, StatementsOfTable(self._options.table[0]), others)
+            found, _ = self._found(seen, StatementsOfTable(self._name), others)
             for sentence in first.warnings:
                 self._ledger.warn(sentence)
         else:
             found = [one for one in found if one.keys.had or one.keys.has]
+        database, table = self._database_and_table()
         self.places = []
         changes: list[tuple[tuple[int, ...], RowChange]] = []
         keys = [one.keys for one in found]
@@ -118,8 +122,20 @@ class HistoryReader:
                 self.places.append(one)
                 number = len(self.places)
                 changes.append((one.order, replace(one.change, number=number, life=life)))
-        entries = _merged(changes, statements.found)
-        return RowHistory(self._database, self._table, self._asked(names), tuple(entries))
+        entries = _merged(changes, statements.of(database, table))
+        return RowHistory(database, table, self._asked(names), tuple(entries))
+
+    def _database_and_table(self) -> tuple[str, str]:
+        """The database and the table of the changes. Raises OptionError if the name means several."""
+        if len(self._tables) > 1:
+            found = " and ".join(".".join(map(quoted_name, one)) for one in sorted(self._tables))
+            raise OptionError(
+                f"table {self._name!r}: the name is ambiguous: the logs contain changes of {found}",
+                hint="read logs with changes of only one of them",
+                name="table",
+                value=self._name,
+            )
+        return next(iter(self._tables), possible_names(self._name)[0])
 
     @property
     def _is_read_once(self) -> bool:
@@ -137,7 +153,9 @@ class HistoryReader:
 
         def shape(changes: Changes) -> _Batch:
             _refuse_more(changes.count, most)
-            return rows.of(changes), rows.names(changes.tables[-1].types)
+            definitions = [table.types.definition for table in changes.tables]
+            tables = frozenset((one.database, one.table) for one in definitions)
+            return rows.of(changes), rows.names(changes.tables[-1].types), tables
 
         batches = read_changes(
             [self._chain], self._options, self._ledger, Target.TEXT, self._schema, shape,
@@ -145,8 +163,9 @@ class HistoryReader:
         )  # fmt: skip
         found: list[Found] = []
         names: tuple[str, ...] = ()
-        for batch, names in seen(batches):  # noqa: B007 (the newest definition names the key)
+        for batch, names, tables in seen(batches):  # noqa: B007 (the newest definition names the key)
             found += batch
+            self._tables |= tables
             _refuse_more(len(found), most)
         return found, names
 

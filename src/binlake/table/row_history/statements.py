@@ -22,11 +22,19 @@ _Order = tuple[int, int]
 
 
 class StatementsOfTable:
-    """Collects the statements on one table, `DATABASE.TABLE`, while a chain is read; `found` has them by place."""
+    """Collects the statements on the tables that the name `DATABASE.TABLE` may mean, while a chain is read."""
 
     def __init__(self, name: str) -> None:
         self._names = possible_names(name)
-        self.found: dict[_Order, TableStatement] = {}
+        self._found: dict[_Order, tuple[TableStatement, list[tuple[str, str]]]] = {}
+
+    def of(self, database: str, table: str) -> dict[_Order, TableStatement]:
+        """Return the statements on one of the tables, by place."""
+        return {
+            place: statement
+            for place, (statement, tables) in self._found.items()
+            if (database, table) in tables
+        }
 
     def watch(self, reader: LogReader) -> WatchedReader:
         """Return a reader of the same runs."""
@@ -36,14 +44,16 @@ class StatementsOfTable:
         """Take a run of the log. Raises BinlogError."""
         for statement in watched_statements(run):
             ddl = DdlStatement.of(statement.event, statement.position)
-            if self._concerns(ddl):
-                self._take(run, statement, ddl)
+            if tables := self._concerned(ddl):
+                position = statement.position
+                made = self._made(run, statement, ddl)
+                self._found[position.ordinal, position.offset] = (made, tables)
 
-    def _take(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> None:
+    def _made(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> TableStatement:
         assert isinstance(run, Transaction), "only transactions have statements"
         kind, found, event, position = statement
         invoker = event.status_values.get("invoker")
-        self.found[position.ordinal, position.offset] = TableStatement(
+        return TableStatement(
             op="truncate" if kind == TRUNCATE else "ddl",
             database=ddl.database,
             ts=moment(run.commit_us),
@@ -57,7 +67,8 @@ class StatementsOfTable:
             query=ddl.sql,
         )
 
-    def _concerns(self, ddl: DdlStatement) -> bool:
+    def _concerned(self, ddl: DdlStatement) -> list[tuple[str, str]]:
+        """The tables that a statement may be about."""
         if _DROPS_DATABASE.match(ddl.sql):
-            return any(names(ddl.sql, database) for database, _ in self._names)
-        return any(may_change(ddl, *name) for name in self._names)
+            return [name for name in self._names if names(ddl.sql, name[0])]
+        return [name for name in self._names if may_change(ddl, *name)]
