@@ -167,16 +167,12 @@ def _secrets(url: str) -> list[str]:
     _, separator, rest = url.partition("://")
     if not separator:
         return []
-    before, _, query = rest.partition("?")
     spans = [
         (option.start(1), option.end(3))
         for option in _URL_OPTION.finditer(rest)
         if "pass" in unquote(option[2]).lower()
     ]
-    ends = {before.rfind("@")}
-    if "@" not in before or not re.match(r"[\w-]+=", query):
-        ends.add(rest.rfind("@"))
-    colon = rest.find(":")
+    colon, ends = rest.find(":"), (rest.partition("?")[0].rfind("@"), rest.rfind("@"))
     spans += [(colon, end + 1) for end in ends if 0 <= colon < end]
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -184,7 +180,8 @@ def _secrets(url: str) -> list[str]:
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
         else:
             joined.append((start, end))
-    return [rest[start:end] for start, end in joined]
+    # a message may also have but one of those that overlap
+    return [rest[start:end] for start, end in (*joined, *spans)]
 
 
 def _as_printed(text: str) -> list[str]:

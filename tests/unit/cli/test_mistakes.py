@@ -278,6 +278,7 @@ def test_an_empty_name_is_not_this_directory(
         "mysql://ada:not'for'all@h\"/",
         "mysql://ada:not?for=all@h/",
         "mysql://ada:not@for?all@h/",
+        "mysql://ada:not@for?x=all@h/",
         "mysql://ada:not/for/all@h/",
         "mysql://ada:not?pass=for@all@h/",
         "mysql://ada@h/?password=not-for-all",
