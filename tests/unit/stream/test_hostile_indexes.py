@@ -183,6 +183,30 @@ def numbers_in(value: Any) -> Iterator[tuple[dict[int, Any], int]]:
             yield from numbers_in(item)
 
 
+def test_a_dictionary_of_more_values_than_its_page_can_have(
+    capfd: pytest.CaptureFixture[str], log: Path
+) -> None:
+    """Arrow reserves memory for as many values as the header of the page claims."""
+    path = log.with_name(f"{log.name}.index.parquet")
+    pages, footer = footer_of(path.read_bytes())
+    place = pq.read_schema(path).names.index("server_id")
+    column = footer[4][1][1][0][1][1][1][place][3][1]
+    start = column[11][1]  # dictionary_page_offset
+    reader = _Reader(pages[start : start + column[7][1]])
+    page = reader.struct()
+    body = pages[start + reader.at : start + column[7][1]]
+    page[7][1][1] = page[7][1][1][0], 64 << 20  # num_values
+    head = _encoded(page)
+    moved = len(pages) + len(head) - start - reader.at
+    column[11] = column[11][0], len(pages)
+    column[9] = column[9][0], column[9][1] + moved  # data_page_offset
+    column[7] = column[7][0], len(head + body)  # total_compressed_size
+    path.write_bytes(with_footer(pages + head + body, footer))
+    before = pa.default_memory_pool().max_memory()
+    is_ignored(capfd, log, "it is damaged or not an index")
+    assert pa.default_memory_pool().max_memory() - before < 32 << 20
+
+
 class Counted:
     """A file that counts the bytes read from it."""
 

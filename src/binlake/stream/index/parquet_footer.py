@@ -48,6 +48,8 @@ _ZSTD = 6
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 # Of a page header, by the type of the page: the struct, and in it the number of values.
 _PAGE_STRUCTS = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7}
+# A value of a dictionary page: an empty text is its length.
+_LEAST_VALUE_BYTES = 4
 
 _Struct = dict[int, tuple[int, Any]]
 
@@ -189,6 +191,8 @@ def _inflated_bytes(chunk: Chunk, data: memoryview) -> int:
         total += inflated
         if kind == _DATA_PAGE:
             left -= values
+        elif values * _LEAST_VALUE_BYTES > inflated:  # Arrow reserves memory for as many
+            raise _DamagedError
     if left:
         raise _DamagedError
     return total
