@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import binlake
 import binlake.cli.rows
 from binlake.cli.common.flags import with_flags
+from binlake.errors import SourceError
 from binlake.values.ledger import Ledger
 from support.command_runs import run
 from support.logs.stream_log import StreamLog
@@ -266,7 +268,27 @@ def test_an_empty_name_is_not_this_directory(
     ],
 )
 @pytest.mark.parametrize(
-    "url", ["mysql://ada:not for all@h/", "mysql://ada@h/?password=not-for-all"]
+    "url",
+    [
+        "mysql://ada:not for all@h/",
+        "mysql://ada:not\\for\\all@h/",
+        "mysql://ada:not\tfor\tall@h/",
+        "mysql://ada:not\\for\tall@h/",
+        "mysql://ada:'not\" for 'all\"@h/",
+        "mysql://ada:not'for'all@h\"/",
+        "mysql://ada:not?for=all@h/",
+        "mysql://ada:not@for?all@h/",
+        "mysql://ada:not@for?x=all@h/",
+        "mysql://ada:not/for/all@h/",
+        "mysql://ada:not?pass=for@all@h/",
+        "mysql://ada@h/?password=not-for-all",
+        "mysql://ada@h/?PASSWORD=not-for-all",
+        "mysql://ada@h/?p%61sswd=not-for-all",
+        "mysql://ada@h/?compress=zlib&password=not?for\\all",
+        "mysql://ada@h:3306/?password=not@for-all",
+        "mysql://h:3306/?password=not@for-all",
+        "mysql://h/,mysql://ada:not-for-all@h/",
+    ],
 )
 def test_a_url_in_the_place_of_another_argument_shows_no_password(
     words: list[str], url: str, capfd: pytest.CaptureFixture[str]
@@ -275,3 +297,21 @@ def test_a_url_in_the_place_of_another_argument_shows_no_password(
     assert code == 2
     assert said
     assert "all" not in said.replace("binlake", "")
+
+
+@pytest.mark.parametrize("url", ["mysql://ada:not\\for all@h/", "mysql://ada@h/?Password=x@all"])
+@pytest.mark.parametrize("error", [OSError, SourceError])
+def test_an_error_that_names_a_url_shows_no_password(
+    url: str,
+    error: type[Exception],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failed(*_: object) -> None:
+        raise error(errno.ENOENT, "No such file", url) if error is OSError else error(url)
+
+    monkeypatch.setattr("binlake.cli.main.PROGRAM.invoke", failed)
+    monkeypatch.setattr("binlake.cli.main._give_up_output", lambda: None)
+    _, _, said = run(capfd, "rows", url)
+    assert said.startswith("binlake: mysql://ada")
+    assert "all" not in said

@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from binlake.core.events.frames import HEADER_BYTES_V1
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.arrays import array, scalar
 from binlake.source.reader import ByteReader
@@ -73,9 +72,12 @@ _TEXTS = ["gtid", "tables.list.element"]
 _MOST_TEXT_BYTES = 1 << 10
 # The memory that an index may take whatever the size of its log.
 _FREE_BYTES = 1 << 20
+# The shortest event that commits, an XID event, has 27. Logs of MySQL 4.1 and older have no index.
+_LEAST_TRANSACTION_BYTES = 24
 # Sets of more intervals are tested number by number.
 _FEW_INTERVALS = 64
 _DAMAGED = "it is damaged or not an index"
+_TOO_MUCH = "it claims more than its log can contain"
 
 # The columns as elements of a Parquet schema: physical type, repetition (1: optional, 2: repeated), name, children.
 _INT64_BYTES = 8
@@ -91,6 +93,7 @@ for _field in COLUMNS:
 _PATHS = tuple(
     (field.name.encode(), *(_LEVELS if pa.types.is_list(field.type) else ())) for field in COLUMNS
 )
+_COMMIT_TIMES = (b"commit_us",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,7 @@ class LogIndex:
         footer = Footer(lambda start, end: bytes(data[start:end]), len(data))
         if stamp is None or _stamp_of(footer) != stamp:
             return None
+        _check_claims(footer, stamp.bytes)
         read = _read(footer, data, stamp.bytes)
         try:
             table = pa.table(
@@ -218,12 +222,13 @@ class LogIndex:
         """Return how many of the transactions in an index committed in [since_us, until_us); None if a time is not
         known, or if the index is not that of the log with a stamp and `count` transactions.
 
-        It reads a column only where the least and the greatest time do not decide it. Raises OSError, and ValueError as
-        `of_file`.
+        It reads the column of times only where the least and the greatest time do not decide it, and never another
+        one. Raises OSError, and ValueError as `of_file`.
         """
         footer = Footer(lambda start, end: bytes(file.read_at(end - start, start)), file.size())
         if _stamp_of(footer) != stamp or footer.rows != count:
             return None
+        _check_claims(footer, stamp.bytes)
         bounds = _commit_bounds(footer)
         if bounds is None:
             return None
@@ -234,8 +239,13 @@ class LogIndex:
             until_us is not None and until_us <= least
         ):
             return 0
-        data = memoryview(file.read_at(file.size(), 0)).cast("B")
-        times = _read(footer, data, stamp.bytes, ["commit_us"])["commit_us"]
+        data = memoryview(bytearray(footer.start))
+        for chunk in footer.chunks(_COMMIT_TIMES):
+            # a ValueError if the file has become shorter
+            data[chunk.start : chunk.end] = file.read_at(chunk.end - chunk.start, chunk.start)
+        times = _read(footer, data, stamp.bytes, _COMMIT_TIMES)["commit_us"]
+        if times.type != pa.int64():
+            raise ValueError("it has other columns")
         inside = pc.greater_equal(times, scalar(least if since_us is None else since_us))
         if until_us is not None:
             inside = pc.and_(inside, pc.less(times, scalar(until_us)))
@@ -366,21 +376,39 @@ def _stamp_of(footer: Footer) -> Stamp:
         raise ValueError(_DAMAGED) from error
 
 
-def _read(
-    footer: Footer, data: memoryview, log_bytes: int, names: list[str] | None = None
-) -> pa.Table:
-    """Return columns of an index, all without `names`; texts as dictionaries. Raises ValueError."""
+def _check_claims(footer: Footer, log_bytes: int) -> None:
+    """Raise ValueError for a footer that does not describe an index, or claims more than a log of this length
+    justifies. Pages may have any number of values for a few bytes, and Arrow reserves memory for all of them.
+    """
     if footer.schema != _SHAPE or any(
         tuple(chunk.path for chunk in group) != _PATHS for group in footer.groups
     ):
         raise ValueError("it has other columns")
     if (
-        footer.rows > log_bytes // HEADER_BYTES_V1
-        or sum(chunk.values for chunk in footer.chunks()) > len(COLUMNS) * log_bytes
-        or footer.page_bytes(data) > _FREE_BYTES + 8 * log_bytes
+        footer.rows > log_bytes // _LEAST_TRANSACTION_BYTES
+        or sum(chunk.values for chunk in footer.chunks() if len(chunk.path) > 1) > log_bytes
+        or footer.start > _FREE_BYTES + 8 * log_bytes
     ):
-        raise ValueError("it claims more than its log can contain")
-    checked = pa.BufferReader(bytes(data[: footer.start]) + footer.encoded())
+        raise ValueError(_TOO_MUCH)
+    if any(
+        chunk.values < chunk.rows if len(chunk.path) > 1 else chunk.values != chunk.rows
+        for chunk in footer.chunks()
+    ):
+        raise ValueError("its columns differ in their number of rows")
+    if sum(chunk.end - chunk.start for chunk in footer.chunks()) > footer.start:
+        raise ValueError(_DAMAGED)
+
+
+def _read(
+    footer: Footer, data: memoryview, log_bytes: int, path: tuple[bytes, ...] | None = None
+) -> pa.Table:
+    """Return the column of an index with a path, or all; texts as dictionaries. `data` are the bytes of the file; with
+    a path, the others may be missing. Raises ValueError.
+    """
+    if footer.page_bytes(data, path) > _FREE_BYTES + 8 * log_bytes:
+        raise ValueError(_TOO_MUCH)
+    checked = pa.BufferReader(b"".join((data[: footer.start], footer.encoded())))
+    names = None if path is None else [b".".join(path).decode()]
     try:
         with pq.ParquetFile(
             checked, page_checksum_verification=True, read_dictionary=_TEXTS
@@ -406,7 +434,7 @@ def _spread(column: pa.ChunkedArray, log_bytes: int) -> pa.ChunkedArray:
             raise ValueError("it contains a name that is too long")
         total += pc.sum(lengths.take(values.indices)).as_py() or 0
     if total > _FREE_BYTES + 8 * log_bytes:
-        raise ValueError("it claims more than its log can contain")
+        raise ValueError(_TOO_MUCH)
     return column.cast(pa.list_(pa.string()) if is_list else pa.string())
 
 
@@ -414,7 +442,7 @@ def _commit_bounds(footer: Footer) -> tuple[int, int] | None:
     """Return the least and the greatest commit time; None if one is not known."""
     bounds: list[int] = []
     for group in footer.groups:
-        found = [chunk.bounds for chunk in group if chunk.path == (b"commit_us",)]
+        found = [chunk.bounds for chunk in group if chunk.path == _COMMIT_TIMES]
         if len(found) != 1 or found[0] is None or any(len(b) != _INT64_BYTES for b in found[0]):
             return None
         bounds += (int.from_bytes(each, "little", signed=True) for each in found[0])

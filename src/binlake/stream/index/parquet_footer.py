@@ -48,6 +48,8 @@ _ZSTD = 6
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 # Of a page header, by the type of the page: the struct, and in it the number of values.
 _PAGE_STRUCTS = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7}
+# A value of a dictionary page: an empty text is its length.
+_LEAST_VALUE_BYTES = 4
 
 _Struct = dict[int, tuple[int, Any]]
 
@@ -58,11 +60,12 @@ class _DamagedError(ValueError):
 
 
 class Chunk(NamedTuple):
-    """One column of one row group: where its pages lie, and what the footer claims about it. `bounds` are the bytes
-    of the least and the greatest value, None if they are not known for all of its values.
+    """One column of one row group: where its pages lie, and what the footer claims about it. `rows` are those of the
+    group. `bounds` are the bytes of the least and the greatest value, None if they are not known for all of its values.
     """
 
     path: tuple[bytes, ...]
+    rows: int
     values: int
     start: int
     end: int
@@ -90,6 +93,8 @@ class Footer:
             # without rows it may have no pages
             self._groups = [g for g in _structs(self._file, _GROUPS) if _number(g, _GROUP_ROWS)]
             self.groups = [self._group(group) for group in self._groups]
+            if sum(_number(group, _GROUP_ROWS) for group in self._groups) != self.rows:
+                raise _DamagedError
             self.schema = [
                 tuple(element.get(field, (0, None))[1] for field in _ELEMENT_SHAPE)
                 for element in _structs(self._file, _SCHEMA)
@@ -100,18 +105,18 @@ class Footer:
         except (KeyError, IndexError, TypeError):
             raise _DamagedError from None
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Return the columns of all row groups."""
+    def chunks(self, path: tuple[bytes, ...] | None = None) -> Iterator[Chunk]:
+        """Return the columns of all row groups, or those with one path."""
         for group in self.groups:
-            yield from group
+            yield from (chunk for chunk in group if path in (None, chunk.path))
 
-    def page_bytes(self, data: memoryview) -> int:
-        """Return the length of all pages when they are inflated. `data` are the bytes of the file.
+    def page_bytes(self, data: memoryview, path: tuple[bytes, ...] | None = None) -> int:
+        """Return the length of the pages of `chunks(path)` when they are inflated. `data` are the bytes of the file.
 
         Raises ValueError for pages that are not those that the footer describes.
         """
         try:
-            return sum(_inflated_bytes(chunk, data[: self.start]) for chunk in self.chunks())
+            return sum(_inflated_bytes(chunk, data[: self.start]) for chunk in self.chunks(path))
         except (KeyError, IndexError, TypeError):
             raise _DamagedError from None
 
@@ -131,16 +136,17 @@ class Footer:
         return text + len(text).to_bytes(4, "little") + _MAGIC
 
     def _group(self, group: _Struct) -> list[Chunk]:
-        chunks = [self._chunk(chunk[3][1]) for chunk in _structs(group, 1)]
-        if _number(group, _GROUP_ROWS) < 0:
+        rows = _number(group, _GROUP_ROWS)
+        if rows < 0:
             raise _DamagedError
-        return chunks
+        return [self._chunk(chunk[3][1], rows) for chunk in _structs(group, 1)]
 
-    def _chunk(self, column: _Struct) -> Chunk:
+    def _chunk(self, column: _Struct, rows: int) -> Chunk:
         kind, path = column[3][1]
         start = min(_number(column, field) for field in (9, 11) if field == 9 or field in column)
         chunk = Chunk(
             tuple(path),
+            rows,
             _number(column, 5),
             start,
             start + _number(column, 7),
@@ -185,6 +191,8 @@ def _inflated_bytes(chunk: Chunk, data: memoryview) -> int:
         total += inflated
         if kind == _DATA_PAGE:
             left -= values
+        elif values * _LEAST_VALUE_BYTES > inflated:  # Arrow reserves memory for as many
+            raise _DamagedError
     if left:
         raise _DamagedError
     return total
