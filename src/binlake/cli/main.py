@@ -10,7 +10,6 @@ import errno
 import gc
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,7 +28,6 @@ from binlake.errors import (
     SchemaError,
     SourceError,
 )
-from binlake.printable import printable
 
 __all__ = ["COMMANDS", "PROGRAM", "main"]
 
@@ -73,10 +71,6 @@ _GARBAGE_OBJECTS = 50_000
 _WRONG_USE = (KeyringError, OptionError, QueryError, SchemaError, SourceError)
 # A full or broken disk is not a mistake on the command line.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-_NEXT_URL = re.compile(r",(?=\w+://)")
-# Each name and value in a query; a value may contain another question mark.
-_URL_OPTION = re.compile(r"(?<=[?&])(?=(([^=&?]*)=([^&]+)))")
 
 # In the tool whose options this command has, -h means a host.
 _SETTINGS = {"mysqlbinlog": {"help_option_names": ["-?", "--help"]}}
@@ -144,52 +138,11 @@ PROGRAM = _Program(
 )
 
 
-def _without_passwords(message: str, arguments: Sequence[str]) -> str:
-    """Return a message that may repeat arguments, without the passwords of URLs in them: a URL may stand in the
-    place of any other argument.
-    """
-    for argument in arguments:
-        for url in (argument, *_NEXT_URL.split(argument)):
-            for secret in _secrets(url):
-                shown = ":…@" if secret[0] == ":" and secret[-1] == "@" else "…"
-                for printed in _as_printed(secret):
-                    message = message.replace(printed, shown)
-    return message
+def _shown(message: str, arguments: Sequence[str]) -> str:
+    """Return a message without the passwords of the arguments. Most runs need none of this, so it is imported late."""
+    from binlake.cli.common.argument_passwords import without_passwords
 
-
-def _secrets(url: str) -> list[str]:
-    """Return the parts of a URL that contain a password: `:password@`, `password=…`, or more where it may be either.
-
-    A password may contain any character, also the separators of URLs.
-    """
-    from urllib.parse import unquote
-
-    _, separator, rest = url.partition("://")
-    if not separator:
-        return []
-    spans = [
-        (option.start(1), option.end(3))
-        for option in _URL_OPTION.finditer(rest)
-        if "pass" in unquote(option[2]).lower()
-    ]
-    colon, ends = rest.find(":"), (rest.partition("?")[0].rfind("@"), rest.rfind("@"))
-    spans += [(colon, end + 1) for end in ends if 0 <= colon < end]
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if joined and start < joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((start, end))
-    # a message may also have but one of those that overlap
-    return [rest[start:end] for start, end in (*joined, *spans)]
-
-
-def _as_printed(text: str) -> list[str]:
-    """Return the forms that a text may have in a message, the longest first: as it is, escaped, or with other spaces."""
-    # repr() escapes quotes only in a text with both kinds
-    forms = {text, printable(text), repr(text)[1:-1], repr("'\"" + text)[4:-1]}
-    forms |= {" ".join(form.split()) for form in forms}
-    return sorted(forms, key=len, reverse=True)
+    return without_passwords(message, arguments)
 
 
 def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
@@ -205,7 +158,7 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # the help is the answer
         print(error.format_message(), file=sys.stderr)
     else:
-        message = _without_passwords(message, arguments)
+        message = _shown(message, arguments)
         tell(f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help")
 
 
@@ -303,7 +256,7 @@ def main(argv: list[str] | None = None) -> int:
     except BinlogError as error:
         with suppress(OSError):  # print the results before the damage ahead of the message
             sys.stdout.flush()
-        tell(f"binlake: {_with_flags(_without_passwords(str(error), given))}")
+        tell(f"binlake: {_with_flags(_shown(str(error), given))}")
         wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
         return 2 if wrong_use else 1
     except BrokenPipeError:  # the program that reads the output (head, less) has ended
@@ -311,7 +264,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         _give_up_output()
-        tell(f"binlake: {_without_passwords(_problem(error), given)}")
+        tell(f"binlake: {_shown(_problem(error), given)}")
         return 1
     except KeyboardInterrupt:
         print("binlake: interrupted", file=sys.stderr)

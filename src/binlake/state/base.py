@@ -11,9 +11,9 @@ import pyarrow as pa
 from binlake.errors import OptionError, SourceError
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape
-from binlake.table.text.sql_text import quoted_name
+from binlake.table.checks.ambiguous_name import ambiguous_name
 
-__all__ = ["Base", "MissingTableError", "ambiguous_name"]
+__all__ = ["Base", "MissingTableError", "ambiguous_in"]
 
 
 class MissingTableError(SourceError):
@@ -24,16 +24,9 @@ class MissingTableError(SourceError):
         self.origin = origin
 
 
-def ambiguous_name(where: str, tables: Sequence[tuple[str, str]]) -> OptionError:
-    """Return the error for a name that means several tables, because names may contain periods."""
-    name = ".".join(tables[0])
-    found = " and ".join(".".join(map(quoted_name, table)) for table in tables)
-    return OptionError(
-        f"table {name!r}: the name is ambiguous: {where} has {found}",
-        hint="take the rows from a dump of one of them",
-        name="table",
-        value=name,
-    )
+def ambiguous_in(where: str, tables: Sequence[tuple[str, str]]) -> OptionError:
+    """Return the error for a name that means several tables of a dump, a server or a log."""
+    return ambiguous_name(f"{where} has", tables, "take the rows from a dump of one of them")
 
 
 class Base(ABC):

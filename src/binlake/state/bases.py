@@ -9,7 +9,7 @@ from binlake.errors import BinlogError, OptionError
 from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
-from binlake.state.base import Base, MissingTableError, ambiguous_name
+from binlake.state.base import Base, MissingTableError, ambiguous_in
 from binlake.state.created import CreatedLater, created_later
 from binlake.state.dump import Dump
 from binlake.state.live import LiveTable
@@ -50,7 +50,7 @@ def _file(
         if base is None and failed:
             raise failed[0]
         if len(there) > 1:
-            raise ambiguous_name(where, there)
+            raise ambiguous_in(where, there)
         if base is not None:
             stack.pop_all()
             return base
@@ -71,7 +71,7 @@ def _the_only(created: Sequence[CreatedLater | None]) -> CreatedLater | None:
             by_place.setdefault(table.created_at, table)
     if len(by_place) > 1:
         definitions = [table.shape.definition for table in by_place.values()]
-        raise ambiguous_name("the log", [(one.database, one.table) for one in definitions])
+        raise ambiguous_in("the log", [(one.database, one.table) for one in definitions])
     return next(iter(by_place.values()), None)
 
 

@@ -12,7 +12,7 @@ from binlake.mirror.source.read_session import begin_snapshot, open_session, tak
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import read_tables
 from binlake.source.replica.url import ServerUrl
-from binlake.state.base import Base, ambiguous_name
+from binlake.state.base import Base, ambiguous_in
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in
 from binlake.table.schema.create_table import parse_create_table
@@ -38,7 +38,7 @@ class LiveTable(Base):
             found = read_tables(self._server, [f"{database}.{table}"], ReadOptions())
             if len(found) > 1:
                 tables = [(one.schema, one.name) for one in found]
-                raise ambiguous_name(self.name, tables)
+                raise ambiguous_in(self.name, tables)
             [self._table] = found
             if not self._table.is_transactional:
                 raise UnsupportedError(

@@ -17,6 +17,7 @@ from typing import Any
 from binlake.errors import OptionError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.table.batches import Changes
+from binlake.table.checks.ambiguous_name import ambiguous_name
 from binlake.table.reading import read_changes
 from binlake.table.row_history.entries import RowChange, RowHistory, TableStatement
 from binlake.table.row_history.found import Found, FoundRows
@@ -24,7 +25,6 @@ from binlake.table.row_history.keys import KeyRows, RowKey
 from binlake.table.row_history.lives import keys_of_others, lives_of, other_keys
 from binlake.table.row_history.statements import StatementsOfTable
 from binlake.table.schema.declared import DeclaredSchema
-from binlake.table.text.sql_text import quoted_name
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_table_pattern, possible_names
@@ -128,12 +128,10 @@ class HistoryReader:
     def _database_and_table(self) -> tuple[str, str]:
         """The database and the table of the changes. Raises OptionError if the name means several."""
         if len(self._tables) > 1:
-            found = " and ".join(".".join(map(quoted_name, one)) for one in sorted(self._tables))
-            raise OptionError(
-                f"table {self._name!r}: the name is ambiguous: the logs contain changes of {found}",
-                hint="read logs with changes of only one of them",
-                name="table",
-                value=self._name,
+            raise ambiguous_name(
+                "the logs contain changes of",
+                sorted(self._tables),
+                "read logs with changes of only one of them",
             )
         return next(iter(self._tables), possible_names(self._name)[0])
 
