@@ -71,12 +71,14 @@ def test_a_log_that_needs_more_than_the_memory_of_a_worker(run_script: Any, tmp_
 def test_a_worker_whose_memory_has_no_room_for_the_libraries(
     run_script: Any, tmp_path: Path
 ) -> None:
-    """For a read, Spark loads PyArrow before it gives control to the data source."""
-    messages = limited(run_script, tmp_path, LOG, "200m")
+    """For a read, Spark loads PyArrow before it gives control to the data source.
+
+    Which of PyArrow's libraries is the first without room depends on the machine.
+    """
+    messages = limited(run_script, tmp_path, LOG, "140m")
     for job in ("read", "stream"):
-        assert "libarrow" in messages[job]
         assert "failed to map segment from shared object" in messages[job]  # as docs/spark.md shows
-    assert advice(200) in messages["export"]
+    assert advice(140) in messages["export"]
 
 
 def test_the_option_max_memory_limits_a_task(spark: Any, tmp_path: Path) -> None:
