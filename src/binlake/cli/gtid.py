@@ -24,7 +24,7 @@ from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.stream.positions.gtid_search import (
     AnyGtid,
     AnyGtidSet,
-    Found,
+    LocatedTransaction,
     NotFound,
     accounted,
     executed,
@@ -94,11 +94,11 @@ def locate(
     wanted = _one_gtid(name)
     chains = of_source(resolve(files, options.index_directory), options.source)
     answers = _answers(chains, wanted, Access.of(options))
-    found = [answer for answer in answers if isinstance(answer, Found)]
+    found = [answer for answer in answers if isinstance(answer, LocatedTransaction)]
     for answer in answers:
-        if as_json and (isinstance(answer, Found) or not found):
+        if as_json and (isinstance(answer, LocatedTransaction) or not found):
             print(json.dumps(_answer_json(str(wanted), answer), ensure_ascii=False))
-        elif isinstance(answer, Found):
+        elif isinstance(answer, LocatedTransaction):
             show(f"{answer.name}:{answer.pos}")
             note(_found_text(answer))
         elif not found:
@@ -107,11 +107,13 @@ def locate(
         raise Exit(1)
 
 
-def _answers(chains: Sequence[Chain], wanted: AnyGtid, access: Access) -> list[Found | NotFound]:
+def _answers(
+    chains: Sequence[Chain], wanted: AnyGtid, access: Access
+) -> list[LocatedTransaction | NotFound]:
     """Look in each chain. An archive may have servers of both flavours: chains of the other one
     are refused only if there are no others.
     """
-    answers: list[Found | NotFound] = []
+    answers: list[LocatedTransaction | NotFound] = []
     refused: OptionError | None = None
     for chain in chains:
         try:
@@ -290,7 +292,7 @@ def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str, as_json: bool)
         raise Exit(1)
 
 
-def _found_text(found: Found) -> str:
+def _found_text(found: LocatedTransaction) -> str:
     whole = "" if found.complete else "; the file ends, or another begins, before its end"
     return (
         f"{found.gtid}: {found.path}, bytes {found.pos} to {found.end_pos}, committed"
@@ -299,7 +301,7 @@ def _found_text(found: Found) -> str:
 
 
 def _answer_json(name: str, answer: Any) -> dict[str, Any]:
-    if not isinstance(answer, Found):
+    if not isinstance(answer, LocatedTransaction):
         return {"gtid": name, "found": False, "why": answer.why.value, "message": answer.message}
     return {
         "gtid": name,

@@ -26,7 +26,7 @@ from binlake.errors import (
 )
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
-from binlake.mirror.apply.staging import Staging
+from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.commits import commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
@@ -105,7 +105,7 @@ class Mirror:
         self._planner = StreamPlanner(self._logs, read)
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
-        self._staging = Staging(None if self._engine.is_here else lake)
+        self._task_files = TaskFiles(None if self._engine.is_here else lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
         self._tables = FollowedTables(
@@ -139,7 +139,7 @@ class Mirror:
         """Release all resources."""
         self._upkeep.close()
         self._logs.close()
-        self._staging.close()
+        self._task_files.close()
         self._lock.close()
 
     def stop(self) -> None:
@@ -305,7 +305,7 @@ class Mirror:
         refuses = self.options.on_statement == "error"
         try:
             return decode_range(
-                splits, read, wanted, self._engine, self._staging, refuse_statements=refuses
+                splits, read, wanted, self._engine, self._task_files, refuse_statements=refuses
             )
         except _OF_A_VALUE as error:
             if len(group) == 1:

@@ -33,7 +33,7 @@ from binlake.format.event_types import (
 from binlake.format.flags import FL_STANDALONE, LOG_EVENT_SKIP_REPLICATION_F
 from binlake.serve import made_up
 from binlake.serve.answers import lost
-from binlake.serve.selection import DumpSelection, Part
+from binlake.serve.selection import DumpSelection, SelectedEvents
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
@@ -116,10 +116,10 @@ class MariadbSelection(DumpSelection):
             format, self._wishes.server_id, tuple(self._state), position, made_up.UNTIL_REACHED
         )
 
-    def parts(self, window: Window) -> Iterator[Part]:
+    def parts(self, window: Window) -> Iterator[SelectedEvents]:
         codes = bytes(window.block.type_code[: len(window)])
         if self._is_plain(window, codes):
-            yield Part(0, len(window))
+            yield SelectedEvents(0, len(window))
             return
         start = 0
         for at, code in enumerate(codes):
@@ -128,23 +128,25 @@ class MariadbSelection(DumpSelection):
                 continue
             last = at + 1 if sent is True else at
             if start < last:
-                yield Part(start, last)
+                yield SelectedEvents(start, last)
             start = at + 1
             if isinstance(sent, bytes):
-                yield Part(at, at + 1, sent)
+                yield SelectedEvents(at, at + 1, sent)
             if self._tell and self._skipping is None:
                 self._tell = False
                 end = window.block.end(at)
                 told = made_up.gtid_list(
                     window.format, self._wishes.server_id, tuple(self._state), end
                 )
-                yield Part(at + 1, at + 1, told)
+                yield SelectedEvents(at + 1, at + 1, told)
             if self._ends_group is not None and self._is_end(window, at, code, self._ends_group):
-                yield Part(at + 1, at + 1, self.farewell(window.format, window.block.end(at)))
+                yield SelectedEvents(
+                    at + 1, at + 1, self.farewell(window.format, window.block.end(at))
+                )
                 self.is_over = True
                 return
         if start < len(codes):
-            yield Part(start, len(codes))
+            yield SelectedEvents(start, len(codes))
 
     def _is_plain(self, window: Window, codes: bytes) -> bool:
         """Whether all events are sent unchanged."""

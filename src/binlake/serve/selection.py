@@ -28,10 +28,10 @@ from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.gtid import GtidSet
 
-__all__ = ["DumpSelection", "Everything", "MissingTransactions", "Part"]
+__all__ = ["DumpSelection", "Everything", "MissingTransactions", "SelectedEvents"]
 
 
-class Part(NamedTuple):
+class SelectedEvents(NamedTuple):
     """Events [first, last) of a window; or, with `made`, an event that replaces them (or None:
     nothing, but they count as passed).
     """
@@ -56,15 +56,15 @@ class DumpSelection(ABC):
         return
 
     @abstractmethod
-    def parts(self, window: Window) -> Iterator[Part]:
+    def parts(self, window: Window) -> Iterator[SelectedEvents]:
         """Return the parts of the window to send, in order; events in no part are left out."""
 
 
 class Everything(DumpSelection):
     """Selects all events, unchanged."""
 
-    def parts(self, window: Window) -> Iterator[Part]:
-        yield Part(0, len(window))
+    def parts(self, window: Window) -> Iterator[SelectedEvents]:
+        yield SelectedEvents(0, len(window))
 
 
 _BOUNDARIES = re.compile(
@@ -98,9 +98,9 @@ class MissingTransactions(DumpSelection):
         if isinstance(before, PreviousGtidsEvent) and not self._have - before.gtids:
             self._all = True
 
-    def parts(self, window: Window) -> Iterator[Part]:
+    def parts(self, window: Window) -> Iterator[SelectedEvents]:
         if self._all and not self._skipping:
-            yield Part(0, len(window))
+            yield SelectedEvents(0, len(window))
             return
         codes = bytes(window.block.type_code[: len(window)])
         start = 0
@@ -110,11 +110,11 @@ class MissingTransactions(DumpSelection):
             if skip == self._skipping:
                 continue
             if skip and start < at:
-                yield Part(start, at)
+                yield SelectedEvents(start, at)
             start = at
             self._skipping = skip
         if not self._skipping:
-            yield Part(start, len(window))
+            yield SelectedEvents(start, len(window))
 
     def _is_had(self, window: Window, index: int) -> bool:
         event = event_at(window, index)

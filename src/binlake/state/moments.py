@@ -17,7 +17,7 @@ from binlake.source.replica.url import is_server_url
 from binlake.state.origin import Origin
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.chosen_chains import chosen_chains
-from binlake.stream.positions.gtid_search import Found, head_gtids, locate
+from binlake.stream.positions.gtid_search import LocatedTransaction, head_gtids, locate
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition, parse_at, parse_time_us
@@ -260,10 +260,10 @@ def _inside(chain: Chain, place: FilePosition, base: str) -> FilePosition:
     return place
 
 
-def _located(chain: Chain, gtid: object, options: ReadOptions) -> Found:
+def _located(chain: Chain, gtid: object, options: ReadOptions) -> LocatedTransaction:
     assert isinstance(gtid, Gtid | MariaGtid)
     found = locate(chain, gtid, Access.of(options))
-    if not isinstance(found, Found):
+    if not isinstance(found, LocatedTransaction):
         raise SourceError(found.message, hint="`binlake gtid locate` searches other logs")
     if not found.complete:
         raise SourceError(f"{found.name} ends before the end of transaction {gtid}")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.rows.image import ImageBuffers
-from binlake.core.text.text_rows import RowTemplate, Values
+from binlake.core.text.text_rows import RowTemplate, ValueColumn
 from binlake.source.arrays import array, runs, scalar
 from binlake.table.metadata import NAMES, PLACES_OF_NAMES
 from binlake.table.plan import TableTypes
@@ -184,7 +184,7 @@ class Image:
         template.add(b"{}" if lead == b"{" else b"}", variant_of=pattern_of, variant=pattern)
 
     @cached_property
-    def _json_values(self) -> list[Values]:
+    def _json_values(self) -> list[ValueColumn]:
         pairs = zip(self.types.columns, self.columns, strict=True)
         return [kind.to_json(column) for kind, column in pairs]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.text.text_output import TextBuffer
-from binlake.core.text.text_rows import RowTemplate, Values, write_rows
+from binlake.core.text.text_rows import RowTemplate, ValueColumn, write_rows
 from binlake.errors import UnsupportedError
 from binlake.source.arrays import array, scalar
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
@@ -138,8 +138,8 @@ class _SharedPieces:
         self.gtid = strings(facts.gtid)
         self.file = strings(changes.per_row_origin("file", pa.string()))
         #: by row_origin: the parts that options and relay logs add before the images
-        self.extra: list[tuple[bytes, Values]] = []
-        self.thread_id: Values | None = None
+        self.extra: list[tuple[bytes, ValueColumn]] = []
+        self.thread_id: ValueColumn | None = None
         if any(row_origin.source_pos is not None for row_origin in changes.row_origins):
             file = strings(changes.per_row_origin("source_file", pa.string()))
             pos = integers(changes.per_row_origin("source_pos", pa.int64()))

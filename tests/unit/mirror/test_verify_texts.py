@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.mirror.equality.sums import Part, Parts, RowTexts
+from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.texts import MD5, SHA256, texts_of
 from binlake.mirror.source.tables import SourceTable
 from binlake.values.plan import ColumnDefinition, TableDefinition
@@ -57,7 +57,7 @@ def test_rows_are_told_apart(rows: list[tuple[str | None, bytes | None]]) -> Non
         "d", "t", (ColumnDefinition(0, "a", 15), ColumnDefinition(1, "b", 15))
     )
     fields = (pa.field("a", pa.string()), pa.field("b", pa.binary()))
-    parts = Parts(SourceTable("d", "t", definition, ()), SHA256, fields, 7, 7)
+    parts = TableParts(SourceTable("d", "t", definition, ()), SHA256, fields, 7, 7)
     try:
         table = pa.table(list(zip(*rows, strict=True)), schema=pa.schema(fields))
     except UnicodeEncodeError:
@@ -69,4 +69,4 @@ def test_rows_are_told_apart(rows: list[tuple[str | None, bytes | None]]) -> Non
     assert parts.of_rows([table.slice(0, 1), table.slice(1)]) == sums
     assert parts.of_rows([table, table.slice(0, 1)]) != sums
     assert parts.of_rows([table.slice(1)]) != sums
-    assert Part(0, 0) not in sums.values()
+    assert PartSum(0, 0) not in sums.values()

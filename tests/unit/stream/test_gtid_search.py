@@ -17,7 +17,7 @@ from binlake.stream.positions.gtid_search import (
     HEAD_BYTES,
     Absence,
     AnyGtid,
-    Found,
+    LocatedTransaction,
     NotFound,
     accounted,
     executed,
@@ -55,7 +55,7 @@ def test_every_transaction_of_real_logs_is_found_where_it_is(golden: Path, case:
         if group.gtid is None:
             continue
         found = locate(chain, gtid_of(group.gtid))
-        assert isinstance(found, Found), group.gtid
+        assert isinstance(found, LocatedTransaction), group.gtid
         assert (found.name, found.pos, found.end_pos) == (
             group.start.file,
             group.start.offset,
@@ -140,7 +140,7 @@ def test_other_files_are_not_read(tmp_path: Path, bytes_read: Counter[str], gno:
     chain = _chain_on_disk(tmp_path, files=16, transactions=20)
     size = (tmp_path / "binlog.000001").stat().st_size
     found = locate(chain, Gtid(SID, gno))
-    assert isinstance(found, Found)
+    assert isinstance(found, LocatedTransaction)
     assert found.name == f"binlog.{(gno - 1) // 20 + 1:06}"
     others = {name: count for name, count in bytes_read.items() if name != found.name}
     assert len(others) <= 5  # bisection
@@ -166,7 +166,7 @@ def test_files_that_do_not_tell_are_read(tmp_path: Path) -> None:
     chain = chain_of(tmp_path)
     for gno, name in [(1, "binlog.000001"), (6, "binlog.000003"), (9, "binlog.000004")]:
         found = locate(chain, Gtid(SID, gno))
-        assert isinstance(found, Found)
+        assert isinstance(found, LocatedTransaction)
         assert found.name == name
     assert str(executed(chain)).endswith(":1-6:9")
 
@@ -180,7 +180,7 @@ def test_a_cut_transaction_is_not_executed(tmp_path: Path) -> None:
     chain = chain_of(tmp_path)
     assert str(executed(chain)).endswith(":1")
     found = [locate(chain, Gtid(SID, gno)) for gno in (1, 2)]
-    assert [isinstance(f, Found) and f.complete for f in found] == [True, False]
+    assert [isinstance(f, LocatedTransaction) and f.complete for f in found] == [True, False]
 
 
 def test_compressed_files_are_files_too(golden: Path, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_compressed_files_are_files_too(golden: Path, tmp_path: Path) -> None:
     (tmp_path / "binlog.000002.gz").write_bytes(gzip.compress(packed.read_bytes()))
     packed.unlink()
     found = locate(chain_of(tmp_path), gtid_of("78157433-e595-11f1-a5e0-02fc00000001:blue:2"))
-    assert isinstance(found, Found)
+    assert isinstance(found, LocatedTransaction)
     assert (found.name, found.pos) == ("binlog.000002", 1171)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.text.text_output import TextBuffer
-from binlake.core.text.text_rows import RowTemplate, Values, write_rows
+from binlake.core.text.text_rows import RowTemplate, ValueColumn, write_rows
 from binlake.query.database import QueryResult
 from binlake.table.text.json_text import base64_text, hex_text, join
 from binlake.table.text.json_values import (
@@ -83,7 +83,7 @@ def json_lines(batch: pa.RecordBatch, types: Sequence[str], binary: str) -> Text
     return write_rows([template], None, None)
 
 
-def _json_values(values: pa.Array, kind: str, binary: str) -> Values:
+def _json_values(values: pa.Array, kind: str, binary: str) -> ValueColumn:
     held = values.type
     if kind in _NESTED:
         return raw_values(values)  # it is JSON already

@@ -12,7 +12,7 @@ from binlake.cli.common.change_writer import TableWriter, table_writer
 from binlake.core.text.text_rows import RowTemplate, write_rows
 from binlake.state.filtering import image_of
 from binlake.state.shape import TableShape
-from binlake.table.sql.row_sql import SqlTable, Values
+from binlake.table.sql.row_sql import SqlTable, SqlValues
 from binlake.table.text.json_values import as_array
 from binlake.table.text.sql_text import SESSION
 
@@ -65,7 +65,7 @@ class _SqlRows:
 
     def write(self, batch: pa.RecordBatch) -> None:
         row = {
-            kind.column.ordinal: Values(kind, column)
+            kind.column.ordinal: SqlValues(kind, column)
             for kind, column in zip(self._shape.types.columns, batch.columns, strict=True)
         }
         statements = self._table.insert(row, batch.num_rows)

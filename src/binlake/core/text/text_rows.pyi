@@ -18,7 +18,7 @@ class ValueForm(IntEnum):
     REAL = 9
     UNIX_TIME = 10
 
-class Values:
+class ValueColumn:
     def __init__(
         self,
         form: ValueForm,
@@ -43,7 +43,7 @@ class RowTemplate:
     def add(
         self,
         literal: bytes,
-        values: Values | None = None,
+        values: ValueColumn | None = None,
         index: Buffer | None = None,
         variant_of: Buffer | None = None,
         variant: int = 0,

@@ -4,7 +4,7 @@
 A `RowTemplate` is a list of pieces, and each piece is a literal followed by a value of the row:
 
     template = RowTemplate(count)
-    template.add(b'{"id":', Values(ValueForm.INTEGER, count, None, None, data, width=8))
+    template.add(b'{"id":', ValueColumn(ValueForm.INTEGER, count, None, None, data, width=8))
     template.add(b'}\\n')
     write_rows([template], None)
 
@@ -34,7 +34,7 @@ from binlake.core.text.value_text cimport (
 
 from enum import IntEnum
 
-__all__ = ["RowTemplate", "ValueForm", "Values", "write_rows", "write_values"]
+__all__ = ["RowTemplate", "ValueForm", "ValueColumn", "write_rows", "write_values"]
 
 
 class ValueForm(IntEnum):
@@ -103,7 +103,7 @@ cdef int put_row(Output* out, const Piece* pieces, int64_t count, int64_t row) n
 _FIXED_WIDTH = (INTEGER, BOTH_SIGNS, BITS, SET_BITS, REAL)
 
 
-cdef class Values:
+cdef class ValueColumn:
     """A column of values: `count` of them, beginning at value `first` of the buffers.
 
     The buffers are laid out as Arrow does: `validity` is a bitmap or None, `offsets` int32 or
@@ -201,7 +201,7 @@ cdef class RowTemplate:
     def __dealloc__(self):
         free(self.pieces)
 
-    def add(self, bytes literal, Values values=None, index=None, variant_of=None, int32_t variant=0):
+    def add(self, bytes literal, ValueColumn values=None, index=None, variant_of=None, int32_t variant=0):
         """Add a literal, and a value behind it.
 
         `index` (int32, one per row) says which of the values a row has, without it the row's

@@ -1,7 +1,7 @@
 """Decode a range of the log into the row changes of each mirrored table and the DDL between them.
 
 The mirror decodes small ranges itself. For a large range, each task decodes a part and writes its
-rows to Arrow files (`Staging`).
+rows to Arrow files (`TaskFiles`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
-from binlake.mirror.apply.staging import Staging, staged_output
+from binlake.mirror.apply.task_files import TaskFiles, task_output
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
@@ -83,7 +83,7 @@ def decode_range(
     options: ReadOptions,
     wanted: Wanted,
     engine: Engine,
-    staging: Staging,
+    task_files: TaskFiles,
     *,
     refuse_statements: bool = True,
 ) -> Decoded:
@@ -98,7 +98,7 @@ def decode_range(
         for part in parts:
             _decode(part, options, wanted, ledger, found)
     else:
-        ledger, found = _by_tasks(parts, options, wanted, engine, staging)
+        ledger, found = _by_tasks(parts, options, wanted, engine, task_files)
     _check_joined(ledger, splits)
     if refuse_statements:
         _refuse_unshown(ledger)
@@ -178,15 +178,15 @@ def _refuse_unshown(ledger: Ledger) -> None:
 class _DecodeTask(Task):
     """Decodes a part of a range into one Arrow file for each schema of each table."""
 
-    def __init__(self, part: LogPart, options: ReadOptions, wanted: Wanted, staging: str) -> None:
+    def __init__(self, part: LogPart, options: ReadOptions, wanted: Wanted, directory: str) -> None:
         self.part = part
         self.options = options
         self.wanted = wanted
-        self.staging = staging
+        self.directory = directory
 
     def run(self) -> str:
         ledger = Ledger()
-        with _Spooled(self.staging) as found:
+        with _Spooled(self.directory) as found:
             _decode(self.part, self.options, self.wanted, ledger, found)
         answer = {
             "files": found.files,
@@ -217,7 +217,7 @@ class _Spooled(Decoded):
 
     def _begun(self, name: TableName, schema: pa.Schema) -> tuple[pa.Schema, ExitStack, Any]:
         self._end(name)
-        path, output = staged_output(self._directory)
+        path, output = task_output(self._directory)
         self.files.append((list(name), path))
         stack = ExitStack()
         out = stack.enter_context(output)
@@ -240,9 +240,9 @@ def _by_tasks(
     options: ReadOptions,
     wanted: Wanted,
     engine: Engine,
-    staging: Staging,
+    task_files: TaskFiles,
 ) -> tuple[Ledger, Decoded]:
-    tasks = [_DecodeTask(part, options, wanted, staging.directory) for part in parts]
+    tasks = [_DecodeTask(part, options, wanted, task_files.directory) for part in parts]
     results: list[dict[str, Any]] = [
         json.loads(text) for text in engine.run(tasks, "decode", lambda _done, _all: None)
     ]
@@ -250,7 +250,7 @@ def _by_tasks(
     for result in results:
         ledger += Ledger.from_json(result["ledger"])
         for name, path in result["files"]:
-            for batch in staging.take(path):
+            for batch in task_files.take(path):
                 found.add(tuple(name), batch)
         for position, *rest in result["ddl"]:
             found.ddl.append(DdlStatement(ChainPosition(*position), *rest))

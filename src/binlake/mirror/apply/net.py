@@ -99,7 +99,7 @@ class KeySteps:
     changes: pa.Table
     before: pa.Table
     old: Indices
-    steps: Steps
+    steps: KeyTimeline
     keys: Keys
     places: Indices
 
@@ -127,7 +127,7 @@ class KeySteps:
         old, new = ids[places], ids[:rows]
         puts = np.flatnonzero(op != DELETE)
         gone = np.flatnonzero((op == DELETE) | ((op == UPDATE) & (old != new)))
-        steps = Steps.of(
+        steps = KeyTimeline.of(
             np.concatenate([old[gone], new[puts]]),
             np.concatenate([2 * gone, 2 * puts + 1]),
         )
@@ -238,14 +238,14 @@ def _columns(changes: pa.Table) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """Steps of keys, sorted by key and time: a number is 2 * row + (1: the key has this row, 0: gone)."""
+class KeyTimeline:
+    """States of keys, sorted by key and time: a number is 2 * row + (1: the key has this row, 0: gone)."""
 
     ids: Indices
     steps: Indices
 
     @classmethod
-    def of(cls, ids: Indices, steps: Indices) -> Steps:
+    def of(cls, ids: Indices, steps: Indices) -> KeyTimeline:
         packed = np.sort(
             ids.astype(np.int64) << np.int64(32) | steps
         )  # six times as fast as lexsort

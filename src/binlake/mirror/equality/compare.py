@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
-from binlake.mirror.equality.sums import Part, Parts, RowTexts
+from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.texts import MD5, SHA256, Hash
 from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
@@ -210,16 +210,16 @@ def _common(expected: pa.Schema, lake: pa.Schema) -> Iterator[pa.Field]:
 
 def _parts(
     table: SourceTable, digest: Hash, fields: tuple[pa.Field, ...], options: VerifyOptions
-) -> Parts:
+) -> TableParts:
     count = options.parts or min(max(table.rows // _ROWS_IN_A_PART, _FEWEST_PARTS), _MOST_PARTS)
-    return Parts(table, digest, fields, count, max(1, round(count * options.sample)))
+    return TableParts(table, digest, fields, count, max(1, round(count * options.sample)))
 
 
 def _groups(
-    differing: Sequence[int], there: dict[int, Part], here: dict[int, Part]
+    differing: Sequence[int], there: dict[int, PartSum], here: dict[int, PartSum]
 ) -> Iterator[list[int]]:
     """Parts that are searched together: as many as fit into memory."""
-    nothing = Part(0, 0)
+    nothing = PartSum(0, 0)
     group: list[int] = []
     size = 0
     for number in differing:
@@ -238,10 +238,10 @@ class _SourceRows:
     """The server's rows as the lake should have them."""
 
     server: ServerConnection
-    parts: Parts
+    parts: TableParts
     hashed: HashedColumns
 
-    def sums(self) -> dict[int, Part]:
+    def sums(self) -> dict[int, PartSum]:
         """The checksums of all parts that are compared."""
         if self.hashed:
             return self.parts.of_rows(self._read(""))
@@ -268,7 +268,7 @@ class _Search:
 
     source: _SourceRows
     lake: LakeRows
-    parts: Parts
+    parts: TableParts
     most: int
     found: list[TableDifference] = field(default_factory=list)
 

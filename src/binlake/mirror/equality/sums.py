@@ -22,13 +22,13 @@ from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.text.sql_text import quoted_name
 
-__all__ = ["Part", "Parts", "RowTexts"]
+__all__ = ["PartSum", "RowTexts", "TableParts"]
 
 _BITS = 16  # hexadecimal digits of a digest that are added up
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartSum:
     """How many rows a part has, and the sum of their digests; -1 where a row has none."""
 
     rows: int
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class TableParts:
     """How a table is divided: into `count` parts, of which the first `looked_at` are compared.
 
     `fields` are the compared columns as the lake has them, in order. `digest` is a hash that the server
@@ -68,7 +68,7 @@ class Parts:
         """The rows of some parts, as an SQL condition."""
         return f"{self.number_sql} IN ({', '.join(map(str, sorted(numbers)))})"
 
-    def of_server(self, server: ServerConnection) -> dict[int, Part]:
+    def of_server(self, server: ServerConnection) -> dict[int, PartSum]:
         """The checksums of the server's rows, in the transaction that is open. Raises ServerError."""
         row = self._joined([field.name for field in self.fields])
         digest = f"LEFT({self.digest.sql(row)}, {_BITS})"
@@ -84,12 +84,12 @@ class Parts:
         for number, rows, digests, total in found:
             # a row without a digest is larger than max_allowed_packet: its part is compared by rows
             whole = rows == digests
-            parts[whole_number(number, "part")] = Part(
+            parts[whole_number(number, "part")] = PartSum(
                 whole_number(rows, "COUNT(*)"), large_number(total, "SUM") if whole else -1
             )
         return parts
 
-    def of_rows(self, tables: Iterable[pa.Table]) -> dict[int, Part]:
+    def of_rows(self, tables: Iterable[pa.Table]) -> dict[int, PartSum]:
         """The checksums of the lake's rows."""
         rows: dict[int, int] = defaultdict(int)
         totals: dict[int, int] = defaultdict(int)
@@ -99,7 +99,7 @@ class Parts:
                 if number < self.looked_at:
                     rows[number] += 1
                     totals[number] += int(self.digest.hex(row)[:_BITS], 16)
-        return {number: Part(count, totals[number]) for number, count in rows.items()}
+        return {number: PartSum(count, totals[number]) for number, count in rows.items()}
 
     def _joined(self, names: Sequence[str]) -> str:
         columns = {column.name: column for column in self.table.definition.columns}
@@ -122,7 +122,7 @@ class RowTexts:
     numbers: list[int]
 
     @classmethod
-    def of(cls, table: pa.Table, parts: Parts) -> RowTexts:
+    def of(cls, table: pa.Table, parts: TableParts) -> RowTexts:
         """The texts of the compared columns of some rows."""
         columns = [
             texts_of(table.column(field.name).combine_chunks(), parts.digest)

@@ -20,13 +20,13 @@ from binlake.mirror.tables.keys import Keys
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition, Partitioning
 from binlake.stream.lanes import usable_cores
 
-__all__ = ["Part", "parts_of", "write_parts"]
+__all__ = ["FileRows", "parts_of", "write_parts"]
 
 _LEAST_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FileRows:
     """Rows of a new data file, and their keys, if they are known."""
 
     partition: Partition
@@ -36,7 +36,7 @@ class Part:
 
 def parts_of(
     partitioning: Partitioning, rows: pa.Table | None, keys: Keys | None, files: int | None = None
-) -> list[Part]:
+) -> list[FileRows]:
     """Return the parts of the rows of a commit, whose keys are `keys`, if they are known.
 
     `files`: the most files for rows without partitions, by default the number of cores.
@@ -46,12 +46,12 @@ def parts_of(
     if partitioning.fields:
         split = list(partitioning.split(rows))
         of_all = keys if len(split) == 1 else None
-        return [Part(partition, of, of_all) for partition, of in split]
+        return [FileRows(partition, of, of_all) for partition, of in split]
     most = usable_cores() if files is None else files
     count = max(1, min(most, rows.num_rows, rows.nbytes // _LEAST_BYTES))
     cuts = [rows.num_rows * i // count for i in range(count + 1)]
     return [
-        Part(
+        FileRows(
             UNPARTITIONED,
             rows.slice(first, last - first),
             None if keys is None else keys.take(np.arange(first, last)),
@@ -60,10 +60,10 @@ def parts_of(
     ]
 
 
-def write_parts(parts: Sequence[Part], writer: DataFileWriter) -> list[dict[str, Any]]:
+def write_parts(parts: Sequence[FileRows], writer: DataFileWriter) -> list[dict[str, Any]]:
     """Write a data file of each part; return what a commit needs of them."""
 
-    def write(part: Part) -> dict[str, Any]:
+    def write(part: FileRows) -> dict[str, Any]:
         file = writer.write_one([part.rows], part.partition)
         assert file is not None
         return file

@@ -37,7 +37,7 @@ __all__ = [
     "Absence",
     "AnyGtid",
     "AnyGtidSet",
-    "Found",
+    "LocatedTransaction",
     "NotFound",
     "accounted",
     "executed",
@@ -66,7 +66,7 @@ class Absence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedTransaction:
     """The position of a transaction: bytes [pos, end_pos) of the file `name` at `path`.
 
     `commit_us`: commit time, microseconds since 1970 UTC. `complete` is false if the file ends, or
@@ -91,7 +91,9 @@ class NotFound:
     message: str
 
 
-def locate(chain: Chain, gtid: AnyGtid, access: Access = DEFAULT_ACCESS) -> Found | NotFound:
+def locate(
+    chain: Chain, gtid: AnyGtid, access: Access = DEFAULT_ACCESS
+) -> LocatedTransaction | NotFound:
     """Return the position of the transaction `gtid`. `access` opens the logs. Raises BinlogError;
     OptionError for a GTID of the other flavour.
     """
@@ -323,14 +325,16 @@ def _has(gtids: AnyGtidSet | None, gtid: AnyGtid, name: str) -> bool | None:
 # -- contents of a file -----------------------------------------------------------------------------
 
 
-def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid, access: Access) -> Found | None:
+def _look_into(
+    chain: Chain, ordinal: int, gtid: AnyGtid, access: Access
+) -> LocatedTransaction | None:
     """Return the transaction in one file, or None."""
     path = chain.files[ordinal]
     with access.open(path, ordinal) as log:
         index = read_index(log)
         row = None if index is None or isinstance(index, str) else index.find(str(gtid))
         if row is not None:
-            return Found(str(gtid), path.path, path.name, row["pos"], row["end_pos"],
+            return LocatedTransaction(str(gtid), path.path, path.name, row["pos"], row["end_pos"],
                          row["commit_us"], row["server_id"], True)  # fmt: skip
         wanted = TransactionFilter(gtids=parse_gtid_filter(str(gtid)))
         for item in _items(log):
@@ -343,15 +347,17 @@ def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid, access: Access) -> Fou
     return None
 
 
-def _found_plain(path: LogPath, run: PlainRun, gtid: str) -> Found:
+def _found_plain(path: LogPath, run: PlainRun, gtid: str) -> LocatedTransaction:
     server_id = run.window.frame(run.first).server_id
     commit_us = run.plain.commit_us[run.low]
-    return Found(gtid, path.path, path.name, run.start, run.end, commit_us, server_id, True)
+    return LocatedTransaction(
+        gtid, path.path, path.name, run.start, run.end, commit_us, server_id, True
+    )
 
 
-def _found_group(path: LogPath, ended: Ended) -> Found:
+def _found_group(path: LogPath, ended: Ended) -> LocatedTransaction:
     group = ended.group
-    return Found(
+    return LocatedTransaction(
         gtid=str(group.gtid),
         path=path.path,
         name=path.name,

@@ -17,12 +17,12 @@ from binlake.table.row_history.keys import BoundKey, RowKey
 from binlake.table.row_history.lives import KeyChange
 from binlake.table.where.images import Rows
 
-__all__ = ["Found", "FoundRows"]
+__all__ = ["HistoryChange", "HistoryChanges"]
 
 _INSERT, _DELETE = OPERATIONS[0], OPERATIONS[2]
 
 
-class Found(NamedTuple):
+class HistoryChange(NamedTuple):
     """A row change: its place in commit order (file, position, row), its keys, and the change to
     show. `change` is None for a change of another key, which only shows which row had which key.
     `start` is the offset of its transaction in its file, `ordinal` the file's place in the chain.
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     start: int
 
 
-class FoundRows:
+class HistoryChanges:
     """Makes objects of the rows of batches. With `all_rows` also of those that do not have the key."""
 
     def __init__(self, key: RowKey, warn: Callable[[str], None], *, all_rows: bool) -> None:
@@ -44,9 +44,9 @@ class FoundRows:
         self._all_rows = all_rows
         self._bound: dict[int, tuple[TableTypes, BoundKey]] = {}
 
-    def of(self, changes: Changes) -> list[Found]:
+    def of(self, changes: Changes) -> list[HistoryChange]:
         """Return the row changes of a batch, in commit order."""
-        found: list[tuple[int, Found]] = []
+        found: list[tuple[int, HistoryChange]] = []
         for table in changes.tables:
             sequences = table.facts.sequence.to_pylist()
             found += zip(sequences, self._of_table(changes, table), strict=True)
@@ -62,7 +62,7 @@ class FoundRows:
             known = self._bound[id(types)] = (types, BoundKey(self._key, types, self._warn))
         return known[1]
 
-    def _of_table(self, changes: Changes, table: TableChanges) -> Iterator[Found]:
+    def _of_table(self, changes: Changes, table: TableChanges) -> Iterator[HistoryChange]:
         bound, rows = self._bound_to(table.types), Rows(table)
         had, has = (
             pc.fill_null(bound.asked(rows, image).value, scalar(False))
@@ -88,7 +88,7 @@ class FoundRows:
             strict=True,
         ):
             place = (order["file"], order["pos"], order["row"])
-            yield Found(place, key, next(details) if is_shown else None, ordinal, start)
+            yield HistoryChange(place, key, next(details) if is_shown else None, ordinal, start)
 
 
 def _details(changes: Changes, table: TableChanges, key: tuple[str, ...]) -> Iterator[RowChange]:

@@ -20,7 +20,7 @@ from binlake.table.batches import Changes
 from binlake.table.checks.ambiguous_name import ambiguous_name
 from binlake.table.reading import read_changes
 from binlake.table.row_history.entries import RowChange, RowHistory, TableStatement
-from binlake.table.row_history.found import Found, FoundRows
+from binlake.table.row_history.found import HistoryChange, HistoryChanges
 from binlake.table.row_history.keys import KeyRows, RowKey
 from binlake.table.row_history.lives import keys_of_others, lives_of, other_keys
 from binlake.table.row_history.statements import StatementsOfTable
@@ -36,7 +36,7 @@ __all__ = ["HistoryReader", "history_options"]
 _CHANGE_BYTES = 2048
 
 #: Row changes, the columns of the key, and the databases and tables of the changes.
-_Batch = tuple[list[Found], tuple[str, ...], frozenset[tuple[str, str]]]
+_Batch = tuple[list[HistoryChange], tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 def _unseen(batches: Iterable[_Batch]) -> Iterable[_Batch]:
@@ -89,7 +89,7 @@ class HistoryReader:
         self._key = key
         self._name = options.table[0]
         self._tables: set[tuple[str, str]] = set()
-        self.places: list[Found] = []
+        self.places: list[HistoryChange] = []
         self.rows = KeyRows(key, frozenset())
         self.taken_keys: frozenset[str] = frozenset()
 
@@ -144,8 +144,8 @@ class HistoryReader:
         seen: Callable[[Iterable[_Batch]], Iterable[_Batch]],
         statements: StatementsOfTable,
         others: frozenset[str] | None,
-    ) -> tuple[list[Found], tuple[str, ...]]:
-        rows = FoundRows(self._key, self._ledger.warn, all_rows=others is not None)
+    ) -> tuple[list[HistoryChange], tuple[str, ...]]:
+        rows = HistoryChanges(self._key, self._ledger.warn, all_rows=others is not None)
 
         most = self._options.max_memory // _CHANGE_BYTES
 
@@ -159,7 +159,7 @@ class HistoryReader:
             [self._chain], self._options, self._ledger, Target.TEXT, self._schema, shape,
             watched=statements.watch, rows=KeyRows(self._key, others),
         )  # fmt: skip
-        found: list[Found] = []
+        found: list[HistoryChange] = []
         names: tuple[str, ...] = ()
         for batch, names, tables in seen(batches):  # noqa: B007 (the newest definition names the key)
             found += batch

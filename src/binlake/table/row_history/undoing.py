@@ -11,7 +11,7 @@ from binlake.errors import OptionError
 from binlake.source.arrays import array
 from binlake.table.batches import Changes
 from binlake.table.row_history.entries import RowChange
-from binlake.table.row_history.found import Found
+from binlake.table.row_history.found import HistoryChange
 from binlake.table.row_history.keys import KeyRows
 
 __all__ = ["UndonePlaces", "first_undone"]
@@ -54,7 +54,7 @@ class UndonePlaces:
     places: frozenset[tuple[int, int, int]]
 
     @classmethod
-    def of(cls, rows: KeyRows, found: Iterable[Found]) -> UndonePlaces:
+    def of(cls, rows: KeyRows, found: Iterable[HistoryChange]) -> UndonePlaces:
         """The places of these changes."""
         return cls(rows, frozenset(one.order for one in found))
 

@@ -13,13 +13,13 @@ from typing import BinaryIO, NamedTuple
 
 from binlake.errors import SourceError
 
-__all__ = ["DumpText", "Token"]
+__all__ = ["DumpText", "DumpToken"]
 
 _WINDOW_BYTES = 4 << 20
 _LONGEST_TOKEN_BYTES = 1 << 30  # the servers' limit for a statement
 
 
-class Token(NamedTuple):
+class DumpToken(NamedTuple):
     """A match of an expression: the name of its group, and its bytes [start, end) in the text."""
 
     kind: str
@@ -72,7 +72,7 @@ class DumpText:
         step = 1 << 20
         return sum(self[at : min(at + step, end)].count(b"\n") for at in range(start, end, step))
 
-    def tokens(self, expression: re.Pattern[bytes]) -> Iterator[Token]:
+    def tokens(self, expression: re.Pattern[bytes]) -> Iterator[DumpToken]:
         """Yield the matches of an expression, as if the whole text were in memory.
 
         The names of its groups are kinds of tokens. A token must not depend on what follows, except where it reaches
@@ -113,9 +113,9 @@ class DumpText:
 
 def _whole_tokens(
     expression: re.Pattern[bytes], window: bytes, lead: int, is_last: bool
-) -> Iterator[Token]:
+) -> Iterator[DumpToken]:
     """Yield the tokens of a window that more text cannot change."""
-    held: list[Token] = []  # the last ones, of which each begins where the one before ends
+    held: list[DumpToken] = []  # the last ones, of which each begins where the one before ends
     for match in expression.finditer(window, lead):
         kind = match.lastgroup or ""
         is_next = bool(held) and held[-1].end == match.start()
@@ -127,5 +127,5 @@ def _whole_tokens(
             yield from held
             held = []
         is_closed = kind != "comment" or match[0].endswith(b"*/")
-        held.append(Token(kind, match.start(), match.end(), is_closed))
+        held.append(DumpToken(kind, match.start(), match.end(), is_closed))
     yield from held

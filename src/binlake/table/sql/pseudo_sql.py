@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from binlake.core.rows.image import ImageBuffers
 from binlake.core.rows.table_sink import StoredImages, TableBuffers
-from binlake.core.text.text_rows import RowTemplate, ValueForm, Values
+from binlake.core.text.text_rows import RowTemplate, ValueColumn, ValueForm
 from binlake.core.values.json_diff import MARK, parse_json, write_json
 from binlake.events.common.column_metadata import ColumnMetadata, encode_column_metadata
 from binlake.events.common.table_map import TableMapEvent
@@ -106,7 +106,7 @@ class Around(NamedTuple):
     comments: Comments
 
     def of(self, before: bytes = b"", after: bytes = b"") -> dict[str, bytes]:
-        """Return arguments of `Values`, with `before` and `after` directly around a value."""
+        """Return arguments of `ValueColumn`, with `before` and `after` directly around a value."""
         comments = self.comments
         return {
             "before": before,
@@ -128,7 +128,7 @@ def quoted_text(raw: bytes, flavour: str) -> bytes:
 
 # --- the forms: how the values of a column are shown, given the column and the text around them
 
-Show = Callable[[ColumnDefinition, pa.Array, Around], Values]
+Show = Callable[[ColumnDefinition, pa.Array, Around], ValueColumn]
 
 
 class _Number(NamedTuple):
@@ -148,44 +148,44 @@ _bits = _Number(ValueForm.BITS, lambda column: column.length, b"b'", b"'")
 _real = _Number(ValueForm.REAL, lambda _column: 0)
 
 
-def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     """The bits of every byte, the first byte first: in the stored order, not as a number."""
     bits = 8 * column.length
     return number_values(values, ValueForm.SET_BITS, bits=bits, **around.of(b"b'", b"'"))
 
 
-def _plain(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _plain(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     return text_values(values.cast(_TEXT), ValueForm.RAW, **around.of())
 
 
-def _year(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _year(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     years = pc.utf8_lpad(values.cast(_TEXT), 4, "0")
     return text_values(years, ValueForm.RAW, **around.of())
 
 
-def _quoted(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _quoted(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     return text_values(values, ValueForm.RAW, **around.of(b"'", b"'"))
 
 
-def _date(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _date(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     dates = pc.replace_substring(values, "-", ":")
     return text_values(dates, ValueForm.RAW, **around.of(b"'", b"'"))
 
 
-def _timestamp(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _timestamp(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     """Seconds since 1970, with the fraction in its stored form."""
     return text_values(values, ValueForm.UNIX_TIME, **around.of())
 
 
-def _mysql_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _mysql_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     return text_values(values, ValueForm.MYSQL_TEXT, **around.of(b"'", b"'"))
 
 
-def _mariadb_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _mariadb_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     return text_values(values, ValueForm.MARIADB_TEXT, **around.of(b"'", b"'"))
 
 
-def _json(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _json(column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     odd = pc.or_(pc.starts_with(values, MARK), pc.starts_with(values, '"'))
     if not pc.any(odd).as_py():
         return _mysql_text(column, values, around)
@@ -236,7 +236,7 @@ def _literal(text: str) -> str:
     return quoted_text(text.encode(), "mysql").decode()
 
 
-def _vector(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+def _vector(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
     shown = [None if value is None else _vector_text(value) for value in values.to_pylist()]
     return text_values(array(shown, pa.binary()), ValueForm.RAW, **around.of())
 
@@ -399,7 +399,7 @@ class _PseudoColumns:
 
 
 #: Makes values of the number of rows, the validity, the offsets (None) and the data of a column.
-_MakeValues = Callable[[int, Any, None, Any], Values]
+_MakeValues = Callable[[int, Any, None, Any], ValueColumn]
 
 
 def _number_maker(
@@ -409,7 +409,7 @@ def _number_maker(
         return None
     written: dict[str, Any] = around.of(show.before, show.after)
     return partial(
-        Values,
+        ValueColumn,
         show.form,
         width=kind.arrow_type.bit_width // 8,
         is_signed=pa.types.is_signed_integer(kind.arrow_type),
@@ -482,7 +482,7 @@ class PseudoTable:
                 if has_column(present, at):
                     template.add(leads[at], values, variant_of=pattern_of, variant=number)
 
-    def _values(self, images: ImageBuffers, comments: bool) -> list[Values]:
+    def _values(self, images: ImageBuffers, comments: bool) -> list[ValueColumn]:
         """The values of all columns. Raises FormatError."""
         numbers = self._columns.numbers(comments=comments)
         found = []

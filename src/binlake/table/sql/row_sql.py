@@ -60,7 +60,7 @@ _SELF_UPDATING = frozenset(
 )
 
 
-class Values:
+class SqlValues:
     """The values of some rows in one column."""
 
     def __init__(self, kind: ColumnType, values: pa.Array) -> None:
@@ -85,7 +85,7 @@ class Values:
         return self.kind.sql_key_equal(self.values, self.literals)
 
 
-Row = Mapping[int, Values]  # by the column's ordinal; a column that an image lacks has no entry
+Row = Mapping[int, SqlValues]  # by the column's ordinal; a column that an image lacks has no entry
 
 
 class Shape(NamedTuple):
@@ -217,7 +217,7 @@ class SqlTable:
         statements = pc.if_else(pc.equal(assignments, scalar("")), nothing, statements)
         return _taking_any_value(statements, held)
 
-    def _settable(self, row: Row) -> list[Values]:
+    def _settable(self, row: Row) -> list[SqlValues]:
         return [row[ordinal] for ordinal in sorted(row) if ordinal not in self.computed]
 
     def _where(self, row: Row) -> tuple[pa.Array, str]:
@@ -396,7 +396,7 @@ def _row(image: Image, rows: pa.Array) -> Row:
     bitmap = image.patterns[pattern]
     every = len(rows) == image.count
     return {
-        kind.column.ordinal: Values(kind, column if every else column.take(rows))
+        kind.column.ordinal: SqlValues(kind, column if every else column.take(rows))
         for kind, column in zip(image.types.columns, image.columns, strict=True)
         if has_column(bitmap, kind.column.ordinal)
     }
@@ -406,7 +406,7 @@ def _separated(pieces: Sequence[pa.Array], separator: str) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, scalar(separator, _TEXT))
 
 
-def _taking_any_value(statements: pa.Array, held: Sequence[Values]) -> pa.Array:
+def _taking_any_value(statements: pa.Array, held: Sequence[SqlValues]) -> pa.Array:
     """Wrap statements with a value that a strict server accepts from row events only, so that a
     non-strict session runs them.
     """

@@ -1,6 +1,6 @@
 """Arrow arrays as columns of JSON values, which `core.text_rows` writes into rows of text.
 
-Every function takes an array and returns `Values`: the text around each value, its escapes, and
+Every function takes an array and returns `ValueColumn`: the text around each value, its escapes, and
 `null` for a null. It writes nothing yet, so a value is copied only once, into its line.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.core.text.text_rows import RowTemplate, ValueForm, Values, write_values
+from binlake.core.text.text_rows import RowTemplate, ValueColumn, ValueForm, write_values
 from binlake.table.text.json_text import base64_text, real
 
 __all__ = [
@@ -37,46 +37,46 @@ _WITH_OFFSETS = (
 )
 
 
-def strings(values: pa.Array) -> Values:
+def strings(values: pa.Array) -> ValueColumn:
     """Any text as JSON strings: quotes, backslashes and control characters are escaped."""
     return _texts(values, ValueForm.JSON_TEXT, b'"', b'"')
 
 
-def plain_strings(values: pa.Array) -> Values:
+def plain_strings(values: pa.Array) -> ValueColumn:
     """Text that needs no escapes (digits, dates) as JSON strings."""
     return _texts(values, ValueForm.RAW, b'"', b'"')
 
 
-def raw_values(values: pa.Array) -> Values:
+def raw_values(values: pa.Array) -> ValueColumn:
     """Text that is JSON already."""
     return _texts(values, ValueForm.RAW, b"", b"")
 
 
-def hex_values(values: pa.Array) -> Values:
+def hex_values(values: pa.Array) -> ValueColumn:
     """Binary values as JSON strings: `0x` and lower-case hex digits."""
     return _texts(values, ValueForm.HEX, b'"0x', b'"')
 
 
-def base64_values(values: pa.Array) -> Values:
+def base64_values(values: pa.Array) -> ValueColumn:
     """Binary values as JSON strings of padded base64."""
     return plain_strings(base64_text(values))
 
 
-def reals(values: pa.Array) -> Values:
+def reals(values: pa.Array) -> ValueColumn:
     """Floats as JSON numbers, as `json_text.real` writes them."""
     return raw_values(real(values))
 
 
-def integers(values: pa.Array) -> Values:
+def integers(values: pa.Array) -> ValueColumn:
     """Integers of any width and sign as JSON numbers."""
     return number_values(values, ValueForm.INTEGER)
 
 
-def number_values(values: pa.Array, form: ValueForm, **written: Any) -> Values:
-    """Fixed-width numbers in a form; `written` are further arguments of `Values`."""
+def number_values(values: pa.Array, form: ValueForm, **written: Any) -> ValueColumn:
+    """Fixed-width numbers in a form; `written` are further arguments of `ValueColumn`."""
     validity, data = values.buffers()
     kind = values.type
-    return Values(
+    return ValueColumn(
         form,
         len(values),
         validity if values.null_count else None,
@@ -89,13 +89,13 @@ def number_values(values: pa.Array, form: ValueForm, **written: Any) -> Values:
     )
 
 
-def text_values(values: pa.Array, form: ValueForm, **written: Any) -> Values:
-    """Text or bytes in a form; `written` are further arguments of `Values`."""
+def text_values(values: pa.Array, form: ValueForm, **written: Any) -> ValueColumn:
+    """Text or bytes in a form; `written` are further arguments of `ValueColumn`."""
     if not any(is_kind(values.type) for is_kind in _WITH_OFFSETS):
         values = values.cast(_TEXT)
     validity, offsets, data = values.buffers()
     wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
-    return Values(
+    return ValueColumn(
         form,
         len(values),
         validity if values.null_count else None,
@@ -107,7 +107,7 @@ def text_values(values: pa.Array, form: ValueForm, **written: Any) -> Values:
     )
 
 
-def _texts(values: pa.Array, form: ValueForm, before: bytes, after: bytes) -> Values:
+def _texts(values: pa.Array, form: ValueForm, before: bytes, after: bytes) -> ValueColumn:
     return text_values(values, form, before=before, after=after)
 
 

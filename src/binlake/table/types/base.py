@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, Self
 
 import pyarrow as pa
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.text.json_text import join
@@ -141,7 +141,7 @@ class ColumnType(ABC):
         """
 
     @abstractmethod
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         """Convert the result of `finish` for the text target to JSON values."""
 
     @abstractmethod
@@ -257,7 +257,7 @@ class UndecodableType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return pa.nulls(buffers.count, self.arrow_type)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return raw_values(values)
 
     def to_wire(self, value: Any) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.format import column_types as ct
 from binlake.table.text.json_values import base64_values, hex_values
 from binlake.table.text.sql_text import bytes_literal
@@ -63,7 +63,7 @@ class BinaryType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return var_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         if self.context.options.binary == "base64":
             return base64_values(values)
         return hex_values(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.table.text.json_text import number
 from binlake.table.text.json_values import integers
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
@@ -28,7 +28,7 @@ class BitType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values)
 
     def to_wire(self, value: int) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.table.types.base import (
     MAX_COLUMN_BYTES,
     Buffers,
@@ -75,7 +75,7 @@ class CompressedType(ColumnType):
         )
         return self.inner.finish(inflated)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return self.inner.to_json(values)
 
     def to_wire(self, value: Any) -> bytes:

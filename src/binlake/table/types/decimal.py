@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.table.text.json_values import plain_strings
 from binlake.table.types.base import (
     Buffers,
@@ -44,7 +44,7 @@ class DecimalType(ColumnType):
             return var_width(self.arrow_type, buffers)
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return plain_strings(values)
 
     def to_wire(self, value: str) -> bytes:

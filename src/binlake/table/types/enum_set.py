@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.errors import MalformedError
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_text import number
@@ -70,7 +70,7 @@ class EnumType(ColumnType):
             return values
         return spread_texts(array(["", *(self.members or ())], pa.string()), values)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values) if self.members is None else strings(self.texts(values))
 
     def to_wire(self, value: int | str) -> bytes:

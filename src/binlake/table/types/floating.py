@@ -7,7 +7,7 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.format import column_types as ct
 from binlake.source.arrays import scalar
 from binlake.table.text.json_text import join
@@ -33,7 +33,7 @@ class FloatingType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return reals(values)
 
     def to_wire(self, value: float) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.format import column_types as ct
 from binlake.table.text.json_text import number
 from binlake.table.text.json_values import integers
@@ -45,7 +45,7 @@ class IntegerType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values)
 
     def to_wire(self, value: int) -> bytes:
@@ -65,7 +65,7 @@ class YearType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values)
 
     def to_wire(self, value: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.core.values.json_diff import MARK
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_sql import differences_sql, document_literals
@@ -37,7 +37,7 @@ class JsonType(TextType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return var_width(pa.string(), buffers)  # the core writes valid UTF-8 only
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         if not self.context.options.nested:
             return super().to_json(values)
         differs = pc.starts_with(values, MARK)

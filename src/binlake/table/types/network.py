@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.source.arrays import array
 from binlake.table.text.json_text import hex_text
 from binlake.table.text.json_values import plain_strings
@@ -41,7 +41,7 @@ class UuidType(BinaryType):
         )
         return grouped.cast(pa.string())
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return plain_strings(values)
 
     def content(self, value: Any) -> bytes:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
 from binlake.source.arrays import scalar
@@ -84,7 +84,7 @@ class TemporalType(ColumnType):
         except pa.ArrowInvalid:
             return None
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return plain_strings(values)
 
     def to_wire(self, value: str) -> bytes:

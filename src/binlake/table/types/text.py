@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.rows.text import is_ascii, is_utf8
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.format.charsets import CHARSETS
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_text import join
@@ -69,7 +69,7 @@ class TextType(ColumnType):
             taken = self._ascii_stays and is_ascii(buffers.data)
         return var_width(pa.string(), buffers) if taken else self._decode_each(buffers)
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         return strings(values)
 
     def to_wire(self, value: str) -> bytes:

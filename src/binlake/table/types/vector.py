@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text.text_rows import Values
+from binlake.core.text.text_rows import ValueColumn
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_text import join, real
 from binlake.table.text.json_values import raw_values
@@ -56,7 +56,7 @@ class VectorType(BinaryType):
             children=[floats],
         )
 
-    def to_json(self, values: pa.Array) -> Values:
+    def to_json(self, values: pa.Array) -> ValueColumn:
         digits = real(values.flatten())
         lengths = pc.fill_null(pc.list_value_length(values), scalar(0, pa.int32()))
         ends = pc.cumulative_sum(lengths)

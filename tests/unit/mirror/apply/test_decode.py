@@ -12,7 +12,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.apply import decode
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
-from binlake.mirror.apply.staging import Staging
+from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
 
@@ -34,11 +34,11 @@ class HereEngine(Engine):
         return [task.run() for task in tasks]
 
 
-def decoded(staging: Staging) -> Decoded:
+def decoded(task_files: TaskFiles) -> Decoded:
     read = MirrorOptions().read_options(tuple(f"shop.{table}" for table in TABLES))
     splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
     wanted = Wanted({("shop", table): () for table in TABLES}, "")
-    return decode_range(splits, read, wanted, HereEngine(), staging)
+    return decode_range(splits, read, wanted, HereEngine(), task_files)
 
 
 def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
@@ -49,10 +49,10 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
 def test_by_tasks_into_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_cluster: bool
 ) -> None:
-    staging = Staging(str(tmp_path) if is_cluster else None)
-    here = decoded(staging)
+    task_files = TaskFiles(str(tmp_path) if is_cluster else None)
+    here = decoded(task_files)
     monkeypatch.setattr(decode, "_TASK_BYTES", 1)
-    by_tasks = decoded(staging)
+    by_tasks = decoded(task_files)
     assert by_tasks.rows == here.rows > 2000
     assert by_tasks.changes.keys() == here.changes.keys() == {("shop", table) for table in TABLES}
     for name, batches in here.changes.items():
@@ -60,6 +60,6 @@ def test_by_tasks_into_files(
         assert rows_of(found) == rows_of(batches)
         assert {str(batch.schema) for batch in found} == {str(batch.schema) for batch in batches}
     assert [ddl.sql for ddl in by_tasks.ddl] == [ddl.sql for ddl in here.ddl]
-    assert [path for path in Path(staging.directory).rglob("*") if path.is_file()] == []
-    staging.close()
-    assert not Path(staging.directory).exists()
+    assert [path for path in Path(task_files.directory).rglob("*") if path.is_file()] == []
+    task_files.close()
+    assert not Path(task_files.directory).exists()

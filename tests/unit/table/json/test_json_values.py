@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.core.text.text_rows import RowTemplate, ValueForm, Values, write_rows, write_values
+from binlake.core.text.text_rows import (
+    RowTemplate,
+    ValueColumn,
+    ValueForm,
+    write_rows,
+    write_values,
+)
 from binlake.table.text import json_values
 
 WIDTHS = {
@@ -27,14 +33,14 @@ WIDTHS = {
 }
 
 
-def written(make: Callable[[pa.Array], Values], array: pa.Array) -> list[str]:
+def written(make: Callable[[pa.Array], ValueColumn], array: pa.Array) -> list[str]:
     template = RowTemplate(len(array))
     template.add(b"", make(array))
     texts: list[str] = json_values.as_array(template).to_pylist()
     return texts
 
 
-def read_back(make: Callable[[pa.Array], Values], array: pa.Array) -> list[Any]:
+def read_back(make: Callable[[pa.Array], ValueColumn], array: pa.Array) -> list[Any]:
     return [json.loads(text) for text in written(make, array)]
 
 
@@ -107,13 +113,15 @@ def test_rows_of_several_tables_are_written_in_the_order_given() -> None:
 def test_what_lies_outside_of_the_buffers_is_refused() -> None:
     numbers = pa.array([1, 2], pa.int64())
     with pytest.raises(ValueError, match="bytes of data for 3 numbers"):
-        Values(ValueForm.INTEGER, 3, None, None, numbers.buffers()[1].slice(0, 16), width=8)
+        ValueColumn(ValueForm.INTEGER, 3, None, None, numbers.buffers()[1].slice(0, 16), width=8)
     with pytest.raises(ValueError, match="bytes of offsets"):
-        Values(ValueForm.RAW, 3, None, bytes(12), b"")
+        ValueColumn(ValueForm.RAW, 3, None, bytes(12), b"")
     with pytest.raises(ValueError, match="bytes of validity"):
-        Values(ValueForm.RAW, 9, b"\0", bytes(40), b"")
+        ValueColumn(ValueForm.RAW, 9, b"\0", bytes(40), b"")
     for offsets in ((0, 4), (2, 1), (-1, 1)):
-        bad = Values(ValueForm.RAW, 1, None, pa.array(offsets, pa.int32()).buffers()[1], b"abc")
+        bad = ValueColumn(
+            ValueForm.RAW, 1, None, pa.array(offsets, pa.int32()).buffers()[1], b"abc"
+        )
         template = RowTemplate(1)
         template.add(b"", bad)
         with pytest.raises(IndexError):

@@ -19,19 +19,19 @@ import pyarrow.fs as pafs
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.tables.data_files import file_system, remove_file
 
-__all__ = ["Staging", "staged_output"]
+__all__ = ["TaskFiles", "task_output"]
 
-_FOLDER = "staging"
+_FOLDER = "staging"  # below the lake
 
 
-def staged_output(directory: str) -> tuple[str, pa.NativeFile]:
-    """A new file in the directory of a `Staging`: its path, and what to write it to."""
+def task_output(directory: str) -> tuple[str, pa.NativeFile]:
+    """A new file in the directory of a `TaskFiles`: its path, and what to write it to."""
     fs, inner = file_system(directory)
     name = f"{uuid.uuid4().hex}.arrow"
     return f"{directory}/{name}", fs.open_output_stream(f"{inner}/{name}")
 
 
-class Staging:
+class TaskFiles:
     """A directory for the files of tasks: of this machine, or below `lake`, which all machines see."""
 
     def __init__(self, lake: str | None = None) -> None:
