@@ -25,7 +25,7 @@ from binlake.mirror.tables.data_files import DataFileWriter
 from support.servers.live import url_of
 from support.spark.mirrored import Lake
 
-__all__ = ["OF_COMPACTION", "PLACES", "Kill", "killed"]
+__all__ = ["OF_A_COPY", "OF_COMPACTION", "OF_ICEBERG", "Kill", "killed"]
 
 PATIENCE_S = 300
 
@@ -44,6 +44,10 @@ PLACES: dict[str, tuple[Any, str]] = {
     "commit of a compaction": (IcebergTable, "rewrite"),
     "index of a compaction": (RowIndex, "forget"),
 }
+#: The places that a mirror of Iceberg tables comes to.
+OF_ICEBERG = tuple(place for place in PLACES if place != "commit of Delta")
+#: A mirror comes to these in the first copy of a table.
+OF_A_COPY = ("tasks of a copy", "properties")
 #: A mirror comes to these when compaction is due.
 OF_COMPACTION = ("rewritten file", "commit of a compaction", "index of a compaction")
 

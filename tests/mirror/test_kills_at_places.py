@@ -13,7 +13,7 @@ import pytest
 
 from binlake.mirror import verify
 from dev.servers import Server, running
-from mirror.killed_mirror import OF_COMPACTION, PLACES, Kill, killed
+from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, Kill, killed
 from support.spark.mirrored import Lake, Writer, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 KILLS = int(os.environ.get("BINLAKE_KILLS", "12"))
 SEED = int(os.environ.get("BINLAKE_SEED", "11"))
 VERIFIED_EVERY = 20
-OF_A_COPY = [
+IN_THE_COPY = [
     Kill("tasks of a copy", 1, after=False),
     Kill("tasks of a copy", 2, after=True),
     Kill("commit", 1, after=True),
@@ -36,12 +36,10 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
 
 def kills(rng: random.Random) -> Iterator[Kill]:
     """Those in the first copy, then each place in turn, in its first calls or later ones."""
-    yield from OF_A_COPY
-    places = [
-        name for name in PLACES if name not in ("tasks of a copy", "properties", "commit of Delta")
-    ]
+    yield from IN_THE_COPY
+    places = [name for name in OF_ICEBERG if name not in OF_A_COPY]
     rng.shuffle(places)
-    for number in range(KILLS - len(OF_A_COPY)):
+    for number in range(KILLS - len(IN_THE_COPY)):
         place = places[number % len(places)]
         call = 1 if place in OF_COMPACTION else rng.randrange(1, 6)
         yield Kill(place, call, after=rng.random() < 0.5)

@@ -24,7 +24,7 @@ from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
-from mirror.killed_mirror import OF_COMPACTION, PLACES, Kill, killed
+from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, Kill, killed
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.spark.lake_histories import check_history
@@ -46,7 +46,6 @@ _OF_PROCESSES = (
     "server",
 )
 _AT_PLACES = 20 - len(_OF_PROCESSES)
-_OF_A_COPY = ("tasks of a copy", "properties")
 _SCANS = 5
 
 
@@ -58,9 +57,9 @@ def plan(seed: int, kills: int) -> list[Kill | str]:
     while len(planned) < kills:
         some: list[Kill | str] = [*_OF_PROCESSES]
         for _ in range(_AT_PLACES):
-            places = places or rng.sample(sorted(PLACES), len(PLACES))
+            places = places or rng.sample(sorted(OF_ICEBERG), len(OF_ICEBERG))
             place = places.pop()
-            call = 1 if place in (*OF_COMPACTION, *_OF_A_COPY) else rng.randrange(1, 9)
+            call = 1 if place in (*OF_COMPACTION, *OF_A_COPY) else rng.randrange(1, 9)
             some.append(Kill(place, call, after=rng.random() < 0.5))
         planned += rng.sample(some, len(some))
     return planned[:kills]
@@ -144,7 +143,7 @@ class Soak:
     def _kill(self, what: Kill | str) -> str:
         if isinstance(what, str):
             return KINDS[what](self.victims)
-        if what.place in _OF_A_COPY and self.round():
+        if what.place in OF_A_COPY and self.round():
             table = self.rng.choice(("shop.keyed", "shop.keyless", "shop.parts"))
             resync(self.folder / "lake", [table], spark=self.lake.spark, catalog=self.lake.catalog)
         code = killed(self.lake, what)
