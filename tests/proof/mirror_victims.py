@@ -62,9 +62,9 @@ class Victims:
                 f"the mirror hangs when its JVM is killed\n{self._said()}"
             ) from None
         _kill_group(process)
-        # PySpark's own threads print tracebacks when the JVM has gone: the last line is that of the command
         assert code not in (0, -signal.SIGKILL), f"exit code {code}\n{self._said()}"
         assert self._last_line().startswith("binlake: the JVM of Spark has ended: "), self._said()
+        assert "Traceback" not in self._said(), self._said()
         return f"ended with {code}"
 
     def worker(self) -> str:

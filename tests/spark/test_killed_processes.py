@@ -35,6 +35,42 @@ def test_the_error_names_the_jvm_its_end_and_its_log(run_script: Any, tmp_path: 
     )
 
 
+TASK = """
+import os, signal
+from pathlib import Path
+from binlake.cli.common.spark_errors import spark_errors
+from binlake.errors import BinlogError
+from binlake.lake.engine import Task
+from binlake.lake.jobs import ContextEngine
+from binlake.spark.sessions import local_context
+class KillsTheJvm(Task):
+    def __init__(self, pid):
+        self.pid = pid
+    def run(self):
+        os.kill(self.pid, signal.SIGKILL)
+        signal.pause()
+errors = os.open("stderr", os.O_WRONLY | os.O_CREAT)
+log = Path("spark.log").absolute()
+try:
+    with spark_errors(log, "nothing is lost"):
+        context = local_context("test", master="local[1]", config={}, log_file=log)
+        os.dup2(errors, 2)
+        try:
+            ContextEngine(context).run([KillsTheJvm(context._gateway.proc.pid)], "dies", lambda done, of: None)
+        finally:
+            context.stop()
+except BinlogError as error:
+    answer([str(error), Path("stderr").read_text()])
+"""
+
+
+def test_no_thread_prints_that_the_jvm_has_gone(run_script: Any) -> None:
+    """Not the one that watches the job, either."""
+    error, printed = run_script(TASK)
+    assert error.startswith("the JVM of Spark has ended: SIGKILL")
+    assert printed == ""
+
+
 WORKER = """
 import os
 from pathlib import Path

@@ -13,11 +13,11 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -208,14 +208,19 @@ def _watching(context: SparkContext, what: str, progress: Progress) -> Iterator[
     group = f"binlake_{uuid.uuid4().hex}"
     tracker = context.statusTracker()
 
+    def report() -> None:
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            stages = [tracker.getStageInfo(s) for s in info.stageIds] if info else []
+            for stage in stages:
+                if stage is not None:
+                    progress(stage.numCompletedTasks, stage.numTasks)
+
     def watch() -> None:
-        while not done.wait(_POLL_SECONDS):
-            for job in tracker.getJobIdsForGroup(group):
-                info = tracker.getJobInfo(job)
-                stages = [tracker.getStageInfo(s) for s in info.stageIds] if info else []
-                for stage in stages:
-                    if stage is not None:
-                        progress(stage.numCompletedTasks, stage.numTasks)
+        # When the JVM has ended, the job itself raises an error.
+        with suppress(Py4JError, OSError):
+            while not done.wait(_POLL_SECONDS):
+                report()
 
     before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
     context.setJobGroup(group, what, interruptOnCancel=True)

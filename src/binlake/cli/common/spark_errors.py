@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
+    logging.getLogger().addFilter(_not_of_py4j)
     try:
         yield
     except Exception as error:
@@ -40,6 +43,11 @@ def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
             first = str(error).partition("\n")[0]
             raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
         raise
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Drop the tracebacks that py4j logs, on the root logger, when its connection is lost: the error of the command says it."""
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _end_of_jvm(wait_s: float) -> str:
