@@ -199,7 +199,7 @@ def test_positions_fit_the_rows_while_others_write(filled: Server) -> None:
     )
     settled, exact = [], []
     with writing(filled):
-        for _ in range(40):
+        for _ in range(20):
             with open_session(url_of(filled)) as session:
                 position = settled_position(session)
                 seen = {row[0] for row in session.rows("SELECT id FROM parts.busy")}
