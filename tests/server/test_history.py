@@ -368,6 +368,8 @@ def test_an_undo_brings_the_row_back(
             for transaction in LIFE:
                 states.append(session.rows(query))
                 session.execute("BEGIN", *transaction, "COMMIT")
+                session.execute("CREATE DATABASE other", "CREATE TABLE other.t (id INT)")
+                session.execute("DROP DATABASE other")
             last = session.rows(query)
     files = [str(file) for file in server.log_files()[first:]]
     url = f"mysql://root@127.0.0.1:{server.port}/"
@@ -419,7 +421,11 @@ def test_statements_on_the_table_are_lines_of_the_history(server: Server) -> Non
             "INSERT INTO t VALUES (1, 2, 3)",
             "RENAME TABLE t TO u",
             "RENAME TABLE u TO t",
-            "DROP TABLE t",
+            "CREATE DATABASE other",
+            "DROP DATABASE other",
+            "DROP DATABASE between_changes",
+            "CREATE DATABASE between_changes",
+            "USE between_changes",
             "CREATE TABLE t (id INT PRIMARY KEY)",
             "INSERT INTO t VALUES (1)",
             "DELETE FROM t",
@@ -432,7 +438,8 @@ def test_statements_on_the_table_are_lines_of_the_history(server: Server) -> Non
     ]
     assert [text.replace("`", "").replace("TRUNCATE TABLE", "TRUNCATE") for text in shown] == [
         "insert", "ALTER TABLE t ADD COLUMN b INT", "TRUNCATE t", "insert", "RENAME TABLE t TO u",
-        "RENAME TABLE u TO t", "DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY)", "insert", "delete",
+        "RENAME TABLE u TO t", "DROP DATABASE between_changes", "CREATE TABLE t (id INT PRIMARY KEY)",
+        "insert", "delete",
     ]  # fmt: skip
     assert history.lives == 3
     truncate = next(entry for entry in history if entry.op == "truncate")

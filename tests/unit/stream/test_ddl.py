@@ -58,6 +58,10 @@ def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
     ("DROP SEQUENCE s, p", ["s", "p"]),
     ("ALTER TABLE shop.t /* by p */ ADD c INT", ["t", "p"]),
     ("ALTER TABLE shop.t /* by me */ ADD c INT", ["t"]),
+    ("DROP DATABASE `Shop`", ["t", "p", "s"]),
+    ("DROP DATABASE t", []),
+    ("DROP DATABASE t -- not shop", ["t", "p", "s"]),
+    ("ALTER DATABASE shop COMMENT 't'", []),
 ])  # fmt: skip
 def test_which_tables_a_statement_may_change(sql: str, tables: list[str]) -> None:
     ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, False)

@@ -456,7 +456,7 @@ class TransactionReader:
         texts = [*group.ddl, *group.truncates]
         if len(statements) != len(texts):  # failed statements are not among them
             return False
-        return not any(may_change_any(statement, self._tables.may_want) for statement in texts)
+        return not any(may_change_any(statement, self._tables) for statement in texts)
 
     def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
         undone = () if self._options.uncommitted else tuple(rows.undone)

@@ -7,13 +7,14 @@ recognised may change anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.table_filter import TableFilter
 
 __all__ = [
     "changed_tables",
+    "dropped_database",
     "may_change",
     "may_change_any",
     "named_tables",
@@ -58,12 +59,16 @@ _ALTER_RENAME = re.compile(
 )
 # RENAME of a column or an index names no other table.
 _TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
-# These change no row when they run.
+# These change no row when they run. The option UPGRADE gives a database and its tables another name.
 _NO_TABLE = re.compile(
-    r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
+    r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|ALTER\s+(?:DATABASE|SCHEMA)\b(?!.*\bUPGRADE\b)|(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
     r"(?:ALGORITHM|DEFINER)\s*=\s*\S+\s+|SQL\s+SECURITY\s+\w+\s+)*"
     r"(?:VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\b)",
-    re.IGNORECASE,
+    _FLAGS,
+)
+_DROP_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_DROP_ONE_DATABASE = re.compile(
+    rf"\s*DROP\s+(?:DATABASE|SCHEMA){_IF_EXISTS}\s+(?P<name>{NAME})\s*;?\s*", _FLAGS
 )
 _OF_A_DATABASE = re.compile(r"\b(?:ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 _ANY_TABLE = re.compile(r'\b(?:DATABASE|SCHEMA)\b|"', re.IGNORECASE)
@@ -126,26 +131,42 @@ def without_comments(sql: str) -> str:
     return _COMMENT_OR_QUOTED.sub(lambda found: " " if found["comment"] else found[0], sql)
 
 
+def dropped_database(ddl: DdlStatement) -> str | None:
+    """Return the database that a statement drops with all its tables; None for other statements, and if the text
+    does not determine it.
+    """
+    found = _DROP_ONE_DATABASE.fullmatch(_GENERATED.sub("", without_comments(ddl.sql)))
+    return None if found is None else _unquoted(found["name"])
+
+
 def may_change(ddl: DdlStatement, database: str, table: str) -> bool:
-    """Whether a statement may change a table. One that is not recognised may, if it names the table."""
+    """Whether a statement may change a table. One that is not recognised may, if it names the table or drops a
+    database and names that of the table.
+    """
+    if (dropped := dropped_database(ddl)) is not None:
+        return dropped.lower() == database.lower()
+    if _DROP_DATABASE.match(without_comments(ddl.sql)):
+        return names(ddl.sql, database)
     changed = changed_tables(ddl)
     if changed is None:
         return names(ddl.sql, table)
     return (database.lower(), table.lower()) in {(d.lower(), t.lower()) for d, t in changed}
 
 
-def may_change_any(ddl: DdlStatement, wants: Callable[[str, str], bool]) -> bool:
-    """Whether a statement may change a table that `wants(database, table)` accepts.
+def may_change_any(ddl: DdlStatement, tables: TableFilter) -> bool:
+    """Whether a statement may change a wanted table.
 
     A statement that is not recognised may change every table that it names. If it is about a database, or its
     quotes may enclose a name or a text, it may change any table.
     """
+    if (dropped := dropped_database(ddl)) is not None:
+        return tables.may_want_any_of(dropped)
     changed = changed_tables(ddl)
     if changed is None:
         if _ANY_TABLE.search(ddl.sql):
             return True
         changed = named_tables(ddl)
-    return any(wants(*name) for name in changed)
+    return any(tables.may_want(*name) for name in changed)
 
 
 def possible_tables(ddl: DdlStatement) -> list[tuple[str, str]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import may_change, names
+from binlake.stream.sql.ddl_targets import may_change
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement, moment
@@ -16,7 +15,6 @@ from binlake.values.option_texts import possible_names
 
 __all__ = ["StatementsOfTable"]
 
-_DROPS_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
 
@@ -69,6 +67,4 @@ class StatementsOfTable:
 
     def _concerned(self, ddl: DdlStatement) -> list[tuple[str, str]]:
         """The tables that a statement may be about."""
-        if _DROPS_DATABASE.match(ddl.sql):
-            return [name for name in self._names if names(ddl.sql, name[0])]
         return [name for name in self._names if may_change(ddl, *name)]

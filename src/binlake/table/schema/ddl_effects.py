@@ -7,7 +7,12 @@ from typing import Any
 
 from binlake.errors import UnsupportedError
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import changed_tables, may_change, names, renamed_tables
+from binlake.stream.sql.ddl_targets import (
+    changed_tables,
+    dropped_database,
+    may_change,
+    renamed_tables,
+)
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
@@ -41,11 +46,6 @@ _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 _DROP = re.compile(r"\s*DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b", re.IGNORECASE)
-_DROP_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
-_ONE_DATABASE = re.compile(
-    r"\s*DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?(?:(?P<plain>[\w$]+)|`(?P<quoted>(?:[^`]|``)+)`)\s*;?\s*",
-    re.IGNORECASE,
-)
 # changes of rows that no row event shows
 _MOVES_PARTITIONS = re.compile(
     r"\b(?:(?:TRUNCATE|DROP|EXCHANGE)\s+(?:PARTITION|SUBPARTITION)|CONVERT\s+(?:PARTITION|TABLE))\b",
@@ -62,21 +62,12 @@ _RENAME_TABLE = re.compile(
 
 def concerns(ddl: DdlStatement, database: str, table: str) -> bool:
     """Whether a statement may be about a table. One that is not recognised is, if it names it."""
-    if _TEMPORARY.match(ddl.sql):
-        return False
-    if (dropped := _ONE_DATABASE.fullmatch(ddl.sql)) is not None:
-        name = dropped["plain"] or dropped["quoted"].replace("``", "`")
-        return bool(name.lower() == database.lower())
-    if _DROP_DATABASE.match(ddl.sql):
-        return names(ddl.sql, database)
-    return may_change(ddl, database, table)
+    return not _TEMPORARY.match(ddl.sql) and may_change(ddl, database, table)
 
 
 def concerns_certainly(ddl: DdlStatement) -> bool:
     """Whether a statement of which `concerns` is true is certainly about that table."""
-    if _DROP_DATABASE.match(ddl.sql):
-        return _ONE_DATABASE.fullmatch(ddl.sql) is not None
-    return changed_tables(ddl) is not None
+    return dropped_database(ddl) is not None or changed_tables(ddl) is not None
 
 
 def truncates(sql: str) -> bool:

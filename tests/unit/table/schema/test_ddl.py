@@ -405,7 +405,9 @@ def test_renames_of_a_statement(sql: str, expected: list[str]) -> None:
         ("drop schema if exists `SHOP` ;", True, True),
         ("DROP DATABASE `shop-2`", False, False),
         ("DROP DATABASE `a``shop`", False, False),
-        ("DROP DATABASE /* shop */ other", True, False),
+        ("DROP DATABASE /* shop */ other", False, False),
+        ("DROP DATABASE /* other */ shop", True, True),
+        ("DROP DATABASE other -- not shop", True, False),
     ],
 )
 def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
