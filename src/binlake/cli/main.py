@@ -147,7 +147,7 @@ def _shown(message: str, arguments: Sequence[str]) -> str:
 
 def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "binlake"
+    path = context.command_path if context is not None else _command_path(arguments)
     message = " ".join(error.format_message().split()).rstrip(".")
     if isinstance(error, click.MissingParameter):
         message = _what_is_expected(error) or message
@@ -155,11 +155,19 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         near = ", ".join(map(repr, sorted(error.possibilities)))
         one_of = "one of " if len(error.possibilities) > 1 else ""
         message = f"No such option {error.option_name!r}. Did you mean {one_of}{near}?"
+    if isinstance(error, click.BadOptionUsage) and message.endswith("does not take a value"):
+        flag = error.option_name
+        message = f"Option {flag!r} takes no value: write {flag}, or leave it out"
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # the help is the answer
         print(error.format_message(), file=sys.stderr)
     else:
         message = _shown(message, arguments)
         tell(f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help")
+
+
+def _command_path(arguments: Sequence[str]) -> str:
+    """Return the command of an error for which click does not name it."""
+    return f"binlake {arguments[0]}" if arguments and arguments[0] in COMMANDS else "binlake"
 
 
 def _what_is_expected(error: click.MissingParameter) -> str:

@@ -51,6 +51,11 @@ from support.logs.stream_log import StreamLog
         (["inspect", "/nowhere/*"], "nowhere"),
         (["inspect", "LOG", "--json", "--full"], "--json"),
         (["verify", "/nowhere"], "does not exist"),
+        (
+            ["rows", "LOG", "--nested=yes"],
+            "binlake rows: Option '--nested' takes no value: write --nested, or leave it out; see binlake rows --help",
+        ),
+        (["rows", "LOG", "--table"], "see binlake rows --help"),
         (["nonsense"], "No such command"),
     ],
 )

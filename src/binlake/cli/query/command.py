@@ -172,6 +172,12 @@ def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the statement, if the first word is one, and the paths of logs."""
     first, *others = words
     if not _is_statement(first):
+        if any(map(_is_statement, others)):
+            raise OptionError(
+                "the statement comes before the logs",
+                name="SQL",
+                hint="binlake query 'SELECT …' FILE…",
+            )
         return None, list(words)
     if not others:
         raise OptionError("expected the logs to read after the statement", name="FILE")

@@ -22,7 +22,7 @@ from binlake.table.text.json_values import (
     strings,
 )
 
-__all__ = ["expressions", "json_lines", "kind_of", "table_lines"]
+__all__ = ["expressions", "json_lines", "kind_of", "moments", "table_lines"]
 
 _TEXT = pa.large_string()
 #: Types that leave DuckDB as they are, by format; every other type leaves as text, nested ones as JSON.
@@ -37,8 +37,8 @@ _PLAIN = frozenset(
 _OF_FORMAT = {
     "table": _PLAIN,
     "json": _PLAIN,
-    "csv": _PLAIN | {"timestamp"},
-    "csv-guarded": _PLAIN | {"timestamp"},
+    "csv": _PLAIN,
+    "csv-guarded": _PLAIN,
     "parquet": _PLAIN | {"timestamp", "time", "list", "struct", "map"},
 }
 _NESTED = frozenset(("list", "struct", "map", "array", "union", "variant"))
@@ -100,13 +100,14 @@ def _json_values(values: pa.Array, kind: str, binary: str) -> ValueColumn:
     if pa.types.is_binary(held):
         return hex_values(values) if binary == "hex" else base64_values(values)
     if pa.types.is_timestamp(held):
-        return plain_strings(_moments(values))
+        return plain_strings(moments(values))
     if pa.types.is_date(held):
         return plain_strings(values.cast(_TEXT))
     return strings(values)
 
 
-def _moments(values: pa.Array) -> pa.Array:
+def moments(values: pa.Array) -> pa.Array:
+    """Return moments with a time zone as text, in UTC."""
     text = values.cast(pa.timestamp("us")).cast(_TEXT)
     return join(pc.replace_substring(text, " ", "T"), "Z")
 
@@ -161,7 +162,7 @@ def _cells(values: pa.Array, binary: str, shown: Callable[[str], str]) -> list[s
     if pa.types.is_binary(values.type):
         text = join("0x", hex_text(values)) if binary == "hex" else base64_text(values)
     elif pa.types.is_timestamp(values.type):
-        text = _moments(values)
+        text = moments(values)
     else:
         text = values.cast(_TEXT)
     return ["NULL" if cell is None else _cut(shown(cell)) for cell in text.to_pylist()]

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from binlake.cli.common.change_writer import FORMATS as ROW_FORMATS
 from binlake.cli.common.change_writer import table_writer
-from binlake.cli.query.result_text import expressions, json_lines, table_lines
+from binlake.cli.query.result_text import expressions, json_lines, moments, table_lines
 from binlake.errors import OptionError
 from binlake.printable import printable
 from binlake.query.database import QueryResult
@@ -76,13 +76,16 @@ def _write_table(
 
 
 def _in_csv(column: pa.Field) -> pa.Field:
-    is_text = pa.types.is_binary(column.type) or pa.types.is_decimal(column.type)
+    tests = (pa.types.is_binary, pa.types.is_decimal, pa.types.is_timestamp)
+    is_text = any(test(column.type) for test in tests)
     return column.with_type(pa.large_string()) if is_text else column
 
 
 def _csv_values(values: pa.Array, binary: str) -> pa.Array:
     if pa.types.is_decimal(values.type):
         return values.cast(pa.large_string())
+    if pa.types.is_timestamp(values.type):
+        return moments(values).cast(pa.large_string())
     if not pa.types.is_binary(values.type):
         return values
     return join("0x", hex_text(values)) if binary == "hex" else base64_text(values)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -80,6 +81,25 @@ def test_all_types_have_a_form_in_every_format(tmp_path: Path) -> None:
     assert main(parquet) == 0
 
 
+def test_times_are_the_same_text_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    sql = (
+        "SELECT TIMESTAMP '2026-11-21 10:00:00.123' AS millis, TIMESTAMP '2026-11-21 10:00:00' AS whole,"
+        " TIMESTAMPTZ '2026-11-21 10:00:00.123Z' AS moment, TIMESTAMP_S '2026-11-21 10:00:00' AS s,"
+        " TIMESTAMP_NS '2026-11-21 10:00:00.123456789' AS ns, INTERVAL 2 HOUR AS i, TIME '10:00:00.5' AS t"
+    )
+    found = {}
+    for form in ("json", "csv", "csv-guarded", "table"):
+        assert main(["query", sql, DEMO, "-f", form]) == 0
+        found[form] = capsys.readouterr().out
+    expected = json.loads(found["json"])
+    assert expected["millis"] == "2026-11-21 10:00:00.123"
+    assert expected["moment"] == "2026-11-21T10:00:00.123000Z"
+    for form in ("csv", "csv-guarded"):
+        [row] = csv.DictReader(io.StringIO(found[form]))
+        assert row == expected, form
+    assert found["table"].splitlines()[-1].split("  ") == list(expected.values())
+
+
 def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT state, 5 AS n, NULL AS x, 'a\x1b[2J' AS c FROM shop.orders WHERE id = 116 LIMIT 1"
     assert main(["query", sql, DEMO, "-f", "table"]) == 0
@@ -106,6 +126,11 @@ def test_statements_on_standard_input(
     ("argv", "code", "message"),
     [
         (["SELECT 1"], 2, "expected the logs"),
+        (
+            [DEMO, "SELECT 1"],
+            2,
+            "binlake: the statement comes before the logs; binlake query 'SELECT …' FILE…\n",
+        ),
         (["SELEC 1", DEMO], 2, 'binlake: syntax error at or near "SELEC" (line 1, column 1)\n'),
         (["SELECT 1", DEMO, "-f", "xml"], 2, "--format xml: not one of table, json"),
         (["SELECT 1", "-"], 2, "a pipe can be read once only"),
