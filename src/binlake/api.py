@@ -221,11 +221,11 @@ class Log:
         """
         import pyarrow as pa
 
-        from binlake.state.bases import opened
         from binlake.state.filtering import check_where, row_filter
         from binlake.state.moments import Moment
         from binlake.state.origin import given_origin
-        from binlake.state.table_state import TableState, state_options, table_names
+        from binlake.state.reading import StateRequest, read_state
+        from binlake.state.table_state import state_options, table_names
 
         names, given, options = (
             table_names(table),
@@ -239,9 +239,8 @@ class Log:
         def chains() -> Sequence[Chain]:
             return of_source(resolve(self._inputs, options.index_directory), options.source)
 
-        with opened(source, names, given, chains, options) as (base, chain):
-            found = TableState(chain, options, ledger, base, moment, force=force)
-            found.read_log()
+        request = StateRequest(names, moment, source, given, force)
+        with read_state(request, chains, options, ledger) as (found, _):
             keep = row_filter(where, found.shape, options, ledger)
             rows = pa.Table.from_batches(map(keep, found.batches()), found.shape.schema)
         if found.conflicts:

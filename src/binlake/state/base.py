@@ -17,10 +17,11 @@ __all__ = ["Base", "MissingTableError", "ambiguous_in"]
 
 
 class MissingTableError(SourceError):
-    """A file does not have the rows of a table; `origin` is its place in the log."""
+    """The rows of a table are not in a file or on a server: `base` names it, and `origin` is its place in the log."""
 
-    def __init__(self, message: str, origin: Origin, hint: str | None = None) -> None:
+    def __init__(self, message: str, base: str, origin: Origin, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
+        self.base = base
         self.origin = origin
 
 

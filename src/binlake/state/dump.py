@@ -197,6 +197,7 @@ class Dump(Base):
             there = ", ".join(list(self._others)[:8])
             raise MissingTableError(
                 f"{self._path}: the dump has no table {'.'.join(self._wanted)}",
+                f"the dump {self._path}",
                 self.origin,
                 hint=f"it has {there}" if there else "is it the output of mysqldump?",
             )

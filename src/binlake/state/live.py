@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
-from binlake.errors import ServerError, UnsupportedError
+from binlake.errors import ServerError, SourceError, UnsupportedError
 from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import read_tables
 from binlake.source.replica.url import ServerUrl
-from binlake.state.base import Base, ambiguous_in
+from binlake.state.base import Base, MissingTableError, ambiguous_in
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in
 from binlake.table.schema.create_table import parse_create_table
@@ -35,7 +35,16 @@ class LiveTable(Base):
             self._server = stack.enter_context(open_session(parsed))
             self.name = f"the server {self._server.where}"
             position = begin_snapshot(self._server)
-            found = read_tables(self._server, [f"{database}.{table}"], ReadOptions())
+            self.origin = Origin(position=FilePosition(position.file, position.offset))
+            try:
+                found = read_tables(self._server, [f"{database}.{table}"], ReadOptions())
+            except SourceError as error:
+                raise MissingTableError(
+                    f"{self.name} has no table {database}.{table}",
+                    self.name,
+                    self.origin,
+                    error.hint,
+                ) from None
             if len(found) > 1:
                 tables = [(one.schema, one.name) for one in found]
                 raise ambiguous_in(self.name, tables)
@@ -61,7 +70,6 @@ class LiveTable(Base):
             collations_in(self.create_table, flavour),
             is_rounded=False,
         )
-        self.origin = Origin(position=FilePosition(position.file, position.offset))
 
     def close(self) -> None:
         self._open.close()

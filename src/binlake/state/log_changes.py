@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.source.chain import Chain
+from binlake.state.names import TableNames, renaming
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import RowChange
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition, PlainRun, Run
+from binlake.stream.runs import PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import ACCOUNT
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.batches import Changes, TableChanges
@@ -37,14 +39,11 @@ _Order = tuple[int, int, int]
 
 
 class OfTable(NamedTuple):
-    """The next item of the log: a row change with the `table` that it is of, or a statement, whose transaction
-    begins at `begun`.
-    """
+    """The next item of the log: a row change with the `table` that it is of, or a statement."""
 
     change: RowChange | None
     statement: DdlStatement | None
     table: TableChanges | None = None
-    begun: ChainPosition | None = None
 
 
 class ForeignKeys:
@@ -67,6 +66,18 @@ class ForeignKeys:
         if file.format is not None:
             logged = file.format.flavour == "mysql" and file.format.version >= _LOGS_CASCADES
             self.are_logged = self.are_logged and logged
+
+    def check_names(self, ddl: DdlStatement, child: str) -> None:
+        """Take a statement. Raises UnsupportedError for one that gives a parent another name."""
+        if self.are_logged:
+            return
+        for key in self._keys:
+            if renaming(ddl, (key.parent[0], key.parent[1])) is not None:
+                raise UnsupportedError(
+                    f"{child}, {ddl.position}: {'.'.join(key.parent)}, to which foreign key {key.name} refers, is"
+                    " renamed, and the server does not log the rows that the key changes",
+                    hint="MySQL logs them since 9.6; give rows of after this statement",
+                )
 
     def check(self, table: TableChanges, place: Callable[[int], str], child: str) -> None:
         """Take row changes of a parent. Raises UnsupportedError."""
@@ -145,20 +156,23 @@ class LogChanges:
         schema: DeclaredSchema,
         ledger: Ledger,
         shape: TableShape,
+        names: TableNames,
     ) -> None:
         self._chain = chain
         self._options = options
         self._schema = schema
         self._ledger = ledger
-        self._database = shape.definition.database
-        self._table = shape.definition.table
+        self._names = names
         self._name = shape.full_name
         self._foreign = ForeignKeys(shape.declared.foreign_keys)
         self._statements: deque[tuple[tuple[int, int], OfTable]] = deque()
 
     def read(self, seen: Seen) -> Iterator[OfTable]:
         """Yield row changes and statements in the order of the log. Raises BinlogError."""
-        options = replace(self._options, table=(self._name, *self._foreign.parents))
+        names = [".".join(name) for name in self._names.all]
+        if self._names.later:  # a server may have written a name of a statement in lower case
+            names += [name.lower() for name in names]
+        options = replace(self._options, table=(*names, *self._foreign.parents))
         batches = read_changes(
             [self._chain], options, self._ledger, Target.TEXT, self._schema, as_they_are,
             watched=lambda reader: _OfRange(reader, self._is_of_table, self._see),
@@ -181,19 +195,35 @@ class LogChanges:
             files = changes.per_row_origin("file", pa.string()).take(facts.row_origin).to_pylist()
             positions = facts.pos.to_pylist()
             places = [f"{file}:{pos}" for file, pos in zip(files, positions, strict=True)]
-            if _lowered(table) != (self._database.lower(), self._table.lower()):
-                self._foreign.check(table, places.__getitem__, self._name)
+            self._foreign.check(table, places.__getitem__, self._name)
+            if _lowered(table) not in [(a.lower(), b.lower()) for a, b in self._names.all]:
                 continue
             orders = changes.sequence(facts).to_pylist()
             images = zip(_rows(table.before), _rows(table.after), strict=True)
             for order, place, (before, after) in zip(orders, places, images, strict=True):
                 key = (order["file"], order["pos"], order["row"])
-                found.append((key, OfTable(RowChange(before, after, place), None, table)))
+                if self._has_name(table, key, place):
+                    found.append((key, OfTable(RowChange(before, after, place), None, table)))
         found.sort(key=lambda one: one[0])
         return found
 
+    def _has_name(self, table: TableChanges, order: _Order, place: str) -> bool:
+        """Whether changes are of the table, which has other names at other places. Raises UnsupportedError."""
+        definition = table.types.definition
+        name = self._names.at(*order[:2])
+        if (definition.database, definition.table) == name:
+            return True
+        if _lowered(table) != (name[0].lower(), name[1].lower()):
+            return False
+        raise UnsupportedError(
+            f"{self._name}, {place}: a statement names the table {'.'.join(name)}, and the rows"
+            f" {definition.full_name}: binlake cannot know whether they are one table",
+            hint="give rows of after the statement that renames the table",
+        )
+
     def _is_of_table(self, ddl: DdlStatement) -> bool:
-        return concerns(ddl, self._database, self._table)
+        name = self._names.at(ddl.position.ordinal, ddl.position.offset)
+        return concerns(ddl._replace(sql=without_comments(ddl.sql)), *name)
 
     def _see(self, run: Run) -> list[DdlStatement]:
         """Take a run of the log before its rows are decoded; returns its statements on the table."""
@@ -202,17 +232,17 @@ class LogChanges:
         for statement in watched_statements(run):
             position = statement.position
             ddl = DdlStatement.of(statement.event, position)
+            ddl = ddl._replace(sql=without_comments(ddl.sql))
+            self._foreign.check_names(ddl, self._name)
             if self._is_of_table(ddl):
                 found.append(ddl)
-                begun = None if isinstance(run, PlainRun) else run.start
-                item = OfTable(None, ddl, begun=begun)
-                self._statements.append(((position.ordinal, position.offset), item))
+                self._statements.append(((position.ordinal, position.offset), OfTable(None, ddl)))
         return found
 
     def _check_shown(self) -> None:
         """Raise IncompleteError for changes that no row event shows and that may be of this table."""
         elsewhere = WATCHED_KINDS
-        if self._database.lower() != _ACCOUNTS_DATABASE:
+        if self._names.first[0].lower() != _ACCOUNTS_DATABASE:
             elsewhere |= {ACCOUNT}
         kinds = [kind for kind in self._ledger.unshown if kind not in elsewhere]
         if kinds:

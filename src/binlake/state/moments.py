@@ -25,14 +25,9 @@ from binlake.values.options import ReadOptions
 
 __all__ = [
     "Moment",
-    "after_moment",
-    "check_begun",
-    "check_covered",
-    "check_not_later",
-    "check_without_gaps",
+    "between",
     "from_origin",
-    "up_to_moment",
-    "up_to_origin",
+    "remark_on_end",
 ]
 
 # The name of a log may begin with a date, too.
@@ -83,7 +78,38 @@ class Moment:
         return cls(text, place=place)
 
 
-def up_to_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
+def between(
+    chain: Chain, origin: Origin, base: str, moment: Moment, options: ReadOptions, *, is_back: bool
+) -> ReadOptions:
+    """The options of a read of everything between the place of some rows and a moment, which is earlier if `is_back`.
+
+    Raises SourceError if the logs do not contain all of it, OptionError for moments in the other order.
+    """
+    if is_back:
+        _check_begun(chain, moment, options)
+        options = _after_moment(chain, moment, options)
+        options = _up_to_origin(chain, origin, base, options)
+    else:
+        options = from_origin(chain, origin, base, options)
+        _check_not_later(chain, moment, base, options)
+        options = _up_to_moment(chain, moment, options)
+    _check_order(chain, base, options, is_back=is_back)
+    _check_without_gaps(chain, options)
+    return options
+
+
+def _check_order(chain: Chain, base: str, options: ReadOptions, *, is_back: bool) -> None:
+    if options.start is None or options.stop is None:
+        return
+    names = list(chain.names)
+    first = (names.index(options.start.file), options.start.pos)
+    last = (names.index(options.stop.file), options.stop.pos)
+    if first > last:
+        later = "--as-of is after the rows of" if is_back else "--as-of is before"
+        raise OptionError(f"{later} {base}", name="as_of")
+
+
+def _up_to_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
     """The options of a read of everything before a moment; a GTID's transaction is included.
 
     Raises SourceError if the logs do not contain it.
@@ -96,7 +122,7 @@ def up_to_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOpti
     return replace(options, stop=FilePosition(found.name, found.pos + 1))
 
 
-def check_begun(chain: Chain, moment: Moment, options: ReadOptions) -> None:
+def _check_begun(chain: Chain, moment: Moment, options: ReadOptions) -> None:
     """Raise SourceError if the logs may begin after a time. A GTID or a position is in the logs itself."""
     if moment.time_us is None:
         return
@@ -115,7 +141,7 @@ def check_begun(chain: Chain, moment: Moment, options: ReadOptions) -> None:
         )
 
 
-def after_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
+def _after_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
     """The options of a read of everything after a moment. Raises SourceError."""
     if moment.time_us is not None:
         return replace(options, since=moment.time_us)
@@ -142,18 +168,18 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
     return replace(options, start=FilePosition(last.name, last.end_pos))
 
 
-def up_to_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -> ReadOptions:
+def _up_to_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -> ReadOptions:
     """The options of a read of everything before the place of some rows. Raises SourceError."""
     assert origin.position is not None, "a live server has a position"
     return replace(options, stop=_inside(chain, origin.position, base))
 
 
-def check_not_later(chain: Chain, moment: Moment, base: str, options: ReadOptions) -> None:
+def _check_not_later(chain: Chain, moment: Moment, base: str, options: ReadOptions) -> None:
     """Raise SourceError if rows from `options.start` on contain transactions of after a moment."""
     assert options.start is not None, "the read starts at the place of the rows"
     names = list(chain.names)
     began = names.index(options.start.file)
-    later = after_moment(chain, moment, ReadOptions(**_access_options(options)))
+    later = _after_moment(chain, moment, ReadOptions(**_access_options(options)))
     if later.start is None:
         # the transactions before the rows, of which the last one is enough
         later = replace(later, start=FilePosition(names[max(0, began - 1)], FIRST_EVENT))
@@ -171,7 +197,7 @@ def check_not_later(chain: Chain, moment: Moment, base: str, options: ReadOption
         )
 
 
-def check_covered(chain: Chain, moment: Moment, options: ReadOptions) -> str:
+def remark_on_end(chain: Chain, moment: Moment, options: ReadOptions) -> str:
     """Return a remark if the logs may end before a time, or "". Raises SourceError if they do."""
     last = chain.files[-1]
     if moment.time_us is None or is_server_url(last.path):
@@ -206,7 +232,7 @@ def _has_transactions(chain: Chain, options: ReadOptions) -> bool:
     return False
 
 
-def check_without_gaps(chain: Chain, options: ReadOptions) -> None:
+def _check_without_gaps(chain: Chain, options: ReadOptions) -> None:
     """Raise SourceError if a log between those that a read starts and ends with is missing."""
     names = list(chain.names)
     first = names.index(options.start.file) if options.start is not None else 0

@@ -103,6 +103,7 @@ class ParquetRows(Base):
             if declared is None or declared.table != table:
                 raise MissingTableError(
                     f"{self._path} has the rows of another table than {database}.{table}",
+                    f"the file {self._path}",
                     self.origin,
                 )
             key, collations = (
@@ -118,6 +119,7 @@ class ParquetRows(Base):
             if not found:
                 raise MissingTableError(
                     f"{self._path} does not contain the definition of {database}.{table}",
+                    f"the file {self._path}",
                     self.origin,
                     hint="--schema FILE with its SHOW CREATE TABLE does",
                 )

@@ -79,6 +79,18 @@ class TableShape:
         declared = replace(self.declared, columns=tuple(columns))
         return replace(self, declared=declared, unnamed=frozenset())
 
+    def under(self, database: str, table: str) -> TableShape:
+        """The shape of the table under another name."""
+        if (database, table) == (self.definition.database, self.definition.table):
+            return self
+        definition = replace(self.definition, database=database, table=table)
+        return replace(
+            self,
+            declared=replace(self.declared, database=database, table=table),
+            definition=definition,
+            types=replace(self.types, definition=definition),
+        )
+
     @property
     def full_name(self) -> str:
         """`database.table`."""

@@ -24,29 +24,19 @@ from binlake.state.created import CreatedLater, created_shape
 from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
-from binlake.state.moments import (
-    Moment,
-    after_moment,
-    check_begun,
-    check_covered,
-    check_not_later,
-    check_without_gaps,
-    from_origin,
-    up_to_moment,
-    up_to_origin,
-)
+from binlake.state.moments import Moment, between, remark_on_end
+from binlake.state.names import NameMovedError, TableNames, renaming
 from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
 from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import renamed_tables
 from binlake.table.batches import TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.schema.ddl_effects import (
     check_foreign_keys,
     creates,
     drops,
+    items_of,
     new_name,
     replaces,
     truncates,
@@ -100,6 +90,9 @@ def _unseen(batches: Any) -> Any:
 class TableState:
     """The rows of a table at a moment. `options` are those of `state_options`; with `force`, conflicts
     are counted (`conflicts`), and the rows of the log are right.
+
+    `names` are those of the table between its rows and the moment; by default, that of the rows. After the
+    construction, `options` are those of the read of the log.
     """
 
     def __init__(
@@ -110,6 +103,7 @@ class TableState:
         base: Base,
         moment: Moment,
         *,
+        names: TableNames | None = None,
         force: bool = False,
     ) -> None:
         self._base = base
@@ -121,26 +115,20 @@ class TableState:
                 hint="make the dump with --source-data=2 (MariaDB: --master-data=2), or give"
                 " --from-position FILE:POS or --from-gtid",
             )
-        if self._is_back:
-            check_begun(chain, moment, options)
-            options = after_moment(chain, moment, options)
-            options = up_to_origin(chain, base.origin, base.name, options)
-        else:
-            options = from_origin(chain, base.origin, base.name, options)
-            check_not_later(chain, moment, base.name, options)
-            options = up_to_moment(chain, moment, options)
-            if remark := check_covered(chain, moment, options):
-                ledger.warn(remark)
-        self._check_order(chain, options)
-        check_without_gaps(chain, options)
-        self._options = options
-        schema = DeclaredSchema([base.shape.declared])
+        options = between(chain, base.origin, base.name, moment, options, is_back=self._is_back)
+        if not self._is_back and (remark := remark_on_end(chain, moment, options)):
+            ledger.warn(remark)
+        self.options = options
+        definition = base.shape.definition
+        self._may_move = names is None
+        self.names = names or TableNames((definition.database, definition.table))
+        self.shape = base.shape.under(*self.names.first)
+        schema = DeclaredSchema([self.shape.declared])
         if options.schema is not None:
             schema = declared_schema(options)
-        self.shape = base.shape
-        self._log = LogChanges(chain, options, schema, ledger, base.shape)
-        self._conflicts = Conflicts(base.shape.full_name, base.name, counts=force)
-        self._rows: KeyedRows | CountedRows = self._tracks(base.shape)
+        self._log = LogChanges(chain, options, schema, ledger, self.shape, self.names)
+        self._conflicts = Conflicts(self.shape.full_name, base.name, counts=force)
+        self._rows: KeyedRows | CountedRows = self._tracks(self.shape)
         self._alterations: list[Alteration] = []
         self._is_cleared = False
         self._is_there = not isinstance(base, CreatedLater)
@@ -158,15 +146,20 @@ class TableState:
     @property
     def metadata(self) -> dict[bytes, bytes]:
         """The metadata of a Parquet file with these rows, from which another state can begin."""
-        place = self._options.start if self._is_back else self._options.stop
-        sql = create_table_text(self.shape.declared) if self._alterations else self._created
+        place = self.options.start if self._is_back else self.options.stop
+        is_other = bool(self._alterations or self.names.later)
+        sql = create_table_text(self.shape.declared) if is_other else self._created
         found = {} if place is None else {POSITION: f"{place.file}:{place.pos}".encode()}
         return found | ({CREATE_TABLE: sql.encode()} if sql else {})
 
     def read_log(self, seen: Seen = _unseen) -> None:
-        """Read the log; `shape` is then that of the result. Raises BinlogError."""
-        if self._options.start is None or self._options.start != self._options.stop:
+        """Read the log; `shape` is then that of the result. Raises BinlogError, and NameMovedError if the names are
+        others.
+        """
+        if self.options.start is None or self.options.start != self.options.stop:
             self._follow(seen)  # otherwise the rows are those of the moment
+        if self._is_back:
+            self._take_name(self.names.first)
         if not self._is_there:
             raise SourceError(
                 f"{self.shape.full_name} does not exist at this moment: {self._missing}"
@@ -184,7 +177,7 @@ class TableState:
                     )
                 )
             elif item.statement is not None:
-                self._apply(item.statement, item.begun or item.statement.position)
+                self._apply(item.statement)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, after `read_log`. Raises BinlogError."""
@@ -195,7 +188,7 @@ class TableState:
 
     def _tracks(self, shape: TableShape) -> KeyedRows | CountedRows:
         kind = KeyedRows if shape.key else CountedRows
-        return kind(shape, self._conflicts, self._options.max_memory)
+        return kind(shape, self._conflicts, self.options.max_memory)
 
     def _base_rows(self) -> Iterator[pa.RecordBatch]:
         if self._is_cleared:
@@ -254,36 +247,52 @@ class TableState:
                 }
             )
 
-    def _check_order(self, chain: Chain, options: ReadOptions) -> None:
-        if options.start is None or options.stop is None:
-            return
-        names = list(chain.names)
-        first = (names.index(options.start.file), options.start.pos)
-        last = (names.index(options.stop.file), options.stop.pos)
-        if first > last:
-            later = "--as-of is after the rows of" if self._is_back else "--as-of is before"
-            raise OptionError(f"{later} {self._base.name}", name="as_of")
-
     # -- statements ----------------------------------------------------------------------------
 
-    def _apply(self, ddl: DdlStatement, begun: ChainPosition) -> None:
-        """Apply a statement on the table, whose transaction begins at `begun`. Raises UnsupportedError naming its
-        place.
-        """
+    def _apply(self, ddl: DdlStatement) -> None:
+        """Apply a statement on the table. Raises UnsupportedError naming its place."""
         try:
-            if self._is_back:
+            self._check_name(ddl)
+            if (name := self.names.given_at(ddl.position)) is not None:
+                self._rename(ddl, name)
+            elif self._is_back:
                 self._pass_back(ddl)
             else:
-                self._pass(ddl, begun)
+                self._pass(ddl)
         except UnsupportedError as error:
             shown = " ".join(ddl.sql.split())
             shown = shown if len(shown) <= 80 else shown[:79] + "…"
+            what = "go back over" if self._is_back else "follow"
             raise UnsupportedError(
-                f"{self.shape.full_name}, {ddl.position}: binlake cannot follow {shown!r}: {error.message}",
-                hint="take rows of after this statement, or a moment before it"
+                f"{self.shape.full_name}, {ddl.position}: binlake cannot {what} {shown!r}: {error.message}",
+                hint="give rows of after this statement, or a moment before it"
                 if not self._is_back
-                else "take a dump of before the moment instead of the live table",
+                else "give --from a dump that was made before the moment, instead of the live table",
             ) from None
+
+    def _check_name(self, ddl: DdlStatement) -> None:
+        """Raise NameMovedError if the rows may be those of another table than the one that has the name at the moment."""
+        definition = self.shape.definition
+        moved = renaming(ddl, (definition.database, definition.table))
+        if moved is None or self.names.given_at(ddl.position) is not None:
+            return
+        came, _ = moved
+        if self._may_move and (self._is_back or came is not None):
+            raise NameMovedError
+        if came is not None:
+            raise UnsupportedError(f"another table gets the name: {'.'.join(came)}")
+
+    def _rename(self, ddl: DdlStatement, name: tuple[str, str]) -> None:
+        """Follow a statement that gives the table another name."""
+        if not self._is_there:
+            raise UnsupportedError("binlake did not find the table before it")
+        if ddl.sql.lstrip()[:5].upper() == "ALTER" and len(items_of(ddl)) > 1:
+            raise UnsupportedError("it renames the table and changes it, too")
+        self._take_name(name)
+
+    def _take_name(self, name: tuple[str, str]) -> None:
+        self.shape = self._rows.shape = self.shape.under(*name)
+        self._known = {}
 
     def _pass_back(self, ddl: DdlStatement) -> None:
         if is_inert(ddl.sql):
@@ -293,9 +302,9 @@ class TableState:
         if creates(ddl.sql) or drops(ddl.sql):
             raise UnsupportedError("the table was a different one, or did not exist")
         if not keeps_columns(ddl):
-            raise UnsupportedError("the columns or keys may have been others")
+            raise UnsupportedError("the columns or the key may have been different before it")
 
-    def _pass(self, ddl: DdlStatement, begun: ChainPosition) -> None:
+    def _pass(self, ddl: DdlStatement) -> None:
         if is_inert(ddl.sql) and self._is_there:
             return
         if truncates(ddl.sql):
@@ -304,10 +313,10 @@ class TableState:
             self._leave(f"{ddl.position} dropped it")
         elif creates(ddl.sql):
             self._create(ddl)
-        elif (new := self._new_name(ddl, begun)) is not None:
+        elif (new := self._new_name(ddl)) is not None:
             self._leave(f"{ddl.position} renamed it to {'.'.join(new)}")
         else:
-            alteration = alteration_of(ddl, self.shape, self._options)
+            alteration = alteration_of(ddl, self.shape, self.options)
             if alteration is not None:
                 if not self.shape.key:
                     raise UnsupportedError(
@@ -318,17 +327,10 @@ class TableState:
                 self._rows.alter(alteration.shape, alteration.row)
                 self._known = {}
 
-    def _new_name(self, ddl: DdlStatement, begun: ChainPosition) -> tuple[str, str] | None:
+    def _new_name(self, ddl: DdlStatement) -> tuple[str, str] | None:
         """The new name of the table, if a statement renames it."""
         definition = self.shape.definition
-        name = (definition.database, definition.table)
-        for old, new in (renamed_tables(ddl) or {}).items():
-            if new[0].lower() == name[0].lower() and new[1].lower() == name[1].lower():
-                raise UnsupportedError(
-                    f"the name goes to another table: {'.'.join(old)}; to see that table's rows until then, print"
-                    f" its state as of {begun}"
-                )
-        return new_name(ddl, *name) if self._is_there else None
+        return new_name(ddl, definition.database, definition.table) if self._is_there else None
 
     def _leave(self, why: str) -> None:
         self._clear()
@@ -341,7 +343,7 @@ class TableState:
             raise UnsupportedError("the table is a different one from there on")
         definition = self.shape.definition
         name = (definition.database, definition.table)
-        self.shape = created_shape(ddl, name, definition.flavour, self._options)
+        self.shape = created_shape(ddl, name, definition.flavour, self.options)
         check_foreign_keys(self.shape.declared, self._base.shape.declared)
         self._rows = self._tracks(self.shape)
         self._alterations.clear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,11 +22,12 @@ from binlake.cli.common.terminal import (
 from binlake.cli.state.writer import FORMATS, row_writer
 from binlake.errors import OptionError
 from binlake.source.chain import Chain
-from binlake.state.bases import opened
 from binlake.state.filtering import check_where, row_filter
+from binlake.state.log_changes import Seen
 from binlake.state.moments import Moment
 from binlake.state.origin import given_origin
-from binlake.state.table_state import TableState, state_options, table_names
+from binlake.state.reading import StateRequest, read_state
+from binlake.state.table_state import state_options, table_names
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
@@ -130,10 +133,12 @@ def state(
     def chains() -> Sequence[Chain]:
         return chains_of(files, options)
 
-    with skipping_nothing(), opened(rows, names, given, chains, options) as (base, chain):
-        found = TableState(chain, options, ledger, base, moment, force=force)
-        with reading([chain], ledger) as seen:
-            found.read_log(seen)
+    request = StateRequest(names, moment, rows, given, force)
+    progress = partial(_progress, ledger=ledger)
+    with (
+        skipping_nothing(),
+        read_state(request, chains, options, ledger, progress) as (found, base),
+    ):
         keep = row_filter(where, found.shape, options, ledger)
         with open_target(output, form) as target:
             writer = row_writer(form, target, found.shape, found.metadata)
@@ -147,3 +152,7 @@ def state(
     if found.conflicts:
         note(f"{table}: {counted(found.conflicts, 'conflict')} between the log and {base.name}")
         raise Exit(1)
+
+
+def _progress(chain: Chain, ledger: Ledger) -> AbstractContextManager[Seen]:
+    return reading([chain], ledger)

@@ -1,0 +1,120 @@
+"""The names of one table between two moments of the log: RENAME TABLE gives it others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from binlake.errors import SourceError
+from binlake.source.chain import Chain
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import ChainPosition
+from binlake.stream.sql.ddl import DdlStatement, ignore_ddl
+from binlake.stream.sql.ddl_targets import renamed_tables, without_comments
+from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
+from binlake.table.schema.ddl_effects import concerns, creates, drops
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["NameMovedError", "TableNames", "names_from_beginning", "names_until_end", "renaming"]
+
+_MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
+#: Database and table.
+Name = tuple[str, str]
+
+
+class NameMovedError(Exception):
+    """A statement gives the name of the table to another table, or this table another name. The reader then
+    finds out which table is meant.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """The name of a table at the beginning of a range, and the later ones, with the statements that give them."""
+
+    first: Name
+    later: tuple[tuple[ChainPosition, Name], ...] = ()
+
+    @property
+    def all(self) -> tuple[Name, ...]:
+        """Every name, once."""
+        return tuple(dict.fromkeys((self.first, *(name for _, name in self.later))))
+
+    @property
+    def last(self) -> Name:
+        """The name at the end of the range."""
+        return self.later[-1][1] if self.later else self.first
+
+    def at(self, ordinal: int, offset: int) -> Name:
+        """The name that an event at this place of the chain has for the table."""
+        found = self.first
+        for position, name in self.later:
+            if (ordinal, offset) <= (position.ordinal, position.offset):
+                break
+            found = name
+        return found
+
+    def given_at(self, position: ChainPosition) -> Name | None:
+        """The name that the statement at this position gives the table."""
+        return next((name for place, name in self.later if place == position), None)
+
+
+def renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name | None] | None:
+    """Return the old name of the table that gets a name, and the new one of the table that has it; None if the
+    statement moves the name in neither way. The statement has no comments.
+    """
+    renamed = renamed_tables(ddl) or {}
+    came = next((old for old, new in renamed.items() if _same(new, name)), None)
+    went = next((new for old, new in renamed.items() if _same(old, name)), None)
+    return None if came is None and went is None else (came, went)
+
+
+def names_until_end(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
+    """Return the names, in the range of `options`, of the table that has a name at its end. Raises BinlogError."""
+    later: list[tuple[ChainPosition, Name]] = []
+    for ddl in reversed(list(_statements(chain, options))):
+        came, _ = renaming(ddl, name) or (None, None)
+        if came is not None:
+            later.insert(0, (ddl.position, name))
+            name = came
+        elif creates(ddl.sql) and concerns(ddl, *name):
+            break
+    return TableNames(name, tuple(later))
+
+
+def names_from_beginning(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
+    """Return the names, in the range of `options`, of the table that has a name at its beginning.
+
+    Raises SourceError if no table has it then.
+    """
+    first = name
+    later: list[tuple[ChainPosition, Name]] = []
+    for ddl in _statements(chain, options):
+        came, went = renaming(ddl, name) or (None, None)
+        if went is not None:
+            later.append((ddl.position, went))
+            name = went
+        elif came is not None:
+            raise SourceError(
+                f"{'.'.join(first)} does not exist at this moment: {ddl.position} renames"
+                f" {'.'.join(came)} to {'.'.join(name)}"
+            )
+        elif (creates(ddl.sql) or drops(ddl.sql)) and concerns(ddl, *name):
+            break
+    return TableNames(first, tuple(later))
+
+
+def _statements(chain: Chain, options: ReadOptions) -> Iterator[DdlStatement]:
+    """Yield the statements of a range that may give tables other names, or begin or end a table."""
+    for reader in LogReader.of_chains([chain], options, Ledger()):
+        for run in reader.runs(ignore_ddl, WATCHED_KINDS):
+            for statement in watched_statements(run):
+                ddl = DdlStatement.of(statement.event, statement.position)
+                if _MAY_MOVE.search(ddl.sql):
+                    yield ddl._replace(sql=without_comments(ddl.sql))
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> bool:
+    return [part.lower() for part in one] == [part.lower() for part in other]
