@@ -19,7 +19,8 @@ from itertools import takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.source.arrays import array
+from binlake.source.arrays import array, scalar
+from binlake.table.where.comparing import COMPARE, Operator
 
 __all__ = ["TextRules", "rules_of"]
 
@@ -34,6 +35,8 @@ _ASCII_CI = re.compile(
 )
 _ASCII = "[ -~]"
 _OTHER = "[^ -~]"
+# Those whose codes in latin1 of the servers, which is Windows-1252, are their code points.
+_LATIN1 = r"[\x00-\x7f\xa0-\xff]"
 _UPPER_ORDER = ("general", "general_nopad", "swedish", "swedish_nopad")
 
 
@@ -42,7 +45,8 @@ class TextRules:
     """The rules of a comparison of texts.
 
     `pads`: trailing spaces make no difference. `ascii_only`: known for printable ASCII. `folds`: the
-    case of letters makes no difference. `orders`: < and > are known; `orders_ascii_only`: for ASCII.
+    case of letters makes no difference. `orders`: < and > are known, between texts of the characters of the
+    class `ordered` only, if there is one.
     """
 
     collation: str
@@ -50,15 +54,26 @@ class TextRules:
     ascii_only: bool
     folds: bool
     orders: bool
-    orders_ascii_only: bool
+    ordered: str
 
     def in_order(self, texts: pa.Array) -> pa.Array | None:
-        """Which texts (bool, null for null) `<` and `>` can compare by their `keys`; None for all."""
-        if self.orders_ascii_only:
-            return _all_in(texts, _ASCII)
-        if self.pads:  # padded, a shorter text sorts after one that has a tab there
-            return _all_in(texts, r"[^\x00-\x1f]")
-        return None
+        """Which texts (bool, null for null) `compared` can bring in an order; None for all."""
+        return _all_in(texts, self.ordered) if self.ordered else None
+
+    def compared(self, operator: Operator, texts: pa.Array, others: pa.Array) -> pa.Array:
+        """Compare texts with as many others."""
+        compare = COMPARE[operator]
+        found = compare(self.keys(texts), self.keys(others))
+        if operator == "=" or not self.pads:
+            return found
+        # padded, a shorter text sorts after one that has a tab there
+        rows = pc.fill_null(pc.or_(_has_control(texts), _has_control(others)), scalar(False))
+        if not pc.any(rows).as_py():
+            return found
+        pairs = zip(texts.filter(rows).to_pylist(), others.filter(rows).to_pylist(), strict=True)
+        padded = [_of_one_length(text, other) for text, other in pairs]
+        sides = (array(side, pa.string()) for side in zip(*padded, strict=True))
+        return pc.replace_with_mask(found, rows, compare(*sides))
 
     def keys(self, texts: pa.Array) -> pa.Array:
         """Return the keys to compare instead of the texts."""
@@ -129,16 +144,17 @@ def rules_of(charset: str, collation: str | None) -> TextRules | None:
     if charset not in _COMPARED or collation is None:
         return None
     in_order = charset in _IN_BYTE_ORDER
+    ordered = "" if in_order else _LATIN1 if charset == "latin1" else _ASCII
     name = collation.replace("utf8_", "utf8mb3_", 1) if collation.startswith("utf8_") else collation
     if name == "binary":
         if charset in _UNICODE and not in_order:
             return None
-        return TextRules("binary", False, False, False, True, not in_order)
+        return TextRules("binary", False, False, False, True, ordered)
     if name.split("_", 1)[0] != charset:
         return None
     if name.endswith("_bin"):
         pads = "nopad" not in name and "_0900_" not in name
-        return TextRules(name, pads, False, False, True, not in_order)
+        return TextRules(name, pads, False, False, True, ordered)
     found = _ASCII_CI.fullmatch(name)
     if found is None:
         return None
@@ -146,7 +162,17 @@ def rules_of(charset: str, collation: str | None) -> TextRules | None:
     pads = "nopad" not in family and "0900" not in family
     folds = found["case"] != "cs"
     orders = family in _UPPER_ORDER and not (charset == "latin1" and family == "general")
-    return TextRules(name, pads, True, folds, orders, True)
+    return TextRules(name, pads, True, folds, orders, _ASCII)
+
+
+def _has_control(texts: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(texts, r"[\x00-\x1f]")
+
+
+def _of_one_length(text: str, other: str) -> tuple[str, str]:
+    """Return two texts with spaces at the end of the shorter one."""
+    length = max(len(text), len(other))
+    return text.ljust(length), other.ljust(length)
 
 
 def _all_in(texts: pa.Array, characters: str) -> pa.Array:

@@ -24,7 +24,7 @@ from binlake.table.where.comparing import COMPARE, Operator, Test
 
 __all__ = ["TextTest", "bytes_test", "is_bytes", "is_text", "like_test", "text_pair", "text_test"]
 
-_ADVICE = "write BINARY {name} = …, or {name} COLLATE {bin} = …, to compare exactly"
+_ADVICE = "write BINARY {name}, or {name} COLLATE {bin}, instead of {name}, to compare exactly"
 
 
 class TextTest(NamedTuple):
@@ -66,7 +66,10 @@ def text_test(
     literal = rules.keys(array([value], pa.string()))[0]
 
     def test(values: pa.Array, _: pa.Array | None) -> pa.Array:
-        return COMPARE[operator](rules.keys(_strings(kind, values)), literal)
+        texts = _strings(kind, values)
+        if operator == "=":
+            return COMPARE[operator](rules.keys(texts), literal)
+        return rules.compared(operator, texts, array([value] * len(texts), pa.string()))
 
     def may_equal(values: pa.Array, _: pa.Array | None) -> pa.Array | None:
         return _or_false(rules.may_equal(_strings(kind, values), value))
@@ -97,8 +100,7 @@ def text_pair(
 
 def _keys_test(left: ColumnType, right: ColumnType, rules: TextRules, operator: Operator) -> Test:
     def test(first: pa.Array, second: pa.Array | None) -> pa.Array:
-        keys = rules.keys(_strings(left, first)), rules.keys(_strings(right, second))
-        return COMPARE[operator](*keys)
+        return rules.compared(operator, _strings(left, first), _strings(right, second))
 
     return test
 
@@ -168,9 +170,15 @@ def _advice(kind: ColumnType) -> str:
     return _ADVICE.format(name=kind.column.name, bin=f"{charset or 'utf8mb4'}_bin")
 
 
+def _advised(kind: ColumnType, rules: TextRules) -> str:
+    """Return the advice as the end of a sentence; "" if the comparison is exact already."""
+    is_exact = rules.collation == "binary" or rules.collation.endswith("_bin")
+    return "" if is_exact else f"; {_advice(kind)}"
+
+
 def _check_constant(kind: ColumnType, rules: TextRules, value: str, *, ordered: bool) -> None:
     """Raises ValueError for a constant that cannot be compared."""
-    if rules.collation == "binary" and not value.isascii() and rules.orders_ascii_only:
+    if rules.collation == "binary" and not value.isascii() and rules.ordered:
         raise ValueError("BINARY compares bytes of another character set; use ASCII, or COLLATE")
     if not ordered:
         return
@@ -179,12 +187,14 @@ def _check_constant(kind: ColumnType, rules: TextRules, value: str, *, ordered: 
     in_order = rules.in_order(array([value], pa.string()))
     if in_order is not None and not in_order[0].as_py():
         raise ValueError(
-            f"binlake does not know the order of {value!r} under {rules.collation}; {_advice(kind)}"
+            f"binlake does not know the order of {value!r} under {rules.collation}{_advised(kind, rules)}"
         )
 
 
 def _no_order(kind: ColumnType, rules: TextRules) -> str:
-    return f"binlake does not know the order of texts under {rules.collation}; {_advice(kind)}"
+    return (
+        f"binlake does not know the order of texts under {rules.collation}{_advised(kind, rules)}"
+    )
 
 
 def _unordered(
@@ -206,7 +216,7 @@ def _or_false(rows: pa.Array | None) -> pa.Array | None:
 def _sentence(kind: ColumnType, rules: TextRules) -> str:
     return (
         f"column {kind.name} has a text with characters that binlake cannot compare under "
-        f"{rules.collation} as the server does; {_advice(kind)}"
+        f"{rules.collation} as the server does{_advised(kind, rules)}"
     )
 
 
