@@ -52,8 +52,6 @@ def test_texts_are_ordered_by_their_characters(
 def test_other_collations_order_ascii_only() -> None:
     rules = rules_of("utf8mb4", "utf8mb4_general_ci")
     assert rules is not None
-    assert rules.in_order(array(["ab", "a\t", "é"], pa.string())).to_pylist() == [
-        True,
-        False,
-        False,
-    ]
+    known = rules.in_order(array(["ab", "a\t", "é"], pa.string()))
+    assert known is not None
+    assert known.to_pylist() == [True, False, False]
