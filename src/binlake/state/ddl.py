@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
-import pyarrow as pa
-
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.state.dump_values import Literal, value_reader
 from binlake.state.shape import Row, TableShape
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import renamed_columns
@@ -24,12 +20,9 @@ from binlake.table.schema.ddl_effects import (
     why_values_may_change,
 )
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.new_columns import constant_of, value_of
 from binlake.table.schema.sql_tokens import Token
 from binlake.table.types.base import ColumnType
-from binlake.table.types.decimal import DecimalType
-from binlake.table.types.enum_set import EnumType
-from binlake.table.types.integer import IntegerType
-from binlake.table.types.text import TextType
 from binlake.values.options import ReadOptions
 
 __all__ = [
@@ -43,7 +36,6 @@ _INERT_ITEM = re.compile(
     r"ADD (?:INDEX|KEY|UNIQUE|FULLTEXT|SPATIAL|CHECK)\b|DROP (?:INDEX|KEY|CHECK)\b|RENAME (?:INDEX|KEY)\b"
     r"|(?:ENGINE|COMMENT|AUTO_INCREMENT|ROW_FORMAT|ALGORITHM|LOCK|ENABLE|DISABLE|FORCE|STATS_\w+)\b"
 )
-_VALUE_WORDS = ("AUTO_INCREMENT", "AS", "SERIAL", "PRIMARY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,47 +122,5 @@ def _compared(
 
 def _added(column: DeclaredColumn, items: list[list[Token]], kind: ColumnType) -> Any:
     """The value of a new column in the existing rows. Raises UnsupportedError if the statement does not determine it."""
-    unknown = UnsupportedError(
-        f"column {column.name} is added with values that binlake does not compute"
-    )
-    item = next(
-        (one for one in items if column.name.lower() in [token.text.lower() for token in one]), None
-    )
-    words = [] if item is None else [token.word for token in item]
-    if item is None or set(words) & set(_VALUE_WORDS) or column.sql.startswith("timestamp"):
-        raise unknown
-    if words[1:2] == ["("] or words[2:3] == ["("]:
-        raise unknown  # a list of columns
-    if "DEFAULT" in words:
-        found = item[words.index("DEFAULT") + 1 :][:2]
-        sign = "-" if found and found[0].word == "-" else ""
-        literal = found[1:] if sign else found
-        if not literal:
-            raise unknown
-        if literal[0].word == "NULL":
-            return None
-        if literal[0].kind == "word" and not re.fullmatch(r"[\d.]+", literal[0].text):
-            raise unknown
-        text = sign + literal[0].text
-    elif column.nullable is not False:
-        return None
-    else:
-        text = "" if isinstance(kind, TextType) else "0"
-        if isinstance(kind, EnumType):
-            raise unknown
-    return _value(text, kind, unknown)
-
-
-def _value(text: str, kind: ColumnType, unknown: UnsupportedError) -> Any:
-    try:
-        if isinstance(kind, DecimalType):
-            scale = kind.column.decimals
-            value = Decimal(text).quantize(Decimal(1).scaleb(-scale))
-            if value != Decimal(text) or not pa.types.is_string(kind.arrow_type):
-                raise unknown
-            return f"{value:f}"
-        if isinstance(kind, IntegerType | TextType | EnumType):
-            return value_reader(kind)(Literal(text.encode()))
-    except (ValueError, InvalidOperation):
-        raise unknown from None
-    raise unknown
+    constant = constant_of(items, column)
+    return None if constant is None else value_of(kind, column, constant)

@@ -27,7 +27,7 @@ from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, split
 from binlake.table.types.registry import STRING_TYPES
 
-__all__ = ["alter_table", "altered_columns", "new_name", "renamed_columns"]
+__all__ = ["added_definitions", "alter_table", "altered_columns", "new_name", "renamed_columns"]
 
 # First words of items that concern no column. Items about partitions come last or alone, and may contain lists.
 _PARTITIONS = {"PARTITION", "TRUNCATE", "REORGANIZE", "REBUILD", "ANALYZE", "CHECK", "OPTIMIZE", "REPAIR", "DISCARD",
@@ -116,21 +116,33 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
     """
     columns = []
     for item in items:
-        parts: Sequence[Sequence[Token]] = ()
-        if item[0].word == "ADD":
-            rest = item[1 + (len(item) > 1 and item[1].word == "COLUMN") :]
-            rest = rest[3:] if [t.word for t in rest[:3]] == ["IF", "NOT", "EXISTS"] else rest
-            in_list = rest[:1] and rest[0].word == "("
-            parts = split(rest[1 : closing(rest, 0, table)]) if in_list else [rest]
-        elif item[0].word in ("MODIFY", "CHANGE"):
+        parts = _added(item, table)
+        if item[0].word in ("MODIFY", "CHANGE"):
             rest, _ = _after_column_word(item)
-            parts = [rest[item[0].word == "CHANGE" :]]
-        columns += [
-            column_of(part, None, table)
-            for part in parts
-            if len(part) > 1 and is_column(part) and part[0].word not in _KEYS
-        ]
+            parts = _definitions([rest[item[0].word == "CHANGE" :]])
+        columns += [column_of(part, None, table) for part in parts]
     return columns
+
+
+def added_definitions(items: Sequence[Sequence[Token]], table: str) -> list[Sequence[Token]]:
+    """Return the definitions of the columns that the items add. Raises UnreadableTableError."""
+    return [part for item in items for part in _added(item, table)]
+
+
+def _added(item: Sequence[Token], table: str) -> list[Sequence[Token]]:
+    if item[0].word != "ADD":
+        return []
+    rest = item[1 + (len(item) > 1 and item[1].word == "COLUMN") :]
+    rest = rest[3:] if [t.word for t in rest[:3]] == ["IF", "NOT", "EXISTS"] else rest
+    in_list = rest[:1] and rest[0].word == "("
+    return _definitions(split(rest[1 : closing(rest, 0, table)]) if in_list else [rest])
+
+
+def _definitions(parts: Sequence[Sequence[Token]]) -> list[Sequence[Token]]:
+    """Return the parts that define columns, not keys."""
+    return [
+        part for part in parts if len(part) > 1 and is_column(part) and part[0].word not in _KEYS
+    ]
 
 
 def alter_table(

@@ -28,6 +28,7 @@ from binlake.table.schema.sql_tokens import (
 
 __all__ = [
     "UnreadableTableError",
+    "attributes_of",
     "charset_in",
     "check_count",
     "column_of",
@@ -240,6 +241,13 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
         virtual="AS" in words and not {"STORED", "PERSISTENT", "ROW"} & set(words),
         expression=_expression(item[after:], table) if "AS" in words else "",
     )
+
+
+def attributes_of(item: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens behind the type in the definition of a column."""
+    _, at = _type_word(item)
+    _, after = _arguments(item, at)
+    return item[after:]
 
 
 def _expression(attributes: Sequence[Token], table: str) -> str:

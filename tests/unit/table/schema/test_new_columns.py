@@ -1,0 +1,168 @@
+"""The values of new columns in existing rows. (tests/mirror/test_schema_changes.py asks real servers.)"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.source.definition import definition_of
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import silent
+from binlake.table.schema.ddl_effects import altered_table, items_of
+from binlake.table.schema.new_columns import constant_of, value_of
+from binlake.table.schema.schema_file import parse_schema
+from binlake.table.types.base import Target
+from binlake.values.options import ReadOptions
+from unit.table.schema.test_ddl import ddl
+
+MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, a INT, b INT) CHARSET=latin1"
+OPTIONS = ReadOptions.parse({"time": "text"})
+
+
+def value(
+    added: str, options: ReadOptions = OPTIONS, target: Target = Target.TYPED, name: str = "c"
+) -> Any:
+    """The value of the column `c` in the existing rows after ALTER TABLE t `added`."""
+    statement = ddl(f"ALTER TABLE t {added}")
+    old = parse_schema(MADE.encode()).tables[0]
+    new = altered_table(statement, ("shop", "t"), old)
+    [column] = [one for one in new.columns if one.name == name]
+    constant = constant_of(items_of(statement), column)
+    if constant is None:
+        return None
+    types = TableTypes.of(definition_of(new, "mysql"), options, target, silent)
+    [kind] = [one for one in types.columns if one.column.name == name]
+    found = value_of(kind, column, constant)
+    assert pa.array([found], kind.arrow_type).to_pylist() == [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        ("INT", None),
+        ("INT NULL DEFAULT NULL", None),
+        ("TIMESTAMP NULL", None),
+        ("TIMESTAMP NULL DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP", "ON is not understood"),
+        ("INT DEFAULT 7", 7),
+        ("INT DEFAULT - 7 NOT NULL", -7),
+        ("INT DEFAULT +7", 7),
+        ("TINYINT DEFAULT TRUE", 1),
+        ("TINYINT DEFAULT 128", "binlake converts to tinyint"),
+        ("TINYINT UNSIGNED DEFAULT 255", 255),
+        ("INT DEFAULT '07' COMMENT 'DEFAULT 8'", 7),
+        ("INT DEFAULT 1.5", "binlake converts to int"),
+        ("INT DEFAULT x'41'", "binlake converts to int"),
+        ("INT DEFAULT 0x41", "binlake converts to int"),
+        ("INT DEFAULT 7 + 1", "+ is not understood"),
+        ("INT DEFAULT (7)", "DEFAULT ( is not a constant"),
+        ("INT DEFAULT 7 AUTO_INCREMENT UNIQUE", "the server computes them"),
+        ("INT AS (a + 1)", "the server computes them"),
+        ("INT NOT NULL PRIMARY KEY", "the server computes them"),
+        ("INT NOT NULL UNIQUE KEY CHECK (c < 7) COLLATE utf8mb4_bin", 0),
+        ("BIGINT UNSIGNED DEFAULT 18446744073709551615", Decimal(18446744073709551615)),
+        ("BIGINT UNSIGNED DEFAULT 18446744073709551616", "binlake converts to bigint"),
+        ("BIT(3) DEFAULT b'101'", 5),
+        ("BIT(3) DEFAULT 0b1000", "binlake converts to bit"),
+        ("BIT(8) DEFAULT '1'", "binlake converts to bit"),
+        ("YEAR DEFAULT 0", 0),
+        ("YEAR DEFAULT '0'", "binlake converts to year"),
+        ("YEAR DEFAULT 99", "binlake converts to year"),
+        ("YEAR DEFAULT '2155'", 2155),
+        ("DECIMAL(5,2) DEFAULT -1.5", Decimal("-1.50")),
+        ("DECIMAL(5,2) DEFAULT 1.500", Decimal("1.50")),
+        ("DECIMAL(5,2) DEFAULT 1.505", "binlake converts to decimal"),
+        ("DECIMAL(5,2) DEFAULT 1000", "binlake converts to decimal"),
+        ("DECIMAL(5,2) DEFAULT 1e1", "binlake converts to decimal"),
+        ("DECIMAL(65,2) NOT NULL", "0.00"),
+        ("DOUBLE DEFAULT 1e-3", 0.001),
+        ("DOUBLE DEFAULT 1e999", "binlake converts to double"),
+        ("DOUBLE DEFAULT -0.0", "binlake converts to double"),
+        ("DOUBLE(5,2) DEFAULT 1.5", "binlake converts to double"),
+        ("FLOAT DEFAULT 0.1", 0.10000000149011612),
+        ("FLOAT DEFAULT 1e39", "binlake converts to float"),
+        ("VARCHAR(3) DEFAULT 'é''s'", "é's"),
+        ("VARCHAR(3) DEFAULT 'four'", "binlake converts to varchar"),
+        ("VARCHAR(3) DEFAULT 'Я'", "binlake converts to varchar"),
+        ("VARCHAR(3) CHARSET utf8mb3 DEFAULT '😀'", "binlake converts to varchar"),
+        ("VARCHAR(3) DEFAULT 'a ' AFTER b", "a "),
+        ("CHAR(3) DEFAULT 'a '", "binlake converts to char"),
+        ("CHAR DEFAULT 'a'", "a"),
+        (r"VARCHAR(3) DEFAULT '\\'", "is not a constant"),
+        ("VARCHAR(3) DEFAULT 'a' 'b'", "b is not understood"),
+        ("VARCHAR(3) DEFAULT _latin1'a'", "DEFAULT _latin1 is not a constant"),
+        ("VARCHAR(3) DEFAULT N'a'", "DEFAULT N'a' is not a constant"),
+        ("VARCHAR(3) DEFAULT 5", "binlake converts to varchar"),
+        ("TEXT NOT NULL", ""),
+        ("VARBINARY(3) DEFAULT x'00FF'", b"\x00\xff"),
+        ("VARBINARY(3) DEFAULT 0x123", "is not a constant"),
+        ("VARBINARY(3) DEFAULT 'é'", "binlake converts to varbinary"),
+        ("BINARY(3) DEFAULT 'a'", b"a\0\0"),
+        ("ENUM('a','b') DEFAULT 'b'", "b"),
+        ("ENUM('a','b') DEFAULT 'B'", "binlake converts to enum"),
+        ("ENUM('a','b') NOT NULL", "a"),
+        ("SET('a','b') DEFAULT 'a,b'", "a,b"),
+        ("SET('a','b') DEFAULT 'b,a'", "binlake converts to set"),
+        ("SET('a','b') NOT NULL", ""),
+        ("TIME DEFAULT '-101:02:03'", "-101:02:03"),
+        ("TIME(3) DEFAULT '01:02:03.5'", "01:02:03.500"),
+        ("TIME DEFAULT '01:02:03.5'", "binlake converts to time"),
+        ("TIME DEFAULT '1:2:3'", "binlake converts to time"),
+        ("TIME DEFAULT '839:00:00'", "binlake converts to time"),
+        ("TIME DEFAULT 10203", "binlake converts to time"),
+        ("DATE DEFAULT '2020-02-29'", "binlake converts to date"),
+        ("TIMESTAMP", "a setting of the server"),
+        ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", "time zone of the session"),
+        ("DATETIME DEFAULT CURRENT_TIMESTAMP", "DEFAULT CURRENT_TIMESTAMP is not a constant"),
+        ("JSON NOT NULL", "binlake converts to json"),
+        ("GEOMETRY NOT NULL", "binlake converts to geometry"),
+    ],
+)  # fmt: skip
+def test_values(definition: str, expected: Any) -> None:
+    refused = isinstance(expected, str) and " " in expected.strip()
+    if not refused:
+        found = value(f"ADD COLUMN c {definition}")
+        assert (found, type(found)) == (expected, type(expected))
+        return
+    with pytest.raises(UnsupportedError, match="column c is added with values in the existing rows") as raised:  # fmt: skip
+        value(f"ADD c {definition}")
+    assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        ("ADD INDEX (c), ADD c INT NOT NULL DEFAULT 7", 7),
+        ("CHANGE a d INT DEFAULT 5, ADD d2 INT DEFAULT 6, ADD c INT DEFAULT 7 AFTER d", 7),
+        ("ADD (d INT DEFAULT 5, c INT DEFAULT 7, KEY c (c))", 7),
+        ("ADD COLUMN IF NOT EXISTS `C` INT DEFAULT 7, RENAME COLUMN C TO c", None),
+    ],
+)
+def test_statements_that_change_more(added: str, expected: Any) -> None:
+    if expected is not None:
+        assert value(added) == expected
+        return
+    with pytest.raises(UnsupportedError):
+        value(added)
+
+
+def test_a_name_that_another_column_had() -> None:
+    assert value("CHANGE a e INT, ADD a INT DEFAULT 5", name="a") == 5
+
+
+def test_a_default_that_the_statement_changes_again() -> None:
+    with pytest.raises(UnsupportedError, match="changed in the same statement"):
+        value("ADD c INT DEFAULT 7, ALTER COLUMN c SET DEFAULT 8")
+
+
+def test_other_forms_of_columns() -> None:
+    micros = ReadOptions.parse({"time": "micros"})
+    assert value("ADD c TIME(2) DEFAULT '-00:00:01.5'", micros) == -1_500_000
+    assert value("ADD c ENUM('','b') DEFAULT 'b'", target=Target.TEXT) == 2
+    assert value("ADD c DECIMAL(5,2) DEFAULT 7", target=Target.TEXT) == "7.00"
+    with pytest.raises(UnsupportedError):
+        value("ADD c TIME DEFAULT '01:00:00'", ReadOptions())
