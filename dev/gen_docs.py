@@ -27,6 +27,7 @@ from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.options import READ_OPTIONS
+from dev.alterations import APPLIED, COPIED, QUARANTINED, Alteration
 from dev.known_faults import KNOWN_FAULTS
 from dev.tested import (
     COLUMN_PROPERTIES,
@@ -328,9 +329,49 @@ def _test_link(test: str) -> str:
     return f"[`{function}`](../tests/{file})"
 
 
+def alter_page() -> str:
+    """docs/mirror-alter.md."""
+    lines = [
+        "# ALTER statements and their outcomes",
+        "",
+        "On this page you can look up what a [mirror](mirror.md#schema-changes) does when it reads an ALTER statement in the log. A test runs",
+        "each of these statements on real servers while a mirror follows the table, and then compares the lake with the server:",
+        "",
+        '    .venv/bin/python -m pytest tests/mirror/test_schema_changes.py -k "follows or refused"',
+        "",
+        "`dev/gen_docs.py` writes this page from `dev/alterations.py`, which the test reads. The table `t` has the column `id INT PRIMARY KEY`",
+        "and the listed columns.",
+        "",
+        "## Applied, or copied again",
+        "",
+        "| Columns | Statement | Outcome |",
+        "| --- | --- | --- |",
+        *(_alteration(one, one.effect) for one in (*APPLIED.values(), *COPIED.values())),
+        "",
+        "## Quarantined",
+        "",
+        "The mirror quarantines the table, and continues with the others. `binlake mirror status` shows the statement and the reason. With",
+        "`--on-alter resync` it copies the table again, except for the last statement, which may have renamed the table.",
+        "",
+        "| Columns | Statement | The reason contains |",
+        "| --- | --- | --- |",
+        *(_alteration(one, one.reason) for one in QUARANTINED.values()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _alteration(one: Alteration, outcome: str) -> str:
+    columns, partition, by = one.columns.partition(") PARTITION BY ")
+    shown = f"`{columns}`" + (f", partitioned by `{by})`" if partition else "")
+    # a code span with a backtick has two of them around it
+    ticks = "``" if "`" in one.statement else "`"
+    return f"| {shown} | {ticks}{one.statement}{ticks} | {outcome} |"
+
+
 PAGES = {
     "comparison.md": comparison_page,
     "configuration.md": configuration_page,
+    "mirror-alter.md": alter_page,
     "mirror-faults.md": faults_page,
     "options.md": options_page,
     "event-types.md": events_page,

@@ -93,7 +93,7 @@ def test_on_alter_resync(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
     assert quarantined(lake) == {}
     assert any("the table is copied again" in note for note in lake.notes)
     assert lake.equals_source(f"{DATABASE}.altered")
-    server.execute(f"ALTER TABLE {DATABASE}.altered ADD other INT NOT NULL DEFAULT 8")
+    server.execute(f"ALTER TABLE {DATABASE}.altered MODIFY more BIGINT UNSIGNED NOT NULL")
     stopped: Mirror = lake.mirror(watch=lambda _progress: stopped.stop())
     try:  # the copy ends before its first chunk is read
         stopped.run(once=False)

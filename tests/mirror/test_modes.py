@@ -113,7 +113,7 @@ def change_people(server: Server) -> None:
             "UPDATE heap SET email = 'eve@example.org' WHERE v = 2",
             "DELETE FROM heap WHERE v = 1 AND phone = 'a-secret' LIMIT 1",
             "ALTER TABLE people ADD phone_2 VARCHAR(20) NOT NULL DEFAULT 'a-secret'",
-            "ALTER TABLE people ADD email_2 VARCHAR(40) NULL, MODIFY email VARCHAR(60), MODIFY amount DECIMAL(14,2)",
+            "ALTER TABLE people ADD email_2 VARCHAR(40) DEFAULT 'ada@example.org', MODIFY email VARCHAR(60), MODIFY amount DECIMAL(14,2)",
             "ALTER TABLE people CHANGE phone phone_1 VARCHAR(20), CHANGE note phone_3 TEXT",
             "UPDATE people SET email_2 = 'eve@example.org', phone_2 = '555-0100' WHERE id = 2",
             "SET SESSION binlog_row_image = 'MINIMAL'",

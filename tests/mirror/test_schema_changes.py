@@ -4,110 +4,195 @@ are renamed or dropped.
 
 from __future__ import annotations
 
+import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from binlake.mirror import status
+from binlake.mirror.control import Control
+from binlake.mirror.iceberg.lake import IcebergLake
+from dev.alterations import APPLIED, COPIED, QUARANTINED, Alteration
 from dev.servers import Server
+from dev.servers.lake_readers import duckdb_copies
 from mirror.killed_mirror import Kill, killed
+from support.spark.lake_readers import by_duckdb_iceberg, by_pyiceberg, by_spark, metadata
 from support.spark.mirrored import Lake, gone, quarantined, rows_of, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
 DATABASE = "alters"
 
-# name of the table: (definition behind the key, the statement); {t} is the table
-FOLLOWED = {
-    "adds": ("v INT", "ALTER TABLE {t} ADD COLUMN n VARCHAR(20) CHARACTER SET utf8mb4 NULL"),
-    "adds_first": ("v INT", "ALTER TABLE {t} ADD n BIGINT DEFAULT NULL FIRST, ADD m DATE AFTER id"),
-    "drops": ("v INT, w INT", "ALTER TABLE {t} DROP COLUMN v"),
-    "renames": ("v INT", "ALTER TABLE {t} CHANGE v `new name` INT"),
-    "widens": ("v INT, w FLOAT", "ALTER TABLE {t} MODIFY v BIGINT"),
-    "longer": ("v VARCHAR(10) CHARACTER SET utf8mb4", "ALTER TABLE {t} MODIFY v VARCHAR(300) CHARACTER SET utf8mb4"),
-    "precise": ("v DECIMAL(8,2)", "ALTER TABLE {t} MODIFY v DECIMAL(12,2)"),
-    "moves": ("v INT, w INT", "ALTER TABLE {t} MODIFY v INT AFTER w"),
-    "members": ("v ENUM('a','b')", "ALTER TABLE {t} MODIFY v ENUM('a','b','c')"),
-    "indexes": ("v INT", "ALTER TABLE {t} ADD INDEX (v), ENGINE = InnoDB, COMMENT = 'default'"),
-    "empties": ("v INT", "TRUNCATE TABLE {t}"),
-    "swaps_names": ("v INT, w INT", "ALTER TABLE {t} CHANGE v w INT, CHANGE w v INT"),
-}  # fmt: skip
-REFUSED = {
-    "defaults": ("v INT", "ALTER TABLE {t} ADD n INT NOT NULL DEFAULT 7", "added with values"),
-    "narrows": ("v BIGINT", "ALTER TABLE {t} MODIFY v INT", "changes from bigint"),
-    "converts": ("v INT", "ALTER TABLE {t} MODIFY v VARCHAR(20)", "changes from int"),
-    "rekeys": ("v INT NOT NULL", "ALTER TABLE {t} DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "primary key"),
-    "unsure": ("v INT", "ALTER TABLE {t} RENAME TO alters2.sure, COMMENT 'sure'", "not certain which"),
-}  # fmt: skip
 
-
-def made(server: Server, tables: dict[str, Any]) -> None:
+def made(server: Server, tables: Mapping[str, Alteration]) -> None:
     server.execute(f"DROP DATABASE IF EXISTS {DATABASE}", "DROP DATABASE IF EXISTS alters2")
     server.execute(f"CREATE DATABASE {DATABASE}", "CREATE DATABASE alters2")
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_mode = ''")
-        for name, (columns, *_) in tables.items():
-            session.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, {columns})")
-            session.execute(
-                f"INSERT INTO {name} (id, {first(columns)}) VALUES (1, 1), (2, 2), (3, 1)"
-            )
+        for name, one in tables.items():
+            session.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, {one.columns})")
+            session.execute(f"INSERT INTO {name} (id, {first(one)}) VALUES (1, 1), (2, 2), (3, 1)")
 
 
-def first(columns: str) -> str:
-    return columns.split()[0]
+def first(one: Alteration) -> str:
+    return one.columns.split()[0]
+
+
+def on(name: str, one: Alteration) -> str:
+    """The statement on the test's table."""
+    return re.sub(r"TABLE t\b", f"TABLE {name}", one.statement)
 
 
 def test_what_the_lake_follows(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
-    made(server, FOLLOWED)
+    tables = {**APPLIED, **COPIED}
+    made(server, tables)
     lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
     lake.catch_up()
-    copied = {note for note in lake.notes if "copied" in note}
+    lake.notes.clear()
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_mode = ''")
-        for name, (columns, statement) in FOLLOWED.items():
-            session.execute(f"UPDATE {name} SET {first(columns)} = 2 WHERE id = 1")
-            session.execute(statement.format(t=name))
+        for name, one in tables.items():
+            session.execute(f"UPDATE {name} SET {first(one)} = 2 WHERE id = 1", on(name, one))
             session.execute(f"INSERT INTO {name} (id) VALUES (10), (11)")
             session.execute(
                 f"DELETE FROM {name} WHERE id = 2", f"UPDATE {name} SET id = 20 WHERE id = 3"
             )
     lake.catch_up()
     assert quarantined(lake) == {}
-    assert {note for note in lake.notes if "copied" in note} == copied, "none was copied again"
-    assert lake.equals_source(f"{DATABASE}.*") == sorted(f"{DATABASE}.{name}" for name in FOLLOWED)
+    copied = {note.partition(":")[0] for note in lake.notes if "copied again" in note}
+    assert copied == {f"{DATABASE}.{name}" for name in COPIED}
+    assert lake.equals_source(f"{DATABASE}.*") == sorted(f"{DATABASE}.{name}" for name in tables)
 
 
 def test_what_is_refused_and_made_anew(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
-    tables = {**REFUSED, "sound": ("v INT", "")}
+    tables = {**QUARANTINED, "sound": Alteration("v INT", "", "")}
     made(server, tables)
     lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
     lake.catch_up()
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_mode = ''")
-        for name, (_, statement, _) in REFUSED.items():
-            session.execute(statement.format(t=name))
+        session.execute(*(on(name, one) for name, one in QUARANTINED.items()))
         session.execute("INSERT INTO sound VALUES (7, 7)")
         session.execute(
             "CREATE TABLE fresh (id INT PRIMARY KEY, v INT)", "INSERT INTO fresh VALUES (1, 1)"
         )
     lake.catch_up()
     reasons = quarantined(lake)
-    assert set(reasons) == {f"{DATABASE}.{name}" for name in REFUSED}
-    for name, (_, _, why) in REFUSED.items():
-        assert why in reasons[f"{DATABASE}.{name}"], name
+    assert set(reasons) == {f"{DATABASE}.{name}" for name in QUARANTINED}
+    for name, one in QUARANTINED.items():
+        assert one.reason in reasons[f"{DATABASE}.{name}"], name
     assert lake.equals_source(f"{DATABASE}.sound")
     assert lake.equals_source(f"{DATABASE}.fresh")
-    from binlake.mirror.control import Control
-    from binlake.mirror.iceberg.lake import IcebergLake
-
     control = Control(IcebergLake(lake.spark, lake.catalog), None, None)
-    control.request_resync({f"{DATABASE}.{name}" for name in REFUSED})
+    control.request_resync(set(reasons))
     lake.catch_up()
     assert set(quarantined(lake)) == {f"{DATABASE}.unsure"}
     lake.equals_source(f"{DATABASE}.*")
     server.execute(f"DROP DATABASE {DATABASE}", "DROP DATABASE alters2")
+
+
+#: Columns that are added to a table with rows, and the default as DuckDB and PyIceberg compare it, if they do.
+DEFAULTS = {
+    "tiny": ("TINYINT DEFAULT -5", "-5"),
+    "truth": ("BOOLEAN NOT NULL DEFAULT TRUE", "1"),
+    "large": ("BIGINT UNSIGNED NOT NULL DEFAULT 18446744073709551615", "18446744073709551615"),
+    "quoted": ("INT UNSIGNED ZEROFILL DEFAULT '42' COMMENT 'DEFAULT 43'", "42"),
+    "exact": ("DECIMAL(8,3) DEFAULT 1.5", "1.500"),
+    "longest": ("DECIMAL(65,30) DEFAULT '-3.25'", None),
+    "inexact": ("DOUBLE DEFAULT -1.5e-3", "-0.0015"),
+    "single": ("FLOAT NOT NULL DEFAULT 0.1", None),
+    "bits": ("BIT(9) DEFAULT b'101'", "5"),
+    "year": ("YEAR DEFAULT 1999", "1999"),
+    "latin": ("VARCHAR(20) CHARACTER SET latin1 DEFAULT 'é''s'", "'é''s'"),
+    "cyrillic": ("VARCHAR(5) COLLATE cp1251_general_ci NOT NULL DEFAULT 'Яё'", "'Яё'"),
+    "fixed": ("CHAR(4) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'ab' FIRST", "'ab'"),
+    "raw": ("VARBINARY(4) DEFAULT x'4142'", None),
+    "padded": ("BINARY(3) DEFAULT 'a'", None),
+    "member": ("ENUM('a','B') CHARACTER SET utf8mb4 DEFAULT 'B'", "'B'"),
+    "several": ("SET('x','y','z') CHARACTER SET utf8mb4 NOT NULL DEFAULT 'x,z'", "'x,z'"),
+    "span": ("TIME DEFAULT '-101:02:03'", "'-101:02:03'"),
+    "exact_span": ("TIME(3) NOT NULL DEFAULT '01:02:03.5'", "'01:02:03.500'"),
+}  # fmt: skip
+IMPLIED = (
+    "INT", "BIGINT UNSIGNED", "DECIMAL(9,2)", "DECIMAL(50,2)", "DOUBLE", "FLOAT", "BIT(64)", "YEAR", "TIME(2)",
+    "VARCHAR(9) CHARACTER SET latin1", "CHAR(3) CHARACTER SET utf8mb4", "TEXT CHARACTER SET utf8mb4", "VARBINARY(9)",
+    "BINARY(3)", "BLOB", "ENUM('q','r') CHARACTER SET utf8mb4", "SET('q','r') CHARACTER SET utf8mb4",
+)  # fmt: skip
+NULLS = (
+    "TIMESTAMP NULL",
+    "TIMESTAMP NULL DEFAULT NULL",
+    "DATETIME ON UPDATE CURRENT_TIMESTAMP",
+    "INT UNIQUE",
+)
+
+
+def test_defaults_of_new_columns(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """The rows that are there have the default of a new column, for all readers, also after updates and compactions."""
+    table, database = "altered.t", "altered"
+    server.execute(f"CREATE DATABASE {database}")
+    added = [f"ADD {name} {definition}" for name, (definition, _) in DEFAULTS.items()]
+    added += [f"ADD i{n} {kind} NOT NULL" for n, kind in enumerate(IMPLIED)]
+    added += [f"ADD n{n} {kind}" for n, kind in enumerate(NULLS)]
+    with server.session(database) as session:
+        session.execute("SET SESSION sql_mode = ''", "SET NAMES utf8mb4")
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO t VALUES {', '.join(f'({n}, {n})' for n in range(1, 9))}",
+        )
+        lake = Lake(iceberg_spark, tmp_path, server, tables=(table,))
+        lake.catch_up()
+        session.execute("DELETE FROM t WHERE id = 8", f"ALTER TABLE t {', '.join(added)}")
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source(table) == [table]
+        check_readers(lake, tmp_path, [1, 2, 3, 4, 5, 6, 7])
+        session.execute(
+            "SET SESSION binlog_row_image = minimal",
+            "UPDATE t SET v = 20 WHERE id = 2",
+            "UPDATE t SET tiny = NULL, latin = 'other' WHERE id = 3",
+            "UPDATE t SET id = 40 WHERE id = 4",
+            "DELETE FROM t WHERE id = 5",
+            "SET SESSION binlog_row_image = full",
+            "ALTER TABLE t MODIFY tiny BIGINT, MODIFY exact DECIMAL(20,3), CHANGE year annum YEAR DEFAULT 1999",
+            "INSERT INTO t (id) VALUES (50)",
+        )
+    lake.catch_up()
+    assert states(lake) == {table: "equal"}
+    assert lake.equals_source(table) == [table]
+    assert {row["annum"] for row in lake.table(table).to_pylist()} == {1999}
+    compacting = Lake(iceberg_spark, tmp_path, server, tables=(table,), compact_files=2)
+    server.execute(f"UPDATE {table} SET v = 70 WHERE id = 7")
+    compacting.catch_up()
+    assert compacting.equals_source(table) == [table]
+    server.execute(f"DROP DATABASE {database}")
+
+
+def check_readers(lake: Lake, folder: Path, ids: list[int]) -> None:
+    """All readers have the same rows, and find them by the new values."""
+    names = ", ".join(["id", *DEFAULTS])
+    expected = by_spark(lake.spark, "altered.t", names, lake.catalog)
+    assert [row[0] for row in expected] == ids
+    assert by_pyiceberg(str(folder), "altered.t", names) == expected
+    assert by_duckdb_iceberg(str(folder), "altered.t", names, folder) == expected
+    from pyiceberg.table import StaticTable
+
+    found = StaticTable.from_metadata(metadata(str(folder), "altered.t"))
+    for name, (_, literal) in DEFAULTS.items():
+        if literal is None:
+            continue
+        condition = f"{name} = {literal}"
+        rows = lake.spark.sql(f"SELECT id FROM {lake.catalog}.altered.t WHERE {condition}")
+        assert sorted(row[0] for row in rows.collect()) == ids, name
+        assert sorted(found.scan(condition).to_arrow()["id"].to_pylist()) == ids, name
+    conditions = " AND ".join(f"{name} = {of}" for name, (_, of) in DEFAULTS.items() if of)
+    source = f"iceberg_scan('{metadata(str(folder), 'altered.t')}')"
+    target = folder / "found.parquet"
+    duckdb_copies({f"SELECT id FROM {source} WHERE {conditions}": target})
+    assert sorted(pq.read_table(target)["id"].to_pylist()) == ids
 
 
 PARTED = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE)"

@@ -1,15 +1,14 @@
 """The effect of a DDL statement of the log on a mirrored table.
 
 An effect that the lake can follow without reading rows is a change of the Iceberg schema: columns
-are added (without a default), dropped, renamed, moved, or widened, by their field ids. Statements that
-change no row and no column have none. All others are refused: the table is quarantined or, by
-option, copied again from the server.
+are added, dropped, renamed, moved, or widened, by their field ids. The value that a new column has in
+existing rows becomes its initial default (see `ddl.new_columns`). Statements that change no row and no
+column have none. All others are refused: the table is quarantined or, by option, copied again from the server.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +17,11 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError
 from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.followed.table import Followed, widens
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.definition import definition_of
-from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_initial_default
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
@@ -29,7 +29,6 @@ from binlake.table.schema.alter import renamed_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
-    column_definition,
     concerns_certainly,
     creates_if_new,
     drops,
@@ -41,7 +40,7 @@ from binlake.table.schema.ddl_effects import (
     why_not_followed,
     why_values_may_change,
 )
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
@@ -49,10 +48,6 @@ from binlake.values.options import ReadOptions
 __all__ = ["Effect", "departure_of", "effect_of"]
 
 _UNCERTAIN = "it is not certain which tables the statement names"
-
-_NEEDS_ROWS = re.compile(
-    r"\b(?:DEFAULT|NOT\s+NULL|AUTO_INCREMENT|AS\s*\(|SERIAL|PRIMARY|ON\s+UPDATE)", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,8 @@ def _compared(
         return Effect(refused="the primary key changes")
     if not table.key and table.mode.holds_rows:
         return Effect(refused="the table has no key, and its rows are told apart by all columns")
-    schema = rules.lake_schema(*table.id, _arrow(new, table.flavour, options))
+    types = _types(new, table.flavour, options)
+    schema = rules.lake_schema(*table.id, types.schema)
     stored = storage_schema(iceberg_schema(schema))
     removed = [c.name for c in old.columns if renames.get(c.name.lower(), c.name).lower() not in
                {n.name.lower() for n in new.columns}]  # fmt: skip
@@ -175,13 +171,11 @@ def _compared(
     for column in kept:
         before = was.get(column.name.lower())
         if before is None:
-            if table.mode.holds_rows and (why := _why_not_added(ddl, column)) is not None:
-                return Effect(refused=why)
+            value = existing_value(ddl, column, types, table, rules)
             there = _in_lake(table, column.name) if table.shard_column else None
             if there is None:
-                changed.append(
-                    {"do": "add", "name": column.name, "schema": _one(schema, column.name)}
-                )
+                one = with_initial_default(_one(schema, column.name), value)
+                changed.append({"do": "add", "name": column.name, "schema": one})
             elif not _holds(there, stored.field(column.name).type):
                 return Effect(
                     refused=f"column {column.name} is {there} in the lake table, by other shards"
@@ -219,9 +213,8 @@ def _equal(one: pa.DataType, other: pa.DataType) -> bool:
     return one == other or (pa.types.is_nested(one) and str(one) == str(other))
 
 
-def _arrow(declared: DeclaredTable, flavour: str, options: ReadOptions) -> pa.Schema:
-    definition = definition_of(declared, flavour)
-    return TableTypes.of(definition, options, Target.TYPED, silent).schema
+def _types(declared: DeclaredTable, flavour: str, options: ReadOptions) -> TableTypes:
+    return TableTypes.of(definition_of(declared, flavour), options, Target.TYPED, silent)
 
 
 def _spelled(table: Followed, name: str) -> str:
@@ -259,15 +252,3 @@ def _moves(names: Sequence[str]) -> tuple[dict[str, Any], ...]:
         {"do": "after", "name": name, "other": before} for before, name in itertools.pairwise(names)
     ]
     return (first, *rest)
-
-
-def _why_not_added(ddl: DdlStatement, column: DeclaredColumn) -> str | None:
-    """Return why a column cannot be added: its values in the existing rows are neither NULL nor known."""
-    part = column_definition(ddl, column.name)
-    if part is None:
-        return f"the definition of column {column.name} is not understood"
-    if column.generated or _NEEDS_ROWS.search(re.sub(r"(?i)\bDEFAULT\s+NULL\b", "", part)):
-        return f"column {column.name} is added with values in the rows that are there"
-    if column.nullable is False or "timestamp" in column.sql:
-        return f"column {column.name} is added with values in the rows that are there"
-    return None

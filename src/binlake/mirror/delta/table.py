@@ -77,6 +77,11 @@ class DeltaTable:
         return frozenset()
 
     @property
+    def has_initial_defaults(self) -> bool:
+        """Whether a new column can have a value in the rows of older files: Delta has no such thing."""
+        return False
+
+    @property
     def snapshot(self) -> int | None:
         """The current version."""
         return self._stored.log.version

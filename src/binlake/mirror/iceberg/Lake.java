@@ -3,6 +3,7 @@ import java.util.function.Consumer;
 import org.apache.iceberg.*;
 import org.apache.iceberg.catalog.*;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.expressions.Literal;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.FileInfo;
@@ -12,7 +13,6 @@ import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ObjectNode;
-import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
 
 /**
@@ -229,13 +229,13 @@ public class Lake {
       JsonNode step = (JsonNode) steps.get(i);
       String kind = text(step, "do");
       if (kind.equals("add")) {
-        update.addColumn(text(step, "name"), type(step));
+        add(update, text(step, "name"), field(step));
       } else if (kind.equals("drop")) {
         update.deleteColumn(text(step, "name"));
       } else if (kind.equals("rename")) {
         update.renameColumn(text(step, "name"), text(step, "to"));
       } else if (kind.equals("widen")) {
-        update.updateColumn(text(step, "name"), type(step).asPrimitiveType());
+        update.updateColumn(text(step, "name"), field(step).type().asPrimitiveType());
       } else if (kind.equals("first")) {
         update.moveFirst(text(step, "name"));
       } else if (kind.equals("after")) {
@@ -246,10 +246,23 @@ public class Lake {
     }
   }
 
-  /** The type of the one field of the schema that a step carries. */
-  private Type type(JsonNode step) {
+  /**
+   * Add a column. Its initial default is the value of the rows of all files that lack it. It has no write default: the
+   * mirror writes every column, and other writers must not take a value that the server may have changed since.
+   */
+  private void add(UpdateSchema update, String name, Types.NestedField field) {
+    if (field.initialDefaultLiteral() == null) {
+      update.addColumn(name, field.type());
+    } else {
+      update.addColumn(name, field.type(), field.initialDefaultLiteral());
+      update.updateColumnDefault(name, (Literal) null);
+    }
+  }
+
+  /** The one field of the schema that a step carries. */
+  private Types.NestedField field(JsonNode step) {
     Schema one = SchemaParser.fromJson((JsonNode) step.get("schema"));
-    return ((Types.NestedField) one.columns().get(0)).type();
+    return (Types.NestedField) one.columns().get(0);
   }
 
   /** One atomic commit: schema, then table properties, then rows; returns the new snapshot's id. */

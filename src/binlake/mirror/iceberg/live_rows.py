@@ -18,7 +18,7 @@ from binlake.mirror.iceberg.row_index import SortedKeys, sorted_keys
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, keys_of_rows
-from binlake.mirror.tables.schema import FIELD_ID
+from binlake.mirror.tables.schema import FIELD_ID, older_rows
 
 __all__ = [
     "Lookup",
@@ -206,10 +206,10 @@ def _stored_names(
 def _as_stored(rows: pa.Table, stored: Mapping[str, str | None], schema: pa.Schema) -> pa.Table:
     columns = []
     for name, old in stored.items():
-        kind = schema.field(name).type
+        field = schema.field(name)
         if old is None:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, kind)]))
+            columns.append(pa.chunked_array([older_rows(field, rows.num_rows)]))
         else:
-            column = rows.column(old)
+            column, kind = rows.column(old), field.type
             columns.append(column if column.type == kind else column.cast(kind))
     return pa.Table.from_arrays(columns, schema=pa.schema([schema.field(name) for name in stored]))

@@ -135,6 +135,11 @@ class MirrorTable:
         return frozenset(one.name for one in self._schema if one.metadata[FIELD_ID] in ids)
 
     @property
+    def has_initial_defaults(self) -> bool:
+        """Whether a new column can have a value in the rows of older files: since format v3."""
+        return self._properties.get("binlake.deletes") != "position"
+
+    @property
     def snapshot(self) -> int | None:
         """The id of the current snapshot."""
         return self._snapshot

@@ -87,6 +87,10 @@ class LakeTable(Protocol):
         """The columns by which it is partitioned."""
 
     @property
+    def has_initial_defaults(self) -> bool:
+        """Whether a new column can have a value in the rows of older files."""
+
+    @property
     def snapshot(self) -> int | None:
         """The id of the current version."""
 

@@ -16,10 +16,20 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 
-__all__ = ["FIELD_ID", "conformed", "iceberg_schema", "storage_schema", "storage_type"]
+__all__ = [
+    "FIELD_ID",
+    "conformed",
+    "iceberg_schema",
+    "older_rows",
+    "storage_schema",
+    "storage_type",
+    "with_initial_default",
+]
 
 #: The key of the field id in the metadata of an Arrow field, as Parquet's writer takes it.
 FIELD_ID = b"PARQUET:field_id"
+# of the value, as Iceberg's JSON, that the rows of files without the column have
+_INITIAL_DEFAULT = b"iceberg:initial-default"
 
 # Arrow type -> Iceberg's; unsigned ones are the next wider, which holds every value
 _PLAIN: dict[pa.DataType, str] = {
@@ -109,7 +119,37 @@ def storage_schema(iceberg: dict[str, Any]) -> pa.Schema:
 
 def _stored_field(field: dict[str, Any]) -> pa.Field:
     kind = storage_type(field["type"], field["name"])
-    return pa.field(field["name"], kind, metadata={FIELD_ID: str(field["id"])})
+    metadata: dict[bytes, str] = {FIELD_ID: str(field["id"])}
+    if field.get("initial-default") is not None:
+        metadata[_INITIAL_DEFAULT] = json.dumps(field["initial-default"])
+    return pa.field(field["name"], kind, metadata=metadata)
+
+
+def with_initial_default(iceberg: dict[str, Any], value: pa.Scalar | None) -> dict[str, Any]:
+    """The schema of one new column, with its value in existing rows, in a type of the server or the lake; None: NULL."""
+    if value is None:
+        return iceberg
+    [field] = iceberg["fields"]
+    kind = storage_type(field["type"], field["name"])
+    stored = value.cast(kind).as_py()
+    if pa.types.is_binary(kind):
+        stored = stored.hex().upper()
+    elif pa.types.is_decimal(kind):
+        stored = f"{stored:f}"
+    return {**iceberg, "fields": [{**field, "initial-default": stored}]}
+
+
+def older_rows(field: pa.Field, rows: int) -> pa.Array:
+    """The values of a column, a field of `storage_schema`, in rows of a data file that is older than the column."""
+    default = (field.metadata or {}).get(_INITIAL_DEFAULT)
+    if default is None:
+        return pa.nulls(rows, field.type)
+    value = json.loads(default)
+    if pa.types.is_binary(field.type):
+        value = bytes.fromhex(value)
+    # a decimal, a date and a time are text in JSON
+    scalar = pa.scalar(value) if isinstance(value, str) else pa.scalar(value, field.type)
+    return pa.repeat(scalar.cast(field.type), rows)
 
 
 def storage_type(kind: Any, name: str) -> pa.DataType:

@@ -23,7 +23,6 @@ __all__ = [
     "changes_index",
     "changes_no_column",
     "check_foreign_keys",
-    "column_definition",
     "concerns",
     "concerns_certainly",
     "created_table",
@@ -252,15 +251,6 @@ def items_of(ddl: DdlStatement) -> list[Any]:
         at += 2
     at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
     return [item for item in split(tokens[at:]) if item]
-
-
-def column_definition(ddl: DdlStatement, column: str) -> str | None:
-    """The text of the item that defines a new column."""
-    for item in items_of(ddl):
-        words = [token.text for token in item]
-        if column.lower() in [word.lower() for word in words]:
-            return " ".join(words)
-    return None
 
 
 def _without_strings(sql: str) -> str:

@@ -1,0 +1,89 @@
+"""ALTER statements and the outcome that each has for a mirror. `docs/mirror-alter.md` lists them, and
+`tests/mirror/test_schema_changes.py` runs them on real servers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["APPLIED", "COPIED", "QUARANTINED", "Alteration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """A statement on a table `t` with the columns `id INT PRIMARY KEY, …`, whose first column after the key has values.
+
+    `columns`: those after the key. `effect`: on the lake table. `reason`: of a quarantine, a part of its text.
+    """
+
+    columns: str
+    statement: str
+    effect: str
+    reason: str = ""
+
+
+_TEXT = "VARCHAR(10) CHARACTER SET latin1"
+_SAME = "no change of the lake"
+_DEFAULT = "added; existing rows have the default"
+
+#: By the name of the test's table.
+APPLIED = {
+    "adds": Alteration("v INT", "ALTER TABLE t ADD COLUMN n VARCHAR(20) CHARACTER SET utf8mb4 NULL", "added"),
+    "adds_first": Alteration("v INT", "ALTER TABLE t ADD n BIGINT DEFAULT NULL FIRST, ADD m DATE AFTER id", "added at their places"),
+    "instant_null": Alteration("v INT", "ALTER TABLE t ADD n TIMESTAMP NULL DEFAULT NULL", "added"),
+    "defaults": Alteration("v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 7", _DEFAULT),
+    "default_texts": Alteration("v INT", "ALTER TABLE t ADD n VARCHAR(9) CHARACTER SET utf8mb4 DEFAULT 'new'", _DEFAULT),
+    "implies": Alteration("v INT", "ALTER TABLE t ADD n VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL AFTER id", "added; existing rows have the empty string"),
+    "indexes_first": Alteration("v INT", "ALTER TABLE t ADD INDEX (n), ADD COLUMN n INT NOT NULL DEFAULT 3", _DEFAULT),
+    "renames_and_adds": Alteration("v INT", "ALTER TABLE t CHANGE v w INT, ADD (v INT DEFAULT 5, n INT)", "renamed, and added with the default"),
+    "drops": Alteration("v INT, w INT", "ALTER TABLE t DROP COLUMN v", "dropped"),
+    "renames": Alteration("v INT", "ALTER TABLE t CHANGE v `new name` INT", "renamed by field id"),
+    "swaps_names": Alteration("v INT, w INT", "ALTER TABLE t CHANGE v w INT, CHANGE w v INT", "renamed by field id"),
+    "moves": Alteration("v INT, w INT", "ALTER TABLE t MODIFY v INT AFTER w", "moved"),
+    "widens": Alteration("v INT, w FLOAT", "ALTER TABLE t MODIFY v BIGINT", "widened"),
+    "widens_key": Alteration("v INT", "ALTER TABLE t MODIFY id BIGINT NOT NULL", "widened"),
+    "same_width": Alteration("v TINYINT", "ALTER TABLE t MODIFY v SMALLINT", f"{_SAME}, which has an `int`"),
+    "precise": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(12,2)", "widened"),
+    "longer": Alteration(f"v {_TEXT}", "ALTER TABLE t MODIFY v VARCHAR(300) CHARACTER SET latin1", _SAME),
+    "longer_text": Alteration("v TEXT CHARACTER SET utf8mb4", "ALTER TABLE t MODIFY v LONGTEXT CHARACTER SET utf8mb4", _SAME),
+    "longer_bytes": Alteration("v VARBINARY(10)", "ALTER TABLE t MODIFY v VARBINARY(20)", _SAME),
+    "members": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('a','b','c')", _SAME),
+    "more_members": Alteration("v SET('a','b')", "ALTER TABLE t MODIFY v SET('a','b','c')", _SAME),
+    "nullable": Alteration("v INT NOT NULL", "ALTER TABLE t MODIFY v INT NULL", _SAME),
+    "new_default": Alteration("v INT", "ALTER TABLE t ALTER COLUMN v SET DEFAULT 7", f"{_SAME}; new rows have the values of the log"),
+    "no_default": Alteration("v INT DEFAULT 7", "ALTER TABLE t ALTER v DROP DEFAULT", _SAME),
+    "indexes": Alteration("v INT", "ALTER TABLE t ADD INDEX (v), ENGINE = InnoDB, COMMENT = 'default'", _SAME),
+    "unique_key": Alteration("v INT", "ALTER TABLE t ADD UNIQUE KEY (v, id)", _SAME),
+    "no_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t DROP KEY k", _SAME),
+    "counter": Alteration("v INT", "ALTER TABLE t AUTO_INCREMENT = 100", _SAME),
+    "rebuilds": Alteration("v INT", "ALTER TABLE t FORCE", _SAME),
+    "charset_later": Alteration("v INT", "ALTER TABLE t DEFAULT CHARACTER SET latin1", _SAME),
+    "parted": Alteration("v INT", "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2", _SAME),
+    "empties": Alteration("v INT", "TRUNCATE TABLE t", "emptied; the snapshot before it has a tag `before-truncate-…`"),
+}  # fmt: skip
+COPIED = {
+    "loses_part": Alteration(
+        "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE",
+        "ALTER TABLE t DROP PARTITION p0", "copied again"),
+    "empties_part": Alteration(
+        "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE",
+        "ALTER TABLE t TRUNCATE PARTITION p0", "copied again"),
+}  # fmt: skip
+QUARANTINED = {
+    "dates": Alteration("v INT", "ALTER TABLE t ADD n DATE DEFAULT '2020-02-29'", "", "PyIceberg finds no rows"),
+    "instants": Alteration("v INT", "ALTER TABLE t ADD n TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", "", "time zone"),
+    "moments": Alteration("v INT", "ALTER TABLE t ADD n DATETIME DEFAULT CURRENT_TIMESTAMP", "", "not a constant"),
+    "rounds": Alteration("v INT", "ALTER TABLE t ADD n DECIMAL(4,1) DEFAULT 1.25", "", "converts to decimal(4,1)"),
+    "counts": Alteration("v INT", "ALTER TABLE t ADD n INT NOT NULL AUTO_INCREMENT UNIQUE", "", "the server computes them"),
+    "narrows": Alteration("v BIGINT", "ALTER TABLE t MODIFY v INT", "", "changes from bigint"),
+    "loses_sign": Alteration("v INT", "ALTER TABLE t MODIFY v INT UNSIGNED", "", "changes from int"),
+    "shortens": Alteration(f"v {_TEXT}", "ALTER TABLE t MODIFY v VARCHAR(9) CHARACTER SET latin1", "", "changes from varchar"),
+    "converts": Alteration("v INT", "ALTER TABLE t MODIFY v VARCHAR(20)", "", "changes from int"),
+    "recodes": Alteration(f"v {_TEXT}", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "", "changes from varchar"),
+    "scales": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(8,3)", "", "changes from decimal"),
+    "doubles": Alteration("v FLOAT", "ALTER TABLE t MODIFY v DOUBLE", "", "changes from float"),
+    "reorders": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('b','a')", "", "changes from enum"),
+    "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
+    "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),
+    "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which"),
+}  # fmt: skip
