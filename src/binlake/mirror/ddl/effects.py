@@ -40,7 +40,7 @@ from binlake.table.schema.ddl_effects import (
     why_not_followed,
     why_values_may_change,
 )
-from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
@@ -180,7 +180,7 @@ def _compared(
                 return Effect(
                     refused=f"column {column.name} is {there} in the lake table, by other shards"
                 )
-        elif (why := why_values_may_change(before, column)) is not None:
+        elif (why := _why_values_change(before, column, table)) is not None:
             return Effect(refused=why)
         else:
             here = table.lake.schema.field(_spelled(table, before.name)).type
@@ -205,6 +205,28 @@ def _why_not_renamed(
         before, after = (rules.treatment(*table.id, name) for name in (a, b))
         if before != after != "left out":
             return f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
+    return None
+
+
+def _why_values_change(
+    before: DeclaredColumn, after: DeclaredColumn, table: Followed
+) -> str | None:
+    """Return why values of a column change, or may change."""
+    why = why_values_may_change(before, after)
+    if why is not None or not table.mode.holds_rows:
+        return why
+    # a setting of the server decides whether a TIMESTAMP may be NULL by default
+    may_be_null = after.nullable or (
+        after.nullable is None and not after.sql.startswith("timestamp")
+    )
+    if may_be_null or before.nullable is False:
+        return None
+    name = _spelled(table, before.name)
+    if any(rows[name].null_count for rows in table.lake.scan([name])):
+        # a server that is strict refuses the statement
+        return (
+            f"column {before.name} becomes NOT NULL, and the server replaces NULL by another value"
+        )
     return None
 
 
