@@ -9,7 +9,6 @@ another's place begins with the log that holds the next transaction.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +37,7 @@ from binlake.errors import BinlogError, OptionError, PositionLostError, ServerEr
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
+from binlake.source.replica.pauses import Pauses
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
 
@@ -98,6 +98,7 @@ class Archiver:
         self._say = say
         self.metrics = metrics if metrics is not None else ArchiveMetrics()
         self._failures = 0
+        self._pauses = Pauses(options.backoff_s, options.longest_backoff_s)
         self._turn = 0
         self._identity = ""  # of the last server
         # whose logs were reset, and what shows it: its next connection begins another history
@@ -379,9 +380,7 @@ class Archiver:
         self.metrics.reconnections += 1
         if self._failures % _TRIES_PER_SERVER == 0:
             self._turn += 1
-        doubled = options.backoff_s * 2 ** min(self._failures - 1, 16)
-        longest = min(options.longest_backoff_s, doubled)
-        self._closed.wait(random.uniform(longest / 2, longest))
+        self._closed.wait(self._pauses.next_s())
 
 
 def _check_beginnings(server: ServerConnection, states: Sequence[ArchiveState]) -> None:

@@ -138,7 +138,7 @@ def test_a_source_that_stays_silent_is_asked_less_and_less_often(
         pauses.append(longest)
         return 0.0
 
-    monkeypatch.setattr("binlake.source.replica.follower.random.uniform", uniform)
+    monkeypatch.setattr("binlake.source.replica.pauses.random.uniform", uniform)
 
     def silence(conversation: Conversation, _packets: bytes) -> None:
         conversation.hear()
@@ -162,3 +162,12 @@ def test_a_file_that_has_become_shorter() -> None:
         pytest.raises(PositionLostError, match="ends at 100, before the position 200"),
     ):
         follow(port, start=200)
+
+
+def test_a_caller_that_tries_again_itself_reads_no_word_about_giving_up() -> None:
+    with (
+        fake_server(source(log(), [cut], list[BinlogDump]())) as (port, _),
+        pytest.raises(ConnectionLostError) as error,
+    ):
+        follow(port, attempts=0)
+    assert "gives up" not in str(error.value)

@@ -14,7 +14,6 @@ continues by GTID at the first incomplete transaction, on a server that has the 
 from __future__ import annotations
 
 import contextlib
-import random
 import re
 import time
 import uuid
@@ -38,6 +37,7 @@ from binlake.source.replica.connection import (
     connect,
 )
 from binlake.source.replica.packets import PacketReader
+from binlake.source.replica.pauses import Pauses
 from binlake.source.replica.progress import Progress
 from binlake.source.replica.session import FollowOptions, start_dump
 from binlake.source.replica.stream import (
@@ -103,6 +103,7 @@ class Follower:
         self._semi_sync = False
         self._replica_id = 0
         self._failures = 0
+        self._pauses = Pauses(self.options.backoff_s, self.options.longest_backoff_s)
         self._refusals = 0
         self._bad_at = self.options.damaged
         self._closed = False
@@ -397,13 +398,12 @@ class Follower:
         self._turn += self._failures > 1
         limit = self.options.attempts
         if limit is not None and self._failures > limit:
+            if limit == 0:  # the caller decides about further attempts
+                raise error
             raise error.hinted(f"binlake gives up after {self._failures} failures in a row")
         if self._failures == 1:
             self._say(f"{error}: trying again")
-        rounds = (self._failures - 1) // len(self.urls)
-        longest = min(self.options.longest_backoff_s, self.options.backoff_s * 2 ** min(rounds, 16))
-        # not for secrets: it keeps many followers from reconnecting at the same time
-        deadline = time.monotonic() + random.uniform(longest / 2, longest)
+        deadline = time.monotonic() + self._pauses.next_s(len(self.urls))
         while not self._closed and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
 
