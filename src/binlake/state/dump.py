@@ -33,11 +33,11 @@ __all__ = ["Dump"]
 
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
+_MOST_NAMED = 8  # tables in the message about a missing one
 _MOST_BETWEEN = 4 << 20
 _UTF8 = ("utf8", "utf8mb3", "utf8mb4")
 _NAMES = re.compile(rb"\bSET\s+NAMES\s+'?(\w+)", re.IGNORECASE)
 _IN_UTC = re.compile(rb"\bSET\s+TIME_ZONE\s*=\s*'\+00:00'", re.IGNORECASE)
-_DELIMITER = re.compile(rb"^[ \t]*DELIMITER[ \t]+(\S+)", re.IGNORECASE | re.MULTILINE)
 _PARTIAL = re.compile(rb"^-- WHERE:", re.MULTILINE)
 _HEAD_BYTES = 64 << 10
 # the first text of a dump, and the last one that belongs to it
@@ -45,6 +45,16 @@ _FRAMES = (
     (re.compile(rb"^-- (?:MySQL|MariaDB) dump ", re.MULTILINE), b"-- Dump completed"),
     (re.compile(rb"SET @OLD_SQL_NOTES=@@SQL_NOTES"), b"SET SQL_NOTES=@OLD_SQL_NOTES"),
 )
+
+
+def _marks(table: str) -> tuple[bytes, ...]:
+    """The text of a dump before the rows of a table, also if there are none."""
+    name = quoted_name(table).encode()
+    return (
+        b"-- Dumping data for table " + name,
+        b"LOCK TABLES " + name + b" WRITE",
+        b"ALTER TABLE " + name + b" DISABLE KEYS",
+    )
 
 
 class Dump(Base):
@@ -182,9 +192,10 @@ class Dump(Base):
         """Find the table and the place in the log."""
         declared: DeclaredTable | None = None
         has_data = False
+        marks = _marks(self._wanted[1])
         for part, database, between in self._parts():
             self._look_at(between, part.start if part is not None else 0)
-            has_data = has_data or any(mark in between for mark in self._marks)
+            has_data = has_data or any(mark in between for mark in marks)
             if part is None or (database is not None and database != self._wanted[0]):
                 continue
             text = self._data[part.start : part.end] if part.kind == "table" else b""
@@ -194,7 +205,7 @@ class Dump(Base):
             elif part.kind == "insert" and not has_data and declared is not None:
                 has_data = self._is_of_table(part, database)
         if declared is None:
-            there = ", ".join(list(self._others)[:8])
+            there = ", ".join(list(self._others)[:_MOST_NAMED])
             raise MissingTableError(
                 f"{self._path}: the dump has no table {'.'.join(self._wanted)}",
                 f"the dump {self._path}",
@@ -208,27 +219,16 @@ class Dump(Base):
             )
         return declared
 
-    @property
-    def _marks(self) -> tuple[bytes, ...]:
-        """The text of a dump before the rows of the table, also if there are none."""
-        name = quoted_name(self._wanted[1]).encode()
-        return (
-            b"-- Dumping data for table " + name,
-            b"LOCK TABLES " + name + b" WRITE",
-            b"ALTER TABLE " + name + b" DISABLE KEYS",
-        )
-
     def _parts(self) -> Iterator[tuple[DumpPart | None, str | None, bytes]]:
         """Yield the tables and INSERTs, the current database, and the text before each since the last;
         at the end None with the rest. It leaves out the bodies of routines.
         """
         database: str | None = None
-        end, is_routine, seen = 0, False, 0
+        end, is_routine = 0, False
         for part in dump_parts(self._data, self._path):
-            for found in _DELIMITER.finditer(self._data[seen : part.start]):
-                is_routine = found[1] != b";"
-            seen = part.end
-            if part.kind not in ("table", "insert"):
+            if part.kind == "delimiter":
+                is_routine = self._data[part.start : part.end].split()[1] != b";"
+            elif part.kind not in ("table", "insert"):
                 named = named_database(part.kind, self._data[part.start : part.end])
                 database = named or database
             elif not is_routine:
@@ -245,10 +245,13 @@ class Dump(Base):
             raise self._error("the dump has a part of the rows only: it was made with --where", end)
 
     def _declared(self, text: bytes, database: str | None) -> DeclaredTable | None:
+        wanted = self._wanted[1]
+        if len(self._others) >= _MOST_NAMED and wanted.isalnum() and wanted.encode() not in text:
+            return None
         try:
             found = parse_create_table(text.decode("utf-8"), database, {}, 0)
         except (UnicodeDecodeError, UnreadableTableError) as error:
-            if self._wanted[1].encode() in text[:512]:
+            if wanted.encode() in text[:512]:
                 raise SourceError(f"{self._path}: cannot read CREATE TABLE: {error}") from None
             return None
         if found is None:

@@ -9,23 +9,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from binlake.errors import SourceError
 
-__all__ = ["DumpText", "DumpToken"]
+__all__ = ["SEPARATORS", "SKIPPED", "DumpText", "DumpToken"]
 
+#: Kinds of tokens that end all tokens before them.
+SEPARATORS = frozenset({"open", "close", "end"})
+SKIPPED = "skipped"
 _WINDOW_BYTES = 4 << 20
 _LONGEST_TOKEN_BYTES = 1 << 30  # the servers' limit for a statement
 
 
-class DumpToken(NamedTuple):
-    """A match of an expression: the name of its group, and its bytes [start, end) in the text."""
-
-    kind: str
-    start: int
-    end: int
-    is_closed: bool
+#: A match of an expression: the name of its group, and its bytes [start, end) in the text. No class: there may be a
+#: million in a megabyte.
+DumpToken = tuple[str, int, int]
 
 
 class DumpText:
@@ -50,6 +49,10 @@ class DumpText:
         self._size = len(self._bytes)
         if self._file is not None:
             self._size = os.fstat(self._file.fileno()).st_size
+        self._window, self._window_start = (
+            b"",
+            0,
+        )  # of `tokens`: a file has thousands of small parts
 
     def __len__(self) -> int:
         return self._size
@@ -58,6 +61,9 @@ class DumpText:
         if self._file is None:
             return self._bytes[part]
         start, stop, _ = part.indices(self._size)
+        before = self._window_start
+        if before <= start and stop <= before + len(self._window):
+            return self._window[start - before : stop - before]
         pieces = []
         while start < stop:
             piece = os.pread(self._file.fileno(), min(stop - start, 1 << 30), start)
@@ -75,7 +81,7 @@ class DumpText:
     def tokens(self, expression: re.Pattern[bytes]) -> Iterator[DumpToken]:
         """Yield the matches of an expression, as if the whole text were in memory.
 
-        The names of its groups are kinds of tokens. A token must not depend on what follows, except where it reaches
+        The names of its groups are kinds of tokens. `SEPARATORS` are the kinds that end all tokens before them; tokens of the kind `skipped` are left out. A token must not depend on what follows, except where it reaches
         the end of the text, or where the next one is `unclosed`: both are searched again with more text.
         Raises SourceError for a token of more than 1 GiB.
         """
@@ -84,12 +90,17 @@ class DumpText:
             lead = min(at, 1)  # which boundaries of words and lines look at
             begin = at - lead
             window = self[begin : begin + size]
+            self._window, self._window_start = window, begin
             passed = at
-            for token in _whole_tokens(expression, window, lead, begin + size >= self._size):
-                yield token._replace(start=begin + token.start, end=begin + token.end)
-                passed = begin + token.end
             if begin + size >= self._size:
+                for match in expression.finditer(window, lead):
+                    if (kind := match.lastgroup or "") != SKIPPED:
+                        yield kind, begin + match.start(), begin + match.end()
                 return
+            for token in _whole_tokens(expression, window, lead, begin):
+                if token[0] != SKIPPED:
+                    yield token
+                passed = token[2]
             if passed == at:
                 size *= 2
                 if size > self._longest_token_bytes:
@@ -112,20 +123,21 @@ class DumpText:
 
 
 def _whole_tokens(
-    expression: re.Pattern[bytes], window: bytes, lead: int, is_last: bool
+    expression: re.Pattern[bytes], window: bytes, lead: int, begin: int
 ) -> Iterator[DumpToken]:
-    """Yield the tokens of a window that more text cannot change."""
+    """Yield the tokens of a window that more text cannot change; the window begins at byte `begin` of the text."""
     held: list[DumpToken] = []  # the last ones, of which each begins where the one before ends
+    length, after = len(window), 0
     for match in expression.finditer(window, lead):
         kind = match.lastgroup or ""
-        is_next = bool(held) and held[-1].end == match.start()
-        if not is_last and (kind == "unclosed" or match.end() == len(window)):
-            if is_next:
+        start, end = match.span()
+        if kind == "unclosed" or end == length:
+            if start == after:
                 held = []  # with the text that is not whole yet, they may be one token
             break
-        if not is_next:
+        if held and (start != after or kind in SEPARATORS):
             yield from held
             held = []
-        is_closed = kind != "comment" or match[0].endswith(b"*/")
-        held.append(DumpToken(kind, match.start(), match.end(), is_closed))
+        held.append((kind, begin + start, begin + end))
+        after = end
     yield from held

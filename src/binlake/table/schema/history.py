@@ -9,7 +9,7 @@ If reading begins after the start of the input, the statements before it count, 
 when a table is met that nothing else describes.
 
 Statements are stored unparsed until a table is met that the log does not fully describe; only then
-are they parsed, and sqlglot imported. A log with full metadata never needs that, except for
+are they parsed. A log with full metadata never needs that, except for
 computed columns: no metadata records them, no statement may set them, and in MariaDB an update may
 leave their new value out.
 """

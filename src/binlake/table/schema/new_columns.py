@@ -129,7 +129,7 @@ def _literal(tokens: Sequence[Token], at: int) -> tuple[Constant | None, int]:
     sign = ""
     if at < len(tokens) and tokens[at].word in ("+", "-"):
         sign, at = tokens[at].word, at + 1
-    token = tokens[at] if at < len(tokens) else Token("", "word")
+    token = tokens[at] if at < len(tokens) else Token("", "word", "", "")
     source = token.source.strip()
     if _NUMBER.fullmatch(source):
         return Constant(sign + source, "number"), at + 1

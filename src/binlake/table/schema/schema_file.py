@@ -6,7 +6,7 @@ client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments 
 Database:`, `-- Host: … Database:`) name the database of what follows. Comments of `binlake schema`
 (`-- binlake: from FILE:POS`) contain the place from which the next statement holds.
 
-Lexical rules are sqlglot's. `sql_tokens.py` explains why its parser is not used.
+`sql_tokens.py` splits the statements into words.
 """
 
 from __future__ import annotations
@@ -36,18 +36,38 @@ __all__ = [
 ]
 
 _QUOTED = rb"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|`[^`]*+`"""
+_NOTE = rb"--(?= Current Database: | Host: | binlake: )[^\n]*+"
+# Text without meaning here, many items in one token: a token costs a microsecond, and a file of 1 MB may consist of
+# a million signs. No item begins a token of another kind. The counts are limited so that every token that is cut at
+# the end of a window is short.
+_SKIPPED = (
+    rb"(?:(?:[ \t]{0,1024}+[\r\n\f\v]{1,4096}+){1,1024}+"
+    rb"|(?!^[ \t]{0,1024}(?:USE|DELIMITER)\b)"
+    # most bytes, of which none begins a word or sign of another kind
+    rb"(?:[^'\"`;()#/\-\r\n\f\vIRCUD]{1,4096}+|(?!\b(?:(?:INSERT|REPLACE)\s|CREATE\b))[IRCUD]\w{0,4096}+)"
+    rb"|"
+    + _QUOTED
+    + rb"|(?!"
+    + _NOTE
+    + rb")(?:--(?=[ \t\r\n])|\#)[^\n]*+"
+    + rb"|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/"
+    + rb"|/\*(?=M?!)|/(?!\*)|-(?!-[ \t\r\n])"
+    + rb"){1,64}+"
+)
+_SPACE = rb"\s{1,1024}+"
 _TOKEN = re.compile(
     rb"(?P<insert>\b(?:INSERT|REPLACE)\s(?:[^'\"`;]++|" + _QUOTED + rb")*+)"
-    rb"|(?P<quoted>" + _QUOTED + rb")"
-    rb"|(?P<note>(?:--(?=[ \t\r\n])|\#)[^\n]*)"
-    rb"|(?P<comment>/\*(?!M?!)(?:[^*]++|\*(?!/))*+(?:\*/)?)"
+    rb"|(?P<use>(?:^|(?<=;))[ \t]{0,1024}USE" + _SPACE + ANSI_NAME_BYTES + rb")"
+    rb"|(?P<delimiter>^[ \t]{0,1024}DELIMITER[ \t]{1,1024}+\S{1,1024}+)"
+    rb"|(?P<skipped>" + _SKIPPED + rb")"
+    rb"|(?P<note>" + _NOTE + rb")"
     # An unterminated item ends the file: searching for its end again from each place would be
     # quadratic.
-    rb"|(?P<unclosed>['\"`])"
-    rb"|(?P<table>\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:/\*M?!\d*\s*)?(?:TEMPORARY\s+)?(?:\*/\s*)?TABLE\b)"
-    rb"|(?P<database>\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b[^;]*)"
-    rb"|(?P<use>(?:^|(?<=;))[ \t]*USE\s+" + ANSI_NAME_BYTES + rb")"
-    rb"|(?P<open>\()|(?P<close>\))|(?P<end>;)",
+    rb"|(?P<unclosed>['\"`]|/\*(?!M?!))"
+    rb"|(?P<table>\bCREATE\s{1,1024}+(?:OR\s{1,1024}+REPLACE\s{1,1024}+)?(?:/\*M?!\d{0,16}\s{0,1024}+)?"
+    rb"(?:TEMPORARY\s{1,1024}+)?(?:\*/\s{0,1024}+)?TABLE\b)"
+    rb"|(?P<database>\bCREATE\s{1,1024}+(?:OR\s{1,1024}+REPLACE\s{1,1024}+)?(?:DATABASE|SCHEMA)\b[^;]{0,4096}+)"
+    rb"|(?P<open>\({1,4096}+)|(?P<close>\){1,4096}+)|(?P<end>;{1,4096}+)",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 _LONGEST_NOTE = 16 << 10
@@ -127,13 +147,13 @@ def _tables(data: DumpText, file: str | None) -> Iterator[DeclaredTable]:
     line, counted = 1, 0
     since: LogPosition | None = None  # of the next table
     for kind, start, end in dump_parts(data, file):
-        if kind == "insert":
+        if kind in ("insert", "delimiter"):
             continue
         text = data[start:end]
         if kind == "table":
             line, counted = line + data.newlines(counted, start), start
             for declared in _table(text, line, database, charsets, file):
-                yield replace(declared, since=since)
+                yield declared if since is None else replace(declared, since=since)
             since = None
         elif kind == "database":
             found = _DATABASE_PARTS.search(text)
@@ -161,31 +181,30 @@ def named_database(kind: str, text: bytes) -> str | None:
 
 
 def dump_parts(data: DumpText, file: str | None) -> Iterator[DumpPart]:
-    """Yield the relevant parts of a dump: table, insert, database, use, note. Raises SchemaError."""
+    """Yield the relevant parts of a dump: table, insert, database, use, delimiter, note. Raises SchemaError."""
     if b"\0" in data[:_HEAD_BYTES]:
         return  # no text: it holds no CREATE TABLE
     begun: int | None = None  # start of the CREATE TABLE that is being passed
     depth = 0
-    for token in data.tokens(_TOKEN):
-        kind = token.kind
-        if kind == "unclosed" or not token.is_closed:
-            what = "comment" if kind == "comment" else "quote"
-            line = data.newlines(0, token.start) + 1
-            raise SchemaError(f"line {line}: unterminated {what}", file=file)
+    for kind, start, end in data.tokens(_TOKEN):
         if kind == "open":
-            depth += 1
+            depth += end - start
         elif kind == "close":
-            depth = max(0, depth - 1)
-        elif kind in ("end", "table", "database", "use") and (depth == 0 or kind == "end"):
+            depth = max(0, depth - (end - start))
+        elif kind == "end" or (kind in ("table", "database", "use") and depth == 0):
             if begun is not None:
-                yield DumpPart("table", begun, token.start)
+                yield DumpPart("table", begun, start)
             begun, depth = None, 0
             if kind == "table":
-                begun = token.start
+                begun = start
             elif kind != "end":
-                yield DumpPart(kind, token.start, token.end)
-        elif kind in ("note", "insert") and begun is None:
-            yield DumpPart(kind, token.start, token.end)
+                yield DumpPart(kind, start, end)
+        elif kind == "unclosed":
+            what = "comment" if data[start : start + 1] == b"/" else "quote"
+            line = data.newlines(0, start) + 1
+            raise SchemaError(f"line {line}: unterminated {what}", file=file)
+        elif begun is None and kind in ("note", "insert", "delimiter"):
+            yield DumpPart(kind, start, end)
     if begun is not None:
         yield DumpPart("table", begun, len(data))
 

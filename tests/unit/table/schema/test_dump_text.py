@@ -10,7 +10,7 @@ import pytest
 
 from binlake.errors import SchemaError, SourceError
 from binlake.state.dump import Dump
-from binlake.table.schema.dump_text import DumpText
+from binlake.table.schema.dump_text import SKIPPED, DumpText
 from binlake.table.schema.schema_file import _TOKEN, read_schema_file
 from binlake.values.options import ReadOptions
 
@@ -19,17 +19,18 @@ PIECES = (
     b"INSERT INTO `t` VALUES (1,'a;b'),(2,\"c\\\"d\");\n", b"-- note 'x\n", b"# other `\n", b"/* c ; */", b"/*!50000 x */",
     b"REPLACE INTO t VALUES ('\\\\', `x`);\n", b"CREATE DATABASE `d` CHARSET=utf8;\n", b"'", b'"', b"`", b";", b"\n", b" ", b"--",
     b"(", b")", b"CREATE", b" TABLE", b"INSERT ", b"USE d\n", b"\\", b"*/", b"/*",
-    b"USE `a``b``c`;\n",
+    b"USE `a``b``c`;\n", b"DELIMITER ;;\n", b"-- binlake: from b:4\n", b"/", b"-", b"  USE\te;", b"/*!40101 SET NAMES utf8 */",
 )  # fmt: skip
 
 
 def whole(text: bytes) -> list[tuple[str, int, int]]:
-    return [(m.lastgroup or "", m.start(), m.end()) for m in _TOKEN.finditer(text)]
+    found = [(m.lastgroup or "", m.start(), m.end()) for m in _TOKEN.finditer(text)]
+    return [token for token in found if token[0] != SKIPPED]
 
 
 def in_parts(text: bytes, window_bytes: int) -> list[tuple[str, int, int]]:
     parts = DumpText(text, "x", window_bytes=window_bytes, longest_token_bytes=1 << 12)
-    return [token[:3] for token in parts.tokens(_TOKEN)]
+    return list(parts.tokens(_TOKEN))
 
 
 def up_to_unclosed(tokens: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
