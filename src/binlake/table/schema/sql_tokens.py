@@ -42,9 +42,11 @@ _SIGNS = r"()\[\]{}&^:,.\-=><%!|+;/\\*~?@#'`\""
 _GAP = rf"(?:[{_SPACE}]++|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|\#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
 _TEXT = r"""(?:[nN]?'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")"""
 _BYTES = r"[xXbB]'[0-9A-Fa-f]*+'"
+# The name behind a dot may begin with a digit, so a number does not begin with one.
+_REAL = r"\d++(?:\.\d*+(?:[eE][-+]?\d++)?|[eE][-+]\d++)"
 #: White space and comments, and what follows them: text or a quoted name, else a word, a sign, or the end.
 _TOKEN = re.compile(
-    rf"({_GAP})(?:({_TEXT}|`(?:[^`]++|``)++`)|({_BYTES}|[^{_SPACE}{_SIGNS}]++|/\*|[^{_SPACE}]|\Z))",
+    rf"({_GAP})(?:({_TEXT}|`(?:[^`]++|``)++`)|({_BYTES}|{_REAL}|[^{_SPACE}{_SIGNS}]++|/\*|[^{_SPACE}]|\Z))",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
