@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from binlake.errors import OptionError
 
 __all__ = ["Key", "Table", "flag", "number", "open_toml", "path", "size", "text", "whole_number"]
 
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 256 << 10
+# Before it is parsed: the parser's time grows with the square of the parts of a key.
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){16}""")
 _SIMILAR = 0.6
 _MOST_SHOWN = 80
 
@@ -102,8 +105,16 @@ def open_toml(file: str) -> Table:
         with path.open("rb") as opened:
             data = opened.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise OptionError(f"{file}: a configuration file has at most 1 MB", name="config")
-        return Table(path, "", tomllib.loads(data.decode()))
+            raise OptionError(f"{file}: a configuration file has at most 256 kB", name="config")
+        content = data.decode()
+        if (long := _LONG_KEY.search(content)) is not None:
+            line = content.count("\n", 0, long.start()) + 1
+            raise OptionError(
+                f"{file}, line {line}: a key has at most 16 parts between dots", name="config"
+            )
+        return Table(path, "", tomllib.loads(content))
+    except OptionError:  # a ValueError
+        raise
     except OSError as error:
         raise OptionError(f"cannot read {file}: {error.strerror}", name="config") from None
     except (ValueError, RecursionError) as error:  # ValueError: also a number of many digits
