@@ -1,4 +1,4 @@
-"""Take the passwords of URLs on a command line out of a message that may repeat arguments."""
+"""Take passwords and keys on a command line out of a message that may repeat arguments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ __all__ = ["without_passwords"]
 
 _NEXT_URL = re.compile(r",(?=\w+://)")
 # Each name and value in a query; a value may contain another question mark.
+_SECRET_NAME = re.compile(
+    r"pass|secret|token|credential|signature|(?:access|account|private)[-_]?key", re.IGNORECASE
+)
+# NAME=VALUE outside of a URL, also as a flag.
+_SETTING = re.compile(r"-*([\w.-]{1,128})=(.+)", re.DOTALL)
 _URL_OPTION = re.compile(r"(?<=[?&])(?=(([^=&?]*)=([^&]+)))")
 
 
 def without_passwords(message: str, arguments: Sequence[str]) -> str:
-    """Return a message that may repeat arguments, without the passwords of URLs in them: a URL may stand in the
+    """Return a message that may repeat arguments, without the passwords and keys in them: a URL may stand in the
     place of any other argument.
     """
     for argument in arguments:
@@ -29,17 +34,23 @@ def without_passwords(message: str, arguments: Sequence[str]) -> str:
 
 
 def _secrets(url: str) -> list[str]:
-    """Return the parts of a URL that contain a password: `:password@`, `password=…`, or more where it may be either.
+    """Return the parts of a URL that contain a password or key: `:password@`, `secret_key=…`, or more where it may be
+    either. Of `secret_key=…` without a URL, return the value.
 
     A password may contain any character, also the separators of URLs.
     """
     _, separator, rest = url.partition("://")
     if not separator:
-        return []
+        setting = _SETTING.fullmatch(url)
+        # a flag may name a file with a password
+        is_secret = setting is not None and _SECRET_NAME.search(setting[1]) is not None
+        return (
+            [setting[2]] if setting is not None and is_secret and "file" not in setting[1] else []
+        )
     spans = [
         (option.start(1), option.end(3))
         for option in _URL_OPTION.finditer(rest)
-        if "pass" in unquote(option[2]).lower()
+        if _SECRET_NAME.search(unquote(option[2]))
     ]
     colon, ends = rest.find(":"), (rest.partition("?")[0].rfind("@"), rest.rfind("@"))
     spans += [(colon, end + 1) for end in ends if 0 <= colon < end]
