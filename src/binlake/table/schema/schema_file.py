@@ -191,7 +191,7 @@ def dump_parts(data: DumpText, file: str | None) -> Iterator[DumpPart]:
             depth += end - start
         elif kind == "close":
             depth = max(0, depth - (end - start))
-        elif kind == "end" or (kind in ("table", "database", "use") and depth == 0):
+        elif kind in ("end", "delimiter") or (kind in ("table", "database", "use") and depth == 0):
             if begun is not None:
                 yield DumpPart("table", begun, start)
             begun, depth = None, 0
@@ -203,7 +203,7 @@ def dump_parts(data: DumpText, file: str | None) -> Iterator[DumpPart]:
             what = "comment" if data[start : start + 1] == b"/" else "quote"
             line = data.newlines(0, start) + 1
             raise SchemaError(f"line {line}: unterminated {what}", file=file)
-        elif begun is None and kind in ("note", "insert", "delimiter"):
+        elif begun is None and kind in ("note", "insert"):
             yield DumpPart(kind, start, end)
     if begun is not None:
         yield DumpPart("table", begun, len(data))
