@@ -12,11 +12,11 @@ def test_a_file_that_is_truncated_while_it_is_in_use_ends_no_process(tmp_path: P
     """A memory mapping would raise SIGBUS here."""
     path = tmp_path / "binlog.000001.idx"
     path.write_bytes(b"x" * (1 << 20))
-    data = read_beside(str(path))
+    data = read_beside(str(path), 1 << 20)
     assert data is not None
     os.truncate(path, 0)
     assert data.to_pybytes() == b"x" * (1 << 20)
 
 
 def test_a_file_that_does_not_exist_is_none(tmp_path: Path) -> None:
-    assert read_beside(str(tmp_path / "no.idx")) is None
+    assert read_beside(str(tmp_path / "no.idx"), None) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.source.chain import LogPath
+from binlake.stream.index.key_file import read_key_index
 from binlake.stream.index.log_index import LogIndex
 from binlake.stream.index.parquet_footer import _encoded, _Reader
 from binlake.table.counting.indexing import index_of
@@ -59,6 +61,18 @@ def is_ignored(capfd: pytest.CaptureFixture[str], log: Path, why: str) -> None:
     path.unlink()
     assert out
     assert printed(capfd, *ROWS, str(log))[0] == out
+
+
+def test_files_of_gigabytes_are_not_read(capfd: pytest.CaptureFixture[str], log: Path) -> None:
+    """Sparse ones, of which a reader would take as much memory."""
+    why = "it has 3,221,225,472 bytes, too many for an index of this log"
+    os.truncate(log.with_name(f"{log.name}.index.parquet"), 3 << 30)
+    keys = log.with_name(f"{log.name}.keys.arrow")
+    keys.touch()
+    os.truncate(keys, 3 << 30)
+    found = read_key_index(LogPath(str(log), log.name, None, log.stat().st_size))
+    assert found == f"ignored the key index {keys}: {why}"
+    is_ignored(capfd, log, why)
 
 
 POOLS: list[pa.MemoryPool] = []  # kept: values that outlive the test return their memory to them

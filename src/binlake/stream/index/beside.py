@@ -15,16 +15,24 @@ if TYPE_CHECKING:
 __all__ = ["open_beside", "read_beside"]
 
 
-def read_beside(path: str) -> pa.Buffer | None:
-    """Return the bytes of a file; None if there is none. Raises SourceError.
+# An index is smaller than its log, of which the length may not be known. Others may have made the file.
+_MOST_BYTES = 64 << 20
+
+
+def read_beside(path: str, log_bytes: int | None) -> pa.Buffer | None:
+    """Return the bytes of a file beside a log of `log_bytes` bytes (None: not known); None if there is no file.
 
     They are a copy in memory. A mapping would end the process with SIGBUS where another one truncates the file.
+    Raises SourceError, and ValueError for a file that is too large for an index of the log.
     """
+    most = _MOST_BYTES + (log_bytes or 0)
     try:
         file = open_beside(path)
         if file is None:
             return None
         with file:
+            if (size := file.size()) > most:
+                raise ValueError(f"it has {size:,} bytes, too many for an index of this log")
             return file.read_buffer()
     except OSError as error:
         raise source_error(path, error) from error

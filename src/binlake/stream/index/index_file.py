@@ -30,12 +30,12 @@ def read_index(log: LogFile) -> LogIndex | str | None:
     if not log.is_splittable or log.path == "-":
         return None
     path = index_path(log.path)
-    data = read_beside(path)
-    if data is None:
-        return None
-    from binlake.stream.index.log_index import LogIndex, Stamp
-
     try:
+        data = read_beside(path, log.size)
+        if data is None:
+            return None
+        from binlake.stream.index.log_index import LogIndex, Stamp
+
         index = LogIndex.of_file(memoryview(data).cast("B"), Stamp.of(log.name, log.reader))
     except ValueError as error:
         return f"ignored the index {path}: {error}"

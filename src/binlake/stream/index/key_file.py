@@ -30,7 +30,7 @@ def read_key_index(log: LogPath) -> KeyIndex | str | None:
     """
     path = key_index_path(log.path)
     try:
-        index = _open(path)
+        index = _open(path, log.size)
     except ValueError as error:
         return f"ignored the key index {path}: {error}"
     if index is None:
@@ -41,8 +41,8 @@ def read_key_index(log: LogPath) -> KeyIndex | str | None:
     return index
 
 
-def _open(path: str) -> KeyIndex | None:
-    data = read_beside(path)
+def _open(path: str, log_bytes: int | None) -> KeyIndex | None:
+    data = read_beside(path, log_bytes)
     if data is None:
         return None
     import pyarrow as pa
