@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
+
 import pytest
 
 from binlake.errors import ChecksumError, ConnectionLostError, PositionLostError, ServerError
+from binlake.format.event_types import HEARTBEAT_LOG_EVENT
 from binlake.source.replica import session
 from binlake.source.replica.commands import BinlogDump
 from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.source.replica.packets import event_packet
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
-from support.logs.log_builder import LogBuilder
+from support.logs.log_builder import LogBuilder, event
 from support.servers.fake_server import Conversation, fake_server
 from support.servers.fake_source import NAME, UUID, Stream, cut, damaged, dump_of, source, whole
 
@@ -154,6 +159,31 @@ def test_a_source_that_stays_silent_is_asked_less_and_less_often(
     assert [line.partition(": ")[2] for line in said] == [
         "nothing arrived for 0.5 seconds: trying again"
     ]
+
+
+def test_heartbeats_without_an_end() -> None:
+    """A dump that does not wait ends at the end of the log, and has none."""
+    made = log()
+
+    def beat(conversation: Conversation, packets: bytes) -> None:
+        conversation.sock.sendall(packets)
+        sent = 1 + len(made.offsets)  # packets
+        with suppress(OSError):  # the replica has gone
+            for sequence in itertools.count(sent + 1):
+                raw = event(
+                    HEARTBEAT_LOG_EVENT, NAME.encode(), 0, log_pos=len(made.data), timestamp=0
+                )
+                conversation.sock.sendall(event_packet(raw, sequence % 256))
+
+    with (
+        fake_server(source(made, [beat], [])) as (port, heard),
+        pytest.raises(
+            ServerError, match="has sent heartbeats, but neither events nor the end"
+        ) as error,
+    ):
+        follow(port, dead_after_s=0.3)
+    assert len(heard) == 1
+    assert "until-current" in str(error.value)
 
 
 def test_a_file_that_has_become_shorter() -> None:

@@ -214,9 +214,15 @@ class Follower:
             gaps=self.options.skip_replication == "filter",
             block_bytes=self.options.block_bytes,
         )  # fmt: skip
+        moved_at = time.monotonic()
         try:
             for item in stream:
+                before = self._file, self._offset
                 self._take_note(stream, item, server.identity, by_gtid=by_gtid)
+                if isinstance(item, Block) or before != (self._file, self._offset):
+                    moved_at = time.monotonic()
+                elif until is not None:
+                    self._check_end_comes(moved_at)
                 yield item
         except ChecksumError as error:
             self._judge_damage(error, (server.identity, stream.file, stream.offset))
@@ -228,6 +234,15 @@ class Follower:
         if until is None or _is_before((self._file, self._offset), until):
             # the server ends a dump like this when it shuts down, or its thread is killed
             raise EOFError("the server has ended the dump")
+
+    def _check_end_comes(self, moved_at: float) -> None:
+        """Raise ServerError for a dump that does not wait, and yet sends heartbeats and neither events nor its end."""
+        silent_s = time.monotonic() - moved_at
+        if silent_s > self.options.dead_after_s:
+            raise ServerError(
+                f"for {silent_s:.0f} s the server has sent heartbeats, but neither events nor the end of its log",
+                hint="leave until-current away to follow it",
+            )
 
     def _take_note(self, stream: DumpStream, item: Item, identity: str, *, by_gtid: bool) -> None:
         """Record that the server `identity` has sent something: the position is now one in its logs.
