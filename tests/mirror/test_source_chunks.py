@@ -169,6 +169,20 @@ def test_progress_is_counted(filled: Server) -> None:
         assert reading.bytes > 27 * 10
 
 
+def test_defaults_that_are_no_text(filled: Server) -> None:
+    """MariaDB writes their bytes into the definition of a table."""
+    filled.execute(
+        "DROP TABLE IF EXISTS parts.bytes",
+        "CREATE TABLE parts.bytes (`é` INT PRIMARY KEY, b VARBINARY(4) DEFAULT x'00ff80', c INT)",
+    )
+    with open_session(url_of(filled)) as session:
+        (table,) = read_tables(session, ["parts.bytes"])
+        assert [column.name for column in table.definition.columns] == ["é", "b", "c"]
+        assert table.key == ("é",)
+        assert session.value("SELECT 'é'") == "é"
+    filled.execute("DROP TABLE parts.bytes")
+
+
 @contextmanager
 def writing(server: Server) -> Iterator[None]:
     """Transactions of one row each, as fast as four connections can."""

@@ -8,7 +8,12 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from binlake.errors import ServerError, SourceError, UnsupportedError
-from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
+from binlake.mirror.source.read_session import (
+    begin_snapshot,
+    open_session,
+    raw_definitions,
+    take_raw_text,
+)
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import read_tables
 from binlake.source.replica.url import ServerUrl
@@ -55,7 +60,8 @@ class LiveTable(Base):
                     " snapshot"
                 )
             sql = f"SHOW CREATE TABLE {self._table.sql_name}"
-            self.create_table = self._server.row(sql, 2)[1] or ""
+            with raw_definitions(self._server):
+                self.create_table = self._server.row(sql, 2)[1] or ""
             take_raw_text(self._server)
             self._open = stack.pop_all()
         declared = parse_create_table(self.create_table, self._table.schema, {}, 0)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from binlake.errors import SchemaError, SourceError, UnsupportedError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
-from binlake.mirror.source.read_session import open_session
+from binlake.mirror.source.read_session import open_session, raw_definitions
 from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_tables
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
@@ -82,7 +82,8 @@ class WantedTables:
         table = found[0]
         with open_session(self._url) as server:
             quoted = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
-            text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
+            with raw_definitions(server):
+                text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
             logs_cascades = _logs_cascades(server)
         try:
             declared = parse_create_table(text, table.schema, {}, 1)

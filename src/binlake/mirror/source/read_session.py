@@ -21,7 +21,13 @@ from binlake.source.replica.url import ServerUrl
 from binlake.values.ledger import counted
 from binlake.values.position import Position
 
-__all__ = ["begin_snapshot", "open_session", "settled_position", "take_raw_text"]
+__all__ = [
+    "begin_snapshot",
+    "open_session",
+    "raw_definitions",
+    "settled_position",
+    "take_raw_text",
+]
 
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.002
@@ -57,6 +63,17 @@ def open_session(url: str | ServerUrl) -> Iterator[ServerConnection]:
                 if error.code != _UNKNOWN_VARIABLE:
                     raise
         yield server
+
+
+@contextlib.contextmanager
+def raw_definitions(server: ServerConnection) -> Iterator[None]:
+    """Have definitions sent as bytes: MariaDB writes the default of a binary column as it is, which may not be UTF-8.
+
+    The text of these queries then has U+FFFD for such bytes.
+    """
+    server.execute("SET SESSION character_set_results = binary")
+    yield
+    server.execute("SET SESSION character_set_results = utf8mb4")
 
 
 def take_raw_text(server: ServerConnection) -> None:

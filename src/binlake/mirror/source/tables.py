@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
 from binlake.mirror.source.definition import definition_of
-from binlake.mirror.source.read_session import open_session
+from binlake.mirror.source.read_session import open_session, raw_definitions
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
@@ -120,7 +120,8 @@ def read_tables(
                 f"{server.where} has no table that matches {', '.join(patterns) or '*.*'}",
                 hint="the user of the URL sees only tables that it may SELECT from",
             )
-        return [_table(server, *row, options) for row in wanted]
+        with raw_definitions(server):
+            return [_table(server, *row, options) for row in wanted]
 
 
 def _table(
