@@ -67,7 +67,7 @@ _TOKEN = re.compile(
     rb"|(?P<table>\bCREATE\s{1,1024}+(?:OR\s{1,1024}+REPLACE\s{1,1024}+)?(?:/\*M?!\d{0,16}\s{0,1024}+)?"
     rb"(?:TEMPORARY\s{1,1024}+)?(?:\*/\s{0,1024}+)?TABLE\b)"
     rb"|(?P<database>\bCREATE\s{1,1024}+(?:OR\s{1,1024}+REPLACE\s{1,1024}+)?(?:DATABASE|SCHEMA)\b[^;]{0,4096}+)"
-    rb"|(?P<open>\({1,4096}+)|(?P<close>\){1,4096}+)|(?P<end>;{1,4096}+)",
+    rb"|(?P<open>\({1,4096}+)|(?P<close>\){1,4096}+)|(?P<end>;(?:\s{0,64}+;){0,4096}+)",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 _LONGEST_NOTE = 16 << 10
