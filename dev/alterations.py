@@ -76,6 +76,8 @@ QUARANTINED = {
     "moments": Alteration("v INT", "ALTER TABLE t ADD n DATETIME DEFAULT CURRENT_TIMESTAMP", "", "not a constant"),
     "rounds": Alteration("v INT", "ALTER TABLE t ADD n DECIMAL(4,1) DEFAULT 1.25", "", "converts to decimal(4,1)"),
     "counts": Alteration("v INT", "ALTER TABLE t ADD n INT NOT NULL AUTO_INCREMENT UNIQUE", "", "the server computes them"),
+    "replaces": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT DEFAULT 5", "", "another one gets its name"),
+    "takes_name": Alteration("v INT, w INT", "ALTER TABLE t DROP w, CHANGE v w INT", "", "another one gets its name"),
     "narrows": Alteration("v BIGINT", "ALTER TABLE t MODIFY v INT", "", "changes from bigint"),
     "loses_sign": Alteration("v INT", "ALTER TABLE t MODIFY v INT UNSIGNED", "", "changes from int"),
     "shortens": Alteration(f"v {_TEXT}", "ALTER TABLE t MODIFY v VARCHAR(9) CHARACTER SET latin1", "", "changes from varchar"),

@@ -351,7 +351,7 @@ def alter_page() -> str:
         "## Quarantined",
         "",
         "The mirror quarantines the table, and continues with the others. `binlake mirror status` shows the statement and the reason. With",
-        "`--on-alter resync` it copies the table again, except for the last statement, which may have renamed the table.",
+        "`--on-alter resync` it copies the table again, except after `RENAME TO …`: the table may have another name then.",
         "",
         "| Columns | Statement | The reason contains |",
         "| --- | --- | --- |",

@@ -33,7 +33,7 @@ MOST_CPU_S = 5.0  # linear readers need a twentieth of it; quadratic ones minute
 
 
 def ddl(sql: str) -> DdlStatement:
-    return DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, False)
+    return DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, 0)
 
 
 def follow(sql: str) -> None:

@@ -278,6 +278,7 @@ class Archiver:
                 return
             for item in follower:
                 self.metrics.connected = True
+                self._pauses.connected()
                 if isinstance(item, Block):
                     writer.take(item)
                     self._count(item)

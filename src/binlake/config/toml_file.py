@@ -17,7 +17,10 @@ __all__ = ["Key", "Table", "flag", "number", "open_toml", "path", "size", "text"
 
 _MAX_BYTES = 256 << 10
 # Before it is parsed: the parser's time grows with the square of the parts of a key.
-_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){16}""")
+_LONG_KEY = re.compile(
+    r"""(?:^|[\[{,])[ \t]*+(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){16}""",
+    re.MULTILINE,
+)
 _SIMILAR = 0.6
 _MOST_SHOWN = 80
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import new_name
+from binlake.table.schema.ddl_tokens import tokens_of
 from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
     read_name,
     split,
-    statement_tokens,
 )
 from binlake.table.text.sql_text import quoted_name
 
@@ -119,7 +119,7 @@ class Deferring:
     def _follow(self, ddl: DdlStatement) -> None:
         """Apply a statement to the waiting triggers of its tables and databases."""
         try:
-            tokens = statement_tokens(ddl.sql)
+            tokens = tokens_of(ddl)
             words = [token.word for token in tokens]
             if words[:1] == ["RENAME"] and words[1:2] in (["TABLE"], ["TABLES"]):
                 self._rename(tokens, ddl.database)

@@ -15,13 +15,13 @@ from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
     creates_if_new,
-    items_of,
+    retaken_names,
     why_not_followed,
     why_values_may_change,
 )
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.new_columns import constant_of, value_of
-from binlake.table.schema.sql_tokens import Token
 from binlake.table.types.base import ColumnType
 from binlake.values.options import ReadOptions
 
@@ -75,6 +75,8 @@ def alteration_of(ddl: DdlStatement, shape: TableShape, options: ReadOptions) ->
     old = shape.declared
     try:
         new = altered_table(ddl, (shape.definition.database, shape.definition.table), old)
+        if taken := retaken_names(ddl, old, new):
+            raise UnsupportedError(f"column {taken[0]} is dropped, and another one gets its name")
         if (new.columns, new.primary_key) == (old.columns, old.primary_key):
             return None
         return _compared(ddl, shape, replace(new, database=old.database), options)
@@ -86,8 +88,7 @@ def _compared(
     ddl: DdlStatement, shape: TableShape, new: DeclaredTable, options: ReadOptions
 ) -> Alteration:
     old = shape.declared
-    items = items_of(ddl)
-    renames = {a.lower(): b for a, b in renamed_columns(items)}
+    renames = {a.lower(): b for a, b in renamed_columns(items_of(ddl))}
     was = {renames.get(c.name.lower(), c.name).lower(): c for c in old.columns}
     key = tuple(renames.get(name.lower(), name) for name in shape.key)
     lowered = [name.lower() for name in key]
@@ -109,7 +110,7 @@ def _compared(
             continue
         before = was.get(column.name.lower())
         if before is None:
-            added[column.name] = _added(column, items, made.kinds[column.name])
+            added[column.name] = _added(column, ddl, made.kinds[column.name])
             continue
         why = why_values_may_change(before, column)
         if why is not None or before.generated:
@@ -120,7 +121,7 @@ def _compared(
     return Alteration(made, sources, added)
 
 
-def _added(column: DeclaredColumn, items: list[list[Token]], kind: ColumnType) -> Any:
+def _added(column: DeclaredColumn, ddl: DdlStatement, kind: ColumnType) -> Any:
     """The value of a new column in the existing rows. Raises UnsupportedError if the statement does not determine it."""
-    constant = constant_of(items, column)
+    constant = constant_of(ddl, column)
     return None if constant is None else value_of(kind, column, constant)

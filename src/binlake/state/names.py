@@ -20,6 +20,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["NameMovedError", "TableNames", "names_from_beginning", "names_until_end", "renaming"]
 
 _MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
+_HEAD_CHARACTERS = 4096
 #: Database and table.
 Name = tuple[str, str]
 
@@ -74,7 +75,7 @@ def renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name | None] |
 def names_until_end(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
     """Return the names, in the range of `options`, of the table that has a name at its end. Raises BinlogError."""
     later: list[tuple[ChainPosition, Name]] = []
-    for ddl in reversed(list(_statements(chain, options))):
+    for ddl in reversed(_heads_of_moves(chain, options)):
         came, _ = renaming(ddl, name) or (None, None)
         if came is not None:
             later.insert(0, (ddl.position, name))
@@ -104,6 +105,17 @@ def names_from_beginning(chain: Chain, options: ReadOptions, name: Name) -> Tabl
         elif (creates(ddl.sql) or drops(ddl.sql)) and concerns(ddl, *name):
             break
     return TableNames(first, tuple(later))
+
+
+def _heads_of_moves(chain: Chain, options: ReadOptions) -> list[DdlStatement]:
+    """The statements that rename or create tables; of the latter the first part, which has the name."""
+    found = []
+    for ddl in _statements(chain, options):
+        if renamed_tables(ddl):
+            found.append(ddl)
+        elif creates(ddl.sql):
+            found.append(ddl._replace(sql=ddl.sql[:_HEAD_CHARACTERS]))
+    return found
 
 
 def _statements(chain: Chain, options: ReadOptions) -> Iterator[DdlStatement]:

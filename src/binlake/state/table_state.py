@@ -36,11 +36,11 @@ from binlake.table.schema.ddl_effects import (
     check_foreign_keys,
     creates,
     drops,
-    items_of,
     new_name,
     replaces,
     truncates,
 )
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.schema.schema_text import create_table_text

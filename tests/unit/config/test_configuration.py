@@ -183,13 +183,26 @@ def test_a_file_that_is_not_there_or_too_long(
         read_configuration(written("a = " + "[" * 100_000))
 
 
-@pytest.mark.parametrize("text", ["a" + ".a" * 100_000 + " = 1", "[" + '"a" . ' * 40_000 + "a]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ".a" * 100_000 + " = 1",
+        "[" + '"a" . ' * 40_000 + "a]",
+        r'"\""' + r'."\""' * 50_000 + " = 1",
+    ],
+)
 def test_a_key_of_many_parts_is_refused_before_it_is_parsed(
     text: str, written: Callable[[str], str]
 ) -> None:
     """The parser takes quadratic time for it: minutes for 1 MB."""
     with pytest.raises(OptionError, match=r"toml, line 2: a key has at most 16 parts"):
         read_configuration(written("\n" + text + "\n"))
+
+
+def test_a_value_with_many_periods_is_no_key(written: Callable[[str], str]) -> None:
+    host = ".".join("1" * 32)
+    with pytest.raises(OptionError, match="host"):  # an unknown key, not one of many parts
+        read_configuration(written(f'# {host}\nhost = "{host}"\n'))
 
 
 def test_flags_that_the_file_has_are_refused(

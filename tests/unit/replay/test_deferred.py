@@ -15,7 +15,7 @@ EVENT = "CREATE EVENT soon ON SCHEDULE EVERY 1 DAY DO SET @a = 1"
 
 
 def said(sql: str, database: str = "shop") -> DdlStatement:
-    return DdlStatement(ChainPosition(0, "binlog.000001", 4), database, sql, 1, None, False)
+    return DdlStatement(ChainPosition(0, "binlog.000001", 4), database, sql, 1, None, 0)
 
 
 def waiting(*statements: str) -> list[str]:

@@ -17,6 +17,7 @@ class Clock:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
     def pause(self, pauses: Pauses, connected_s: float) -> float:
+        pauses.connected()
         self.now += connected_s
         pause = pauses.next_s()
         self.now += pause
@@ -35,6 +36,15 @@ def test_pauses_begin_again_after_a_lasting_connection(monkeypatch: pytest.Monke
     clock, pauses = Clock(monkeypatch), Pauses(0.5, 30)
     assert [clock.pause(pauses, 0.3) for _ in range(10)][-1] >= 15
     assert clock.pause(pauses, 6) <= 0.5
+
+
+def test_pauses_grow_while_nothing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, pauses = Clock(monkeypatch), Pauses(0.5, 30)
+    found = []
+    for _ in range(8):
+        clock.now += 10  # the time of a connection that fails
+        found.append(pauses.next_s())
+    assert found[-1] >= 15
 
 
 def test_all_servers_are_tried_before_pauses_grow() -> None:

@@ -64,7 +64,7 @@ def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
     ("ALTER DATABASE shop COMMENT 't'", []),
 ])  # fmt: skip
 def test_which_tables_a_statement_may_change(sql: str, tables: list[str]) -> None:
-    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, False)
+    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, 0)
     assert [name for name in ("t", "p", "s") if may_change(ddl, "shop", name)] == sorted(
         tables, key="tps".index
     )
@@ -93,7 +93,7 @@ GHOST = "rename /* gh-ost */ table `shop`.`t` to `shop`.`_t_del`, `shop`.`_t_gho
 ])  # fmt: skip
 def test_which_tables_a_statement_renames(sql: str, renamed: dict[str, str] | None) -> None:
     text = without_comments(sql)
-    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", text, 1, None, False)
+    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", text, 1, None, 0)
     found = renamed_tables(ddl)
     named = None if found is None else {".".join(a): ".".join(b) for a, b in found.items()}
     assert named == renamed

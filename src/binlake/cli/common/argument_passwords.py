@@ -11,12 +11,16 @@ from binlake.printable import printable
 __all__ = ["without_passwords"]
 
 _NEXT_URL = re.compile(r",(?=\w+://)")
-# Each name and value in a query; a value may contain another question mark.
 _SECRET_NAME = re.compile(
-    r"pass|secret|token|credential|signature|(?:access|account|private)[-_]?key", re.IGNORECASE
+    r"pass|pwd|secret|token|credential|signature|\bsig\b|api[-_.]?key|(?:access|account|private)[-_.]?key",
+    re.IGNORECASE,
 )
-# NAME=VALUE outside of a URL, also as a flag.
-_SETTING = re.compile(r"-*([\w.-]{1,128})=(.+)", re.DOTALL)
+# the name of a file with a password is no secret
+_FILE_NAME = re.compile(r"[-_.]file$", re.IGNORECASE)
+# NAME= outside of a URL, also in a flag or behind other settings
+_SETTING = re.compile(r"([\w.-]{1,128})=")
+_SEPARATOR = re.compile(r"[,;]")
+# Each name and value in a query; a value may contain another question mark.
 _URL_OPTION = re.compile(r"(?<=[?&])(?=(([^=&?]*)=([^&]+)))")
 
 
@@ -26,27 +30,40 @@ def without_passwords(message: str, arguments: Sequence[str]) -> str:
     """
     for argument in arguments:
         for url in (argument, *_NEXT_URL.split(argument)):
-            for secret in _secrets(url):
+            for secret in _secrets_of_url(url):
                 shown = ":…@" if secret[0] == ":" and secret[-1] == "@" else "…"
                 for printed in _as_printed(secret):
                     message = message.replace(printed, shown)
+        message = _without_settings(message, argument)
     return message
 
 
-def _secrets(url: str) -> list[str]:
+def _without_settings(message: str, argument: str) -> str:
+    """Hide the value of NAME=VALUE in an argument, with all that follows: a password may contain any character."""
+    outside = argument.partition("://")[0]
+    for setting in _SETTING.finditer(outside):
+        name, value = setting[1], argument[setting.end() :]
+        if not value or not _SECRET_NAME.search(name) or _FILE_NAME.search(name):
+            continue
+        for printed in _as_printed(f"{name}={value}"):
+            message = message.replace(printed, f"{name}=…")
+        for part in (value, _SEPARATOR.split(value)[0]):
+            for printed in filter(None, _as_printed(part)):
+                # a short value may also be a part of other words
+                alone = rf"(?<!\w){re.escape(printed)}(?!\w)"
+                message = re.sub(alone, "…", message)
+    return message
+
+
+def _secrets_of_url(url: str) -> list[str]:
     """Return the parts of a URL that contain a password or key: `:password@`, `secret_key=…`, or more where it may be
-    either. Of `secret_key=…` without a URL, return the value.
+    either.
 
     A password may contain any character, also the separators of URLs.
     """
     _, separator, rest = url.partition("://")
     if not separator:
-        setting = _SETTING.fullmatch(url)
-        # a flag may name a file with a password
-        is_secret = setting is not None and _SECRET_NAME.search(setting[1]) is not None
-        return (
-            [setting[2]] if setting is not None and is_secret and "file" not in setting[1] else []
-        )
+        return []
     spans = [
         (option.start(1), option.end(3))
         for option in _URL_OPTION.finditer(rest)

@@ -32,14 +32,15 @@ from binlake.table.schema.ddl_effects import (
     concerns_certainly,
     creates_if_new,
     drops,
-    items_of,
     moves_partitions,
     new_name,
     replaces,
+    retaken_names,
     truncates,
     why_not_followed,
     why_values_may_change,
 )
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.table.types.base import Target
@@ -117,6 +118,8 @@ def _altered(
 ) -> Effect:
     old = table.declared
     new = altered_table(ddl, table.id, old)
+    if taken := retaken_names(ddl, old, new):
+        return Effect(refused=f"column {taken[0]} is dropped, and another one gets its name")
     if new == old or (new.columns, new.primary_key) == (old.columns, old.primary_key):
         return Effect()
     return _compared(ddl, old, new, table, options, rules)

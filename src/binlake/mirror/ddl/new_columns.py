@@ -14,7 +14,6 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR, SOFT_DELETES
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
-from binlake.table.schema.ddl_effects import items_of
 from binlake.table.schema.declared import DeclaredColumn
 from binlake.table.schema.new_columns import constant_of, value_of
 
@@ -34,7 +33,7 @@ def existing_value(
     """
     if not table.mode.holds_rows:
         return None
-    constant = constant_of(items_of(ddl), column)
+    constant = constant_of(ddl, column)
     if constant is None:
         return None
     [kind] = [one for one in types.columns if one.column.name.lower() == column.lower_name]

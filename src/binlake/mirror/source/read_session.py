@@ -72,8 +72,13 @@ def raw_definitions(server: ServerConnection) -> Iterator[None]:
     The text of these queries then has U+FFFD for such bytes.
     """
     server.execute("SET SESSION character_set_results = binary")
-    yield
-    server.execute("SET SESSION character_set_results = utf8mb4")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(
+            ServerError
+        ):  # of a connection that is lost, as its next use reports
+            server.execute("SET SESSION character_set_results = utf8mb4")
 
 
 def take_raw_text(server: ServerConnection) -> None:

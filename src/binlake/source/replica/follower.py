@@ -249,6 +249,7 @@ class Follower:
 
         Until then, the position and the open transaction are those of the previous server.
         """
+        self._pauses.connected()
         self._check_created(stream, identity)
         if (
             isinstance(item, Block) or item.confirmed

@@ -26,7 +26,7 @@ class DdlStatement(NamedTuple):
     `position` is the position of its event (of the payload event, for one inside a payload),
     `database` the current one. `thread_id` is the thread whose temporary tables it sees.
     `server_charset` is the name of the character set of new databases, None when it is not logged.
-    `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
+    `sql_mode` is the value that the log has for it, 0 if it has none. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
     """
 
     position: ChainPosition
@@ -34,7 +34,12 @@ class DdlStatement(NamedTuple):
     sql: str
     thread_id: int
     server_charset: str | None
-    no_backslash_escapes: bool
+    sql_mode: int
+
+    @property
+    def no_backslash_escapes(self) -> bool:
+        """Whether a backslash in a quoted text is a character like any other."""
+        return bool(self.sql_mode & MODE_NO_BACKSLASH_ESCAPES)
 
     @classmethod
     def of(cls, event: QueryEvent, position: ChainPosition) -> DdlStatement:
@@ -48,7 +53,7 @@ class DdlStatement(NamedTuple):
             _text(event),
             event.thread_id,
             None if collation is None else collation.charset,
-            bool(values.get("sql_mode", 0) & MODE_NO_BACKSLASH_ESCAPES),
+            values.get("sql_mode", 0),
         )
 
 

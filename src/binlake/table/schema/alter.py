@@ -27,7 +27,14 @@ from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, split
 from binlake.table.types.registry import STRING_TYPES
 
-__all__ = ["added_definitions", "alter_table", "altered_columns", "new_name", "renamed_columns"]
+__all__ = [
+    "added_definitions",
+    "alter_table",
+    "altered_columns",
+    "dropped_columns",
+    "new_name",
+    "renamed_columns",
+]
 
 # First words of items that concern no column. Items about partitions come last or alone, and may contain lists.
 _PARTITIONS = {"PARTITION", "TRUNCATE", "REORGANIZE", "REBUILD", "ANALYZE", "CHECK", "OPTIMIZE", "REPAIR", "DISCARD",
@@ -106,6 +113,16 @@ def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
         if len(pair) == 2 and pair[0].text.lower() != pair[1].text.lower():
             renamed.append((pair[0].text, pair[1].text))
     return renamed
+
+
+def dropped_columns(items: Sequence[Sequence[Token]]) -> set[str]:
+    """Return the names, in lower case, of the columns that the items drop if the table has them."""
+    dropped = set()
+    for item in items:
+        at = _dropped_at(item) if item[0].word == "DROP" else None
+        if at is not None and at < len(item):
+            dropped.add(item[at].text.lower())
+    return dropped
 
 
 def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[DeclaredColumn]:
@@ -236,13 +253,25 @@ def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:
     return _Placed(column)
 
 
+def _dropped_at(item: Sequence[Token]) -> int | None:
+    """Return where the name of the column that DROP drops is; None if it drops something else."""
+    words = [token.word for token in item[:4]]
+    second = words[1] if len(words) > 1 else ""
+    is_no_column = len(item) > 2 and words[2] not in ("RESTRICT", "CASCADE")
+    if second == "PRIMARY" or (second in _KEYS and is_no_column):
+        return None
+    at = 1 + (second == "COLUMN")
+    return at + 2 * (words[at : at + 2] == ["IF", "EXISTS"])
+
+
 def _drop(work: _Work, item: Sequence[Token]) -> bool:
     words = [token.word for token in item]
     second = words[1] if len(words) > 1 else ""
     if second == "PRIMARY":
         work.key = ()
         return False
-    if second in _KEYS and len(item) > 2 and words[2] not in ("RESTRICT", "CASCADE"):
+    at = _dropped_at(item)
+    if at is None:
         if second in ("INDEX", "KEY", "CONSTRAINT") and item[-1].text.upper() == "PRIMARY":
             work.key = ()
         if second in ("FOREIGN", "CONSTRAINT"):
@@ -250,9 +279,7 @@ def _drop(work: _Work, item: Sequence[Token]) -> bool:
         if (second, words[2]) == ("SYSTEM", "VERSIONING"):
             work.versioned = False
         return second == "PARTITION"
-    at = 1 + (second == "COLUMN")
-    lenient = words[at : at + 2] == ["IF", "EXISTS"]
-    at += 2 if lenient else 0
+    lenient = words[at - 1] == "EXISTS"
     if at >= len(item):
         raise UnreadableTableError("DROP … is not understood")
     name = item[at].text

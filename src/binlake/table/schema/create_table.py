@@ -221,7 +221,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
     charset, codes = _column_charset(kind, words, table_charset), kind.type_codes
     if kind.is_text and "BYTE" in words[:1]:
         charset = "binary"
-    members = _members(args, name, table) if word in ("ENUM", "SET") else None
+    members = _members(args, charset, name, table) if word in ("ENUM", "SET") else None
     plain = word.removeprefix("N") if word in ("NCHAR", "NVARCHAR") else word
     shown = plain.lower() + (f"({','.join(token.text for token in args)})" if args else "")
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
@@ -250,11 +250,15 @@ def attributes_of(item: Sequence[Token]) -> Sequence[Token]:
     return item[after:]
 
 
-def _members(args: Sequence[Token], column: str, table: str) -> tuple[str, ...]:
-    """Return the members of an ENUM or SET."""
+def _members(
+    args: Sequence[Token], charset: str | None, column: str, table: str
+) -> tuple[str, ...]:
+    """Return the members of an ENUM or SET. Servers delete spaces at their ends, except in a binary column."""
     if any(token.kind != "string" for token in args):
         raise UnreadableTableError(f"{table}: a member of column {column} is not a quoted text")
-    return tuple(token.text for token in args)
+    if charset == "binary":
+        return tuple(token.text for token in args)
+    return tuple(token.text.rstrip(" ") for token in args)
 
 
 def _expression(attributes: Sequence[Token], table: str) -> str:

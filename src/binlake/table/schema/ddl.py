@@ -25,13 +25,13 @@ from binlake.table.schema.create_table import (
     parse_create_table,
     table_of,
 )
+from binlake.table.schema.ddl_tokens import tokens_of
 from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
     closing,
     read_name,
     split,
-    statement_tokens,
 )
 
 __all__ = ["apply_ddl"]
@@ -44,7 +44,6 @@ _OF_ONE_TABLE = re.compile(
     re.IGNORECASE,
 )
 _HEAD = 1 << 16  # number of characters in which the name of the table is searched
-_STRING = re.compile(r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"")
 _MODIFIERS = {"OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE"}
 
 # MariaDB's sequences are tables of one row (sql/sql_sequence.cc)
@@ -91,13 +90,10 @@ def apply_ddl(catalogue: Catalogue, ddl: DdlStatement) -> None:
     """Apply the statement to the catalogue, which is at the statement's place."""
     if not _ABOUT_TABLES.search(ddl.sql):
         return
-    sql = ddl.sql
-    if ddl.no_backslash_escapes and "\\" in sql:  # as sqlglot, which has them, would read it
-        sql = _STRING.sub(lambda found: found[0].replace("\\", "\\\\"), sql)
     try:
-        if "\ufffd" in sql:
+        if "\ufffd" in ddl.sql:
             raise UnreadableTableError("(it is not text in its character set)")
-        statement = _Statement(catalogue, ddl, statement_tokens(sql))
+        statement = _Statement(catalogue, ddl, tokens_of(ddl))
         _dispatch(statement)
     except UnreadableTableError as error:
         _not_understood(catalogue, ddl, str(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from binlake.errors import UnsupportedError
 from binlake.stream.sql.ddl import DdlStatement
@@ -13,10 +12,11 @@ from binlake.stream.sql.ddl_targets import (
     may_change,
     renamed_tables,
 )
+from binlake.table.schema.alter import dropped_columns
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
-from binlake.table.schema.sql_tokens import split, statement_tokens
 
 __all__ = [
     "altered_table",
@@ -29,10 +29,10 @@ __all__ = [
     "creates",
     "creates_if_new",
     "drops",
-    "items_of",
     "moves_partitions",
     "new_name",
     "replaces",
+    "retaken_names",
     "truncates",
     "why_not_followed",
     "why_values_may_change",
@@ -243,14 +243,10 @@ def _family(column: DeclaredColumn) -> str | None:
     return "decimal" if word == "numeric" else None
 
 
-def items_of(ddl: DdlStatement) -> list[Any]:
-    """The items of an ALTER TABLE, as tokens."""
-    tokens = statement_tokens(ddl.sql)
-    at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
-    if [token.word for token in tokens[at : at + 2]] == ["IF", "EXISTS"]:
-        at += 2
-    at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
-    return [item for item in split(tokens[at:]) if item]
+def retaken_names(ddl: DdlStatement, old: DeclaredTable, new: DeclaredTable) -> list[str]:
+    """Return the names of columns that an ALTER TABLE drops and gives to others. Raises UnsupportedError."""
+    gone = dropped_columns(items_of(ddl)) & {column.lower_name for column in old.columns}
+    return [column.name for column in new.columns if column.lower_name in gone]
 
 
 def _without_strings(sql: str) -> str:

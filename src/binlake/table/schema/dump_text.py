@@ -49,10 +49,8 @@ class DumpText:
         self._size = len(self._bytes)
         if self._file is not None:
             self._size = os.fstat(self._file.fileno()).st_size
-        self._window, self._window_start = (
-            b"",
-            0,
-        )  # of `tokens`: a file has thousands of small parts
+        # of `tokens`: a file has thousands of small parts
+        self._window, self._window_start = b"", 0
 
     def __len__(self) -> int:
         return self._size
@@ -81,7 +79,8 @@ class DumpText:
     def tokens(self, expression: re.Pattern[bytes]) -> Iterator[DumpToken]:
         """Yield the matches of an expression, as if the whole text were in memory.
 
-        The names of its groups are kinds of tokens. `SEPARATORS` are the kinds that end all tokens before them; tokens of the kind `skipped` are left out. A token must not depend on what follows, except where it reaches
+        The names of its groups are kinds of tokens. `SEPARATORS` are the kinds that end all tokens before them; tokens of the
+        kind `skipped` are left out. A token must not depend on what follows, except where it reaches
         the end of the text, or where the next one is `unclosed`: both are searched again with more text.
         Raises SourceError for a token of more than 1 GiB.
         """

@@ -1,7 +1,7 @@
 """The value that a new column of an ALTER TABLE has in the existing rows, if the text of the statement determines it.
 
-    constant = constant_of(items_of(ddl), column)      # None: NULL
-    value = value_of(kind, constant)
+    constant = constant_of(ddl, column)      # None: NULL
+    value = value_of(kind, column, constant)
 
 Only literals that every server stores unchanged have a value here. Literals that a server rounds, shortens or converts, and
 everything that depends on the session, are refused.
@@ -21,8 +21,15 @@ import pyarrow as pa
 
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
+from binlake.format.flags import (
+    MODE_ANSI_QUOTES,
+    MODE_EMPTY_STRING_IS_NULL,
+    MODE_REAL_AS_FLOAT,
+)
+from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import added_definitions
 from binlake.table.schema.create_table import attributes_of
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn
 from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, outer_words
 from binlake.table.types.base import ColumnType
@@ -38,14 +45,15 @@ from binlake.values.text import decode, encode
 
 __all__ = ["Constant", "constant_of", "value_of"]
 
-_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
-_INTEGER = re.compile(r"[-+]?\d+")
-_REAL = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
-_EXACT = re.compile(r"[-+]?\d+(?:\.\d*)?")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_REAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
+_EXACT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 _BITS = re.compile(r"b'([01]+)'|0b([01]+)", re.IGNORECASE)
 _HEX = re.compile(r"x'((?:[0-9a-f]{2})*)'|0x((?:[0-9a-f]{2})+)", re.IGNORECASE)
-_TIME = re.compile(r"(-?)(\d\d|[1-8]\d\d):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?")
-_YEAR = re.compile(r"\d{4}")
+_TIME = re.compile(r"(-?)([0-9]{2}|[1-8][0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,6}))?")
+_YEAR = re.compile(r"[0-9]{4}")
+_MOST_DECIMAL_DIGITS = 65  # a literal without an exponent is a DECIMAL
 
 # attributes that do not matter here, by the number of words and names that follow them
 _ATTRIBUTES = {
@@ -67,16 +75,30 @@ class Constant(NamedTuple):
     form: str
 
 
-def constant_of(items: Sequence[Sequence[Token]], column: DeclaredColumn) -> Constant | None:
-    """Return the value that the items of an ALTER TABLE give a column that they add; None for NULL.
+def constant_of(ddl: DdlStatement, column: DeclaredColumn) -> Constant | None:
+    """Return the value that an ALTER TABLE gives a column that it adds; None for NULL.
 
-    Raises UnsupportedError if it is not a literal.
+    Raises UnsupportedError if it is not a literal, or one whose meaning the sql_mode changes.
     """
     try:
-        attributes = attributes_of(_definition(items, column.name))
-        return _constant(attributes, column)
+        attributes = attributes_of(_definition(items_of(ddl), column.name))
+        constant = _constant(attributes, column)
+        _check_mode(ddl.sql_mode, column, attributes, constant)
+        return constant
     except UnreadableTableError as error:
         raise _unknown(column.name, str(error)) from None
+
+
+def _check_mode(
+    sql_mode: int, column: DeclaredColumn, attributes: Sequence[Token], constant: Constant | None
+) -> None:
+    """Raise UnreadableTableError for a constant that means something else under a sql_mode."""
+    if sql_mode & MODE_ANSI_QUOTES and any(one.source.strip()[:1] == '"' for one in attributes):
+        raise UnreadableTableError("with ANSI_QUOTES, double quotes are not those of a text")
+    if sql_mode & MODE_EMPTY_STRING_IS_NULL and constant == Constant("", "string"):
+        raise UnreadableTableError("with EMPTY_STRING_IS_NULL, '' is NULL")
+    if sql_mode & MODE_REAL_AS_FLOAT and column.sql.startswith("real"):
+        raise UnreadableTableError("with REAL_AS_FLOAT, the column is a FLOAT")
 
 
 def _definition(items: Sequence[Sequence[Token]], name: str) -> Sequence[Token]:
@@ -219,7 +241,10 @@ def _decimal(kind: Any, _: DeclaredColumn, constant: Constant) -> Any:
 def _real(kind: Any, declared: DeclaredColumn, constant: Constant) -> float:
     if "," in declared.sql:
         raise ValueError(declared.sql)  # servers round to these digits
-    value = float(_matching(_REAL, constant, "number", "string"))
+    text = _matching(_REAL, constant, "number", "string")
+    if "e" not in text.lower() and len(text) > _MOST_DECIMAL_DIGITS:
+        raise ValueError(text)
+    value = float(text)
     if pa.types.is_float32(kind.arrow_type):
         (value,) = struct.unpack("<f", struct.pack("<f", value))
     if not math.isfinite(value) or (not value and constant.text.startswith("-")):

@@ -11,11 +11,11 @@ import re
 
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.table.schema.alter import renamed_columns
+from binlake.table.schema.ddl_tokens import tokens_of
 from binlake.table.schema.sql_tokens import (
     UnreadableTableError,
     read_name,
     split,
-    statement_tokens,
 )
 from binlake.values.ledger import RenamedColumn
 
@@ -30,7 +30,7 @@ def renames_of(ddl: DdlStatement) -> list[RenamedColumn]:
     if not _RENAMES.search(ddl.sql) or "\ufffd" in ddl.sql:
         return []
     try:
-        tokens = statement_tokens(ddl.sql)
+        tokens = tokens_of(ddl)
         words = [token.word for token in tokens]
         at = next(i for i, word in enumerate(words) if word == "TABLE") + 1
         if words[0] != "ALTER" or any(word not in _MODIFIERS for word in words[1 : at - 1]):

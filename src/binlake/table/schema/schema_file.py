@@ -191,7 +191,7 @@ def dump_parts(data: DumpText, file: str | None) -> Iterator[DumpPart]:
             depth += end - start
         elif kind == "close":
             depth = max(0, depth - (end - start))
-        elif kind in ("end", "delimiter") or (kind in ("table", "database", "use") and depth == 0):
+        elif kind == "end" or (kind in ("table", "database", "use", "delimiter") and depth == 0):
             if begun is not None:
                 yield DumpPart("table", begun, start)
             begun, depth = None, 0

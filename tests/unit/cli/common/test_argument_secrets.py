@@ -18,6 +18,15 @@ from binlake.cli.common.argument_passwords import without_passwords
         "--aws.secret.access.key=geheim",
         "--token=geheim",
         "mysql://ada:geheim@h/",
+        "https://acct.blob.core.windows.net/c?sv=1&sig=geheim",
+        "spark.hadoop.fs.azure.account.key.foo.dfs.core.windows.net=geheim",
+        "--conf=fs.azure.account.key.foo=geheim",
+        "--option=access_key=geheim",
+        "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=geheim==",
+        "a=b,secret_key=geheim,c=d",
+        "api_key=geheim",
+        "pwd=geheim",
+        "fs.s3a.profile.secret.key=geheim",
     ],
 )
 def test_a_message_shows_no_secret_of_an_argument(argument: str) -> None:
@@ -31,3 +40,15 @@ def test_a_message_shows_no_secret_of_an_argument(argument: str) -> None:
 )
 def test_other_arguments_stay(argument: str) -> None:
     assert without_passwords(f"not here: {argument}", [argument]) == f"not here: {argument}"
+
+
+@pytest.mark.parametrize("shown", ["value {value!r} is wrong", "value {value} is wrong", "{value}"])
+def test_a_message_that_shows_only_the_value(shown: str) -> None:
+    message = shown.format(value="geheim")
+    assert "geheim" not in without_passwords(message, ["--token=geheim"])
+
+
+def test_a_short_value_does_not_garble_other_words() -> None:
+    message = "binlake rows: Got unexpected extra argument (token=e)"
+    shown = without_passwords(message, ["token=e"])
+    assert shown == "binlake rows: Got unexpected extra argument (token=…)"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import Catalogue
@@ -32,7 +33,7 @@ MADE = "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), b TEXT) CHARS
 
 
 def ddl(sql: str, at: int = 0, **facts: Any) -> DdlStatement:
-    given: dict[str, Any] = {"database": "shop", "thread_id": 1, "server_charset": None, "no_backslash_escapes": False}  # fmt: skip
+    given: dict[str, Any] = {"database": "shop", "thread_id": 1, "server_charset": None, "sql_mode": 0}  # fmt: skip
     return DdlStatement(
         position=ChainPosition(0, "binlog.000001", at), sql=sql, **{**given, **facts}
     )
@@ -309,7 +310,10 @@ def test_a_schema_is_what_was_before() -> None:
 
 
 def test_strings_of_a_session_without_backslash_escapes() -> None:
-    one = ddl("CREATE TABLE t (a ENUM('c:\\','d'), b INT COMMENT '\\')", no_backslash_escapes=True)
+    one = ddl(
+        "CREATE TABLE t (a ENUM('c:\\','d'), b INT COMMENT '\\')",
+        sql_mode=MODE_NO_BACKSLASH_ESCAPES,
+    )
     table = catalogue(one).known(T)
     assert table is not None
     assert [column.members for column in table.columns] == [("c:\\", "d"), None]

@@ -20,7 +20,7 @@ def position(offset: int, file: str = "binlog.000001") -> ChainPosition:
 
 
 def ddl(sql: str, at: int) -> DdlStatement:
-    return DdlStatement(position(at), "shop", sql, 1, None, False)
+    return DdlStatement(position(at), "shop", sql, 1, None, 0)
 
 
 def logged(*codes: int, table: str = "t", **more: object) -> TableDefinition:
@@ -146,7 +146,7 @@ def test_versions_of_a_schema_hold_from_their_places_on() -> None:
 
 def test_ddl_of_the_log_goes_on_from_a_version() -> None:
     history = SchemaHistory(schema(VERSIONS))
-    history.note(DdlStatement(position(50, "binlog.000003"), "shop", "ALTER TABLE t DROP b", 1, None, False))  # fmt: skip
+    history.note(DdlStatement(position(50, "binlog.000003"), "shop", "ALTER TABLE t DROP b", 1, None, 0))  # fmt: skip
     history.at(position(60, "binlog.000003"))
     assert names(history, logged(ct.MYSQL_TYPE_LONG)) == ["two"]
 

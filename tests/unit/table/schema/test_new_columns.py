@@ -9,10 +9,17 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import UnsupportedError
+from binlake.format.flags import (
+    MODE_ANSI_QUOTES,
+    MODE_EMPTY_STRING_IS_NULL,
+    MODE_NO_BACKSLASH_ESCAPES,
+    MODE_REAL_AS_FLOAT,
+)
 from binlake.mirror.source.definition import definition_of
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
-from binlake.table.schema.ddl_effects import altered_table, items_of
+from binlake.table.schema.ddl_effects import altered_table, retaken_names
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.new_columns import constant_of, value_of
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
@@ -24,14 +31,18 @@ OPTIONS = ReadOptions.parse({"time": "text"})
 
 
 def value(
-    added: str, options: ReadOptions = OPTIONS, target: Target = Target.TYPED, name: str = "c"
+    added: str,
+    options: ReadOptions = OPTIONS,
+    target: Target = Target.TYPED,
+    name: str = "c",
+    sql_mode: int = 0,
 ) -> Any:
     """The value of the column `c` in the existing rows after ALTER TABLE t `added`."""
-    statement = ddl(f"ALTER TABLE t {added}")
+    statement = ddl(f"ALTER TABLE t {added}", sql_mode=sql_mode)
     old = parse_schema(MADE.encode()).tables[0]
     new = altered_table(statement, ("shop", "t"), old)
     [column] = [one for one in new.columns if one.name == name]
-    constant = constant_of(items_of(statement), column)
+    constant = constant_of(statement, column)
     if constant is None:
         return None
     types = TableTypes.of(definition_of(new, "mysql"), options, target, silent)
@@ -104,6 +115,11 @@ def value(
         ("BINARY(3) DEFAULT 'a'", b"a\0\0"),
         ("ENUM('a','b') DEFAULT 'b'", "b"),
         ("ENUM('a','b') DEFAULT 'B'", "binlake converts to enum"),
+        ("ENUM('a ','b') NOT NULL", "a"),
+        ("ENUM('a ','b') DEFAULT 'a '", "binlake converts to enum"),
+        ("SET('x ','y') DEFAULT 'x'", "x"),
+        ("INT DEFAULT ٥", "is not a constant"),
+        (f"DOUBLE DEFAULT {'1' * 66}", "binlake converts to double"),
         ("ENUM('a','b') NOT NULL", "a"),
         ("SET('a','b') DEFAULT 'a,b'", "a,b"),
         ("SET('a','b') DEFAULT 'b,a'", "binlake converts to set"),
@@ -166,3 +182,45 @@ def test_other_forms_of_columns() -> None:
     assert value("ADD c DECIMAL(5,2) DEFAULT 7", target=Target.TEXT) == "7.00"
     with pytest.raises(UnsupportedError):
         value("ADD c TIME DEFAULT '01:00:00'", ReadOptions())
+
+
+@pytest.mark.parametrize(
+    ("definition", "sql_mode", "why"),
+    [
+        ('VARCHAR(9) DEFAULT "a"', MODE_ANSI_QUOTES, "with ANSI_QUOTES"),
+        ("VARCHAR(9) DEFAULT ''", MODE_EMPTY_STRING_IS_NULL, "with EMPTY_STRING_IS_NULL"),
+        ("REAL DEFAULT 0.1", MODE_REAL_AS_FLOAT, "with REAL_AS_FLOAT"),
+    ],
+)
+def test_constants_that_mean_something_else_under_a_sql_mode(
+    definition: str, sql_mode: int, why: str
+) -> None:
+    assert value(f"ADD c {definition}") in ("a", "", 0.1)
+    with pytest.raises(UnsupportedError, match=why):
+        value(f"ADD c {definition}", sql_mode=sql_mode)
+
+
+def test_a_backslash_without_escapes() -> None:
+    added = r"ADD c INT DEFAULT 3 COMMENT 'C:\'"
+    assert value(added, sql_mode=MODE_NO_BACKSLASH_ESCAPES) == 3
+    with pytest.raises(UnsupportedError, match="the statement cannot be read"):
+        items_of(ddl(f"ALTER TABLE t {added}"))
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "DROP b, ADD b INT DEFAULT 5",
+        "DROP COLUMN IF EXISTS B, ADD COLUMN b INT",
+        "DROP b, CHANGE a b INT",
+        "DROP b, RENAME COLUMN a TO b",
+    ],
+)
+def test_a_name_that_one_column_leaves_to_another(items: str) -> None:
+    old = parse_schema(MADE.encode()).tables[0]
+    statement = ddl(f"ALTER TABLE t {items}")
+    new = altered_table(statement, ("shop", "t"), old)
+    assert retaken_names(statement, old, new) == ["b"]
+    for others in ("DROP b", "DROP b, ADD c INT", "DROP INDEX b, ADD c INT", "CHANGE a c INT"):
+        statement = ddl(f"ALTER TABLE t {others}")
+        assert retaken_names(statement, old, altered_table(statement, ("shop", "t"), old)) == []

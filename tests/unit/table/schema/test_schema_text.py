@@ -48,7 +48,7 @@ def declared(sql: str) -> DeclaredTable:
 
 
 def ddl(sql: str, offset: int) -> DdlStatement:
-    return DdlStatement(ChainPosition(0, "binlog.000002", offset), "a", sql, 1, None, False)
+    return DdlStatement(ChainPosition(0, "binlog.000002", offset), "a", sql, 1, None, 0)
 
 
 @pytest.mark.parametrize("sql", TABLES)
