@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,7 @@ CREATE_TABLE = b"binlake.create_table"
 POSITION = b"binlake.position"
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 8192
+_BATCH_BYTES = 16 << 20
 _SECONDS = 19  # characters of a time without a fraction
 _MICROSECONDS = 1_000_000
 
@@ -47,12 +49,15 @@ class ParquetRows(Base):
     def __init__(
         self, path: str, database: str, table: str, flavour: str, options: ReadOptions
     ) -> None:
-        from pyarrow.parquet import ParquetFile
+        from pyarrow.parquet import ParquetFile, read_metadata
 
         self.name = f"the file {path}"
         self._path = path
         try:
-            self._file = ParquetFile(path)
+            metadata = read_metadata(path)
+            self._file = ParquetFile(
+                path, metadata=metadata, read_dictionary=_with_dictionaries(metadata)
+            )
             known = self._file.schema_arrow.metadata or {}
             self.create_table = known.get(CREATE_TABLE, b"").decode()
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -79,16 +84,21 @@ class ParquetRows(Base):
                 raise self._unreadable(error) from None
             if batch is None:
                 return
-            columns = []
-            for name, kind in self.shape.kinds.items():
-                values = batch.column(self._columns[name])
-                try:
-                    columns.append(_as_text(kind, values))
-                except (pa.ArrowException, ValueError) as error:
-                    raise SourceError(
-                        f"{self._path}: column {name} of type {values.type} does not fit: {error}"
-                    ) from None
-            yield pa.RecordBatch.from_arrays(columns, schema=self.shape.schema)
+            yield from map(self._typed, _divided(batch))
+
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        for name, kind in self.shape.kinds.items():
+            values = batch.column(self._columns[name])
+            if pa.types.is_dictionary(values.type):
+                values = values.dictionary_decode()
+            try:
+                columns.append(_as_text(kind, values))
+            except (pa.ArrowException, ValueError) as error:
+                raise SourceError(
+                    f"{self._path}: column {name} of type {values.type} does not fit: {error}"
+                ) from None
+        return pa.RecordBatch.from_arrays(columns, schema=self.shape.schema)
 
     def _unreadable(self, error: Exception) -> SourceError:
         return SourceError(f"cannot read {self._path}: {error}")
@@ -127,6 +137,42 @@ class ParquetRows(Base):
             key = declared.primary_key
         declared = replace(declared, database=database)
         return TableShape.of(declared, flavour, key, options, collations, is_rounded=False)
+
+
+def _with_dictionaries(metadata: Any) -> list[str]:
+    """Return the columns that have dictionaries. They are read as such: a file of a few bytes may repeat a long value
+    millions of times.
+    """
+    schema = metadata.schema.to_arrow_schema()
+    texts = {f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
+    found = set()
+    for group in range(metadata.num_row_groups):
+        chunks = metadata.row_group(group)
+        for at in range(chunks.num_columns):
+            chunk = chunks.column(at)
+            if chunk.has_dictionary_page:
+                found.add(chunk.path_in_schema)
+    return sorted(texts & found)
+
+
+def _divided(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in parts that do not take much more memory than `_BATCH_BYTES` without dictionaries."""
+    if batch.num_rows <= 1 or _plain_bytes(batch) <= _BATCH_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _divided(batch.slice(0, half))
+    yield from _divided(batch.slice(half))
+
+
+def _plain_bytes(batch: pa.RecordBatch) -> int:
+    """The length of the values of a batch whose columns have dictionaries."""
+    total = 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+            total += pc.sum(lengths.take(column.indices)).as_py() or 0
+    return total
 
 
 def _position(text: bytes | None) -> FilePosition | None:

@@ -107,3 +107,16 @@ def test_damaged_files_are_errors_that_name_them(tmp_path: Path) -> None:
     assert failed > 10
     with pytest.raises(SourceError, match=r"cannot read .*rows\.parquet"):
         rows_in(tmp_path, table.replace_schema_metadata({CREATE_TABLE: b"\xff"}))
+
+
+LONG = "CREATE TABLE t (id BIGINT, v LONGTEXT) CHARSET=utf8mb4"
+
+
+def test_a_value_that_is_repeated_takes_little_memory(tmp_path: Path) -> None:
+    """A file of 50 kB with 100 MB of rows: they come in parts."""
+    table = pa.table({"id": pa.array(range(100), pa.int64()), "v": ["x" * (1 << 20)] * 100})
+    with rows_in(tmp_path, table, LONG) as rows:
+        batches = list(rows.batches())
+    assert max(batch.nbytes for batch in batches) <= 18 << 20
+    assert pa.Table.from_batches(batches).to_pydict() == table.to_pydict()
+    assert (tmp_path / "rows.parquet").stat().st_size < 1 << 16
