@@ -192,3 +192,57 @@ def test_the_first_failure_is_a_line_on_stderr(
             run.initial()
     [line] = capsys.readouterr().err.splitlines()
     assert re.match(rf"binlake: 127.0.0.1:{port}: {SILENT}[;:] trying again", line)
+
+
+WATCHED = """
+import os, urllib.request
+from binlake.spark import session
+honest, hostile, folder = sys.argv[1:]
+os.mkdir(f"{folder}/events")
+spark = session(master="local[1]", config={
+    "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "true",
+    "spark.eventLog.dir": f"file://{folder}/events", "spark.eventLog.compress": "false",
+})
+def stream(url, name):
+    rows = spark.readStream.format("binlog").option("server", url).option("starting_offsets", "earliest").load()
+    write = rows.writeStream.format("parquet").option("path", f"{folder}/{name}")
+    write = write.option("checkpointLocation", f"{folder}/checkpoint-{name}").trigger(availableNow=True)
+    return write.queryName(name).start()
+query = stream(honest, "honest")
+query.awaitTermination()
+failure = ""
+try:
+    stream(hostile, "hostile").awaitTermination()
+except Exception as error:
+    failure = str(error)
+rows = spark.read.format("binlog").option("server", honest).option("ledger_path", f"{folder}/ledger").load()
+texts = [failure, rows._jdf.queryExecution().toString(), str(query.lastProgress), str(query.status)]
+count = rows.count()
+for page in ("jobs/", "stages/", "environment/", "executors/", "SQL/", "StreamingQuery/", "api/v1/applications"):
+    with urllib.request.urlopen(f"{spark.sparkContext.uiWebUrl}/{page}") as answer_of_ui:
+        texts.append(answer_of_ui.read().decode())
+spark.stop()
+answer({"rows": count, "failure": failure, "texts": texts})
+"""
+
+
+def test_nothing_that_spark_writes_or_shows_has_the_password(
+    run_script: Any, tmp_path: Path
+) -> None:
+    """Its UI, plans, event log, checkpoints, ledgers, and the messages of a failure."""
+    with (
+        fake_server(source(LOG, [whole] * 99, [])) as (honest, _),
+        fake_server(source(LOG, [ATTACKS["noise"]] * 99, [])) as (hostile, _),
+    ):
+        found = run_script(WATCHED, url_of(honest), url_of(hostile), str(tmp_path))
+    assert found["rows"] == 3
+    assert "binlake.errors." in found["failure"]
+    assert [text for text in found["texts"] if PASSWORD in text] == []
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"events", "ledger", "checkpoint-honest", "honest"} <= {
+        path.relative_to(tmp_path).parts[0] for path in files
+    }
+    contents = {path: path.read_bytes() for path in files}
+    assert [path for path in files if PASSWORD.encode() in contents[path]] == []
+    seen = f"ada@127.0.0.1:{honest}"  # what Spark shows of an option
+    assert any(seen.encode() in content for content in contents.values())
