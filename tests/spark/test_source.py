@@ -15,6 +15,8 @@ from pyspark.sql.functions import spark_partition_id
 
 import binlake
 from binlake.cli.main import main
+from binlake.ui.code import program
+from binlake.values.options import ReadOptions
 from support.logs.log_builder import TABLE_MAP
 from support.logs.table_log import INSERT, Log, image, rows_body, table_map, write_keyed_log
 from support.notebooks import ROOT, run_notebook
@@ -335,3 +337,12 @@ def test_the_notebook(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = run_notebook("spark.ipynb")
     assert variables["spark"] is spark
     assert variables["left_out"] == {"DDL": 7}
+
+
+def test_the_programs_of_the_page_run(spark: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """As a user pastes them, with one log and with several."""
+    options = ReadOptions(table=("shop.orders",), op=("update",))
+    for logs in (["binlog.000001"], ["binlog.000001", "binlog.000002"]):
+        files = [str(ROOT / "demo" / "mysql-9.7" / log) for log in logs]
+        exec(program("spark", files, options), {})  # noqa: S102 - as a user does
+        assert "|update|" in capfd.readouterr().out.replace(" ", "")

@@ -148,7 +148,10 @@ def _spark(files: Sequence[str], given: dict[str, Any]) -> str:
         lines.append(f".option({_literal(name)}, {_literal(text)})")
     lines.append(f".load({_literal(list(files))})")
     chain = "\n    ".join(lines)
-    return f"changes = (\n    {chain}\n)\nchanges.show()\n"
+    start = (
+        "from binlake.spark import session\n\nspark = session()  # the running one, if there is one"
+    )
+    return f"{start}\nchanges = (\n    {chain}\n)\nchanges.show()\n"
 
 
 def _literal(value: Any) -> str:
