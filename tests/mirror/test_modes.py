@@ -178,7 +178,7 @@ def test_columns_left_out_and_hashed(server: Server, iceberg_spark: Any, tmp_pat
         hashed("bob@example.org"), hashed("eve@example.org"), None, hashed("eve@example.org")
     ]  # fmt: skip
     assert [row["email_2"] for row in found] == [
-        None, hashed("eve@example.org"), None, hashed("eve@example.org")
+        hashed("ada@example.org"), hashed("eve@example.org"), hashed("ada@example.org"), hashed("eve@example.org")
     ]  # fmt: skip
     assert {row["email"] for row in rows(lake, "by_email", "v")} == {
         hashed("x@example.org"),

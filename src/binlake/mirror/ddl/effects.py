@@ -25,7 +25,7 @@ from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_in
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
-from binlake.table.schema.alter import renamed_columns
+from binlake.table.schema.alter import altered_columns, renamed_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
@@ -134,7 +134,9 @@ def _compared(
     rules: ColumnRules,
 ) -> Effect:
     """The steps from one set of columns to another."""
-    renames = {a.lower(): b for a, b in renamed_columns(items_of(ddl))}
+    items = items_of(ddl)
+    renames = {a.lower(): b for a, b in renamed_columns(items)}
+    redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
     was = {renames.get(c.name.lower(), c.name).lower(): c for c in old.columns}
     kept = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
     if taken := table.mode.taken(column.name for column in kept):
@@ -183,8 +185,12 @@ def _compared(
                 return Effect(
                     refused=f"column {column.name} is {there} in the lake table, by other shards"
                 )
-        elif (why := _why_values_change(before, column, table)) is not None:
+        elif (why := why_values_may_change(before, column)) is not None:
             return Effect(refused=why)
+        elif column.lower_name in redefined and _loses_nulls(before, column, table):
+            return Effect(
+                refused=f"column {before.name} becomes NOT NULL, and the server replaces NULL by another value"
+            )
         else:
             here = table.lake.schema.field(_spelled(table, before.name)).type
             there = stored.field(column.name).type
@@ -211,26 +217,19 @@ def _why_not_renamed(
     return None
 
 
-def _why_values_change(
-    before: DeclaredColumn, after: DeclaredColumn, table: Followed
-) -> str | None:
-    """Return why values of a column change, or may change."""
-    why = why_values_may_change(before, after)
-    if why is not None or not table.mode.holds_rows:
-        return why
+def _loses_nulls(before: DeclaredColumn, after: DeclaredColumn, table: Followed) -> bool:
+    """Return whether the lake has NULL in a column whose new definition may not allow it.
+
+    A server that is strict refuses the statement.
+    """
     # a setting of the server decides whether a TIMESTAMP may be NULL by default
     may_be_null = after.nullable or (
         after.nullable is None and not after.sql.startswith("timestamp")
     )
-    if may_be_null or before.nullable is False:
-        return None
+    if may_be_null or before.nullable is False or not table.mode.holds_rows:
+        return False
     name = _spelled(table, before.name)
-    if any(rows[name].null_count for rows in table.lake.scan([name])):
-        # a server that is strict refuses the statement
-        return (
-            f"column {before.name} becomes NOT NULL, and the server replaces NULL by another value"
-        )
-    return None
+    return any(rows[name].null_count for rows in table.lake.scan([name]))
 
 
 def _equal(one: pa.DataType, other: pa.DataType) -> bool:
