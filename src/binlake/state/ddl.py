@@ -14,8 +14,8 @@ from binlake.table.schema.alter import renamed_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
+    check_retaken_names,
     creates_if_new,
-    retaken_names,
     why_not_followed,
     why_values_may_change,
 )
@@ -75,8 +75,7 @@ def alteration_of(ddl: DdlStatement, shape: TableShape, options: ReadOptions) ->
     old = shape.declared
     try:
         new = altered_table(ddl, (shape.definition.database, shape.definition.table), old)
-        if taken := retaken_names(ddl, old, new):
-            raise UnsupportedError(f"column {taken[0]} is dropped, and another one gets its name")
+        check_retaken_names(ddl, old, new)
         if (new.columns, new.primary_key) == (old.columns, old.primary_key):
             return None
         return _compared(ddl, shape, replace(new, database=old.database), options)

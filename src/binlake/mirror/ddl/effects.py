@@ -29,13 +29,13 @@ from binlake.table.schema.alter import altered_columns, renamed_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
+    check_retaken_names,
     concerns_certainly,
     creates_if_new,
     drops,
     moves_partitions,
     new_name,
     replaces,
-    retaken_names,
     truncates,
     why_not_followed,
     why_values_may_change,
@@ -118,8 +118,7 @@ def _altered(
 ) -> Effect:
     old = table.declared
     new = altered_table(ddl, table.id, old)
-    if taken := retaken_names(ddl, old, new):
-        return Effect(refused=f"column {taken[0]} is dropped, and another one gets its name")
+    check_retaken_names(ddl, old, new)
     if new == old or (new.columns, new.primary_key) == (old.columns, old.primary_key):
         return Effect()
     return _compared(ddl, old, new, table, options, rules)

@@ -23,6 +23,7 @@ __all__ = [
     "changes_index",
     "changes_no_column",
     "check_foreign_keys",
+    "check_retaken_names",
     "concerns",
     "concerns_certainly",
     "created_table",
@@ -247,6 +248,12 @@ def retaken_names(ddl: DdlStatement, old: DeclaredTable, new: DeclaredTable) -> 
     """Return the names of columns that an ALTER TABLE drops and gives to others. Raises UnsupportedError."""
     gone = dropped_columns(items_of(ddl)) & {column.lower_name for column in old.columns}
     return [column.name for column in new.columns if column.lower_name in gone]
+
+
+def check_retaken_names(ddl: DdlStatement, old: DeclaredTable, new: DeclaredTable) -> None:
+    """Raise UnsupportedError for a name that one column leaves to another: values are followed by name."""
+    if taken := retaken_names(ddl, old, new):
+        raise UnsupportedError(f"column {taken[0]} is dropped, and another one gets its name")
 
 
 def _without_strings(sql: str) -> str:
