@@ -18,6 +18,8 @@ CODECS = ("binlake/events", "binlake/core", "binlake/table/types", "binlake/valu
 
 #: What is in these rooms and neither reads nor writes values.
 NO_CODECS = {
+    "binlake.core.counting.change_sums": "sums of numbers",
+    "binlake.core.counting.run_facts": "columns of known transactions",
     "binlake.core.events.checksum": "CRC32 of events, from libdeflate or zlib",
     "binlake.core.text.event_json": "events as lines of JSON",
     "binlake.core.text.event_kinds": "tables of the kinds of events",

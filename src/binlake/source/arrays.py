@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["array", "runs", "scalar", "table"]
+__all__ = ["array", "int64_array", "integers", "runs", "scalar", "table"]
 
 _TYPES = {bool: pa.bool_(), int: pa.int64(), str: pa.string(), type(None): pa.null()}
 _INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
@@ -70,6 +70,20 @@ def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return the table `pyarrow.Table.from_pylist(rows, schema)`, with the types of `array`."""
     columns = [array([row[name] for row in rows], schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def int64_array(values: memoryview[int]) -> pa.Array:
+    """Return an array over integers in memory, without a copy."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def integers(values: pa.Array | pa.ChunkedArray) -> memoryview[int]:
+    """Return the values of an int64 array without nulls, without a copy unless it has several chunks."""
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if not len(whole):
+        return memoryview(b"").cast("q")
+    buffer = memoryview(whole.buffers()[1]).cast("q")
+    return buffer[whole.offset : whole.offset + len(whole)]
 
 
 def runs(ends: Sequence[int], values: Sequence[int]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Sums by an integer key, with Arrow's array kernels.
+"""Sums by an integer key, with Arrow's array kernels, and sums by transaction.
 
 `pyarrow.Table.group_by` imports pandas if it is installed, which takes longer than reading a small
 log.
@@ -11,9 +11,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.source.arrays import array, scalar
+from binlake.core.counting.change_sums import rows_by_transaction
+from binlake.source.arrays import array, int64_array, integers, scalar
 
-__all__ = ["COUNT", "KEY", "summed"]
+__all__ = ["COUNT", "KEY", "operations_summed", "summed"]
 
 #: Columns of `summed` beside the sums.
 KEY, COUNT = "key", "count"
@@ -31,6 +32,14 @@ def summed(
     rows = pa.table({KEY: key, COUNT: pa.repeat(_ONE, len(key)), **columns}).combine_chunks()
     rows = _neighbours_summed(rows)  # most rows with the same key follow one another
     return _neighbours_summed(rows.take(pc.sort_indices(rows[KEY])))
+
+
+def operations_summed(changes: pa.Table, transactions: int) -> list[pa.Array]:
+    """Return the inserts, the updates and the deletes of each transaction, from the columns `transaction` (a number
+    below `transactions`), `op` and `rows` of changes.
+    """
+    transaction, op, rows = (integers(changes[name]) for name in ("transaction", "op", "rows"))
+    return list(map(int64_array, rows_by_transaction(transaction, op, rows, transactions)))
 
 
 def _neighbours_summed(rows: pa.Table) -> pa.Table:

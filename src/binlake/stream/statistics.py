@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from binlake.events.common.query import QueryEvent
 from binlake.source.arrays import array, scalar
-from binlake.source.grouping import COUNT, KEY, summed
+from binlake.source.grouping import COUNT, KEY, operations_summed, summed
 from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Transaction
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
@@ -367,14 +367,10 @@ def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dic
 def _with_rows(transactions: pa.Table, changes: pa.Table) -> pa.Table:
     """Return the transactions with their inserts, updates, deletes and rows."""
     count = transactions.num_rows
-    ordinals = array(range(count), pa.int64())
-    for op, name in enumerate(_OPERATIONS):
-        mine = changes.filter(pc.equal(changes["op"], scalar(op)))
-        sums = summed(mine["transaction"], {"rows": mine["rows"]}).combine_chunks()
-        place = pc.index_in(ordinals, sums[KEY].combine_chunks())
-        found = sums["rows"].combine_chunks().take(place)
-        transactions = transactions.append_column(name, pc.fill_null(found, scalar(0)))
+    for name, counts in zip(_OPERATIONS, operations_summed(changes, count), strict=True):
+        transactions = transactions.append_column(name, counts)
     rows = pc.add(pc.add(transactions["inserts"], transactions["updates"]), transactions["deletes"])
+    ordinals = array(range(count), pa.int64())
     return transactions.append_column("rows", rows).append_column("ordinal", ordinals)
 
 

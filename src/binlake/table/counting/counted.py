@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.counting.run_facts import FACTS, run_facts
 from binlake.core.text.gtid_texts import gtid_texts
 from binlake.source.arrays import array, scalar, table
 from binlake.stream.runs import PlainRun, Run, Transaction
@@ -52,8 +53,8 @@ CHANGES = pa.schema(
 _PART = pa.schema(
     [("key", pa.int64()), *(field for field in TRANSACTIONS if field.name != "counted")]
 )
-_SECOND_US = scalar(1_000_000)
 _EMPTY, _NO_TEXT = scalar(""), scalar(None, pa.string())
+_ZERO, _NO_THREAD = scalar(0), scalar(None, pa.int64())
 
 # A batch is yielded when it has this many transactions. Runs keep windows in memory: they are
 # settled when there are this many, or this many bytes of them.
@@ -147,41 +148,19 @@ def column(kind: pa.DataType, count: int, data: memoryview) -> pa.Array:
 
 def _of_plain(run: PlainRun) -> pa.Table:
     """Return the facts about the transactions of a plain run."""
-    block, plain = run.window.block, run.plain
-
-    def of_run(values: Any) -> pa.Array:
-        buffers = [None, pa.py_buffer(values)]
-        return pa.Array.from_buffers(pa.int64(), run.groups, buffers, offset=run.low)
-
-    first = of_run(plain.first)
-    last = pc.subtract(of_run(plain.last), scalar(1))
-    offset, length, time, server = (
-        column(kind, run.last, values[: run.last])
-        for kind, values in (
-            (pa.int64(), block.offset),
-            (pa.uint32(), block.length),
-            (pa.uint32(), block.timestamp),
-            (pa.uint32(), block.server_id),
-        )
-    )
-    pos, commit_us, thread = offset.take(first), of_run(plain.commit_us), of_run(plain.thread_id)
-    end_pos = pc.add(offset.take(last), length.take(last).cast(pa.int64()))
-    ended_us = pc.multiply(time.take(last).cast(pa.int64()), _SECOND_US)
-    committed = pc.multiply(pc.divide(commit_us, _SECOND_US), _SECOND_US)
-    duration = pc.subtract(pc.max_element_wise(committed, ended_us), of_run(plain.begun_us))
+    facts, without_thread = run_facts(run.plain, run.low, run.high)
+    values, count = pa.py_buffer(facts), run.groups
     columns = {
-        "key": pos,
-        "file": pa.repeat(scalar(run.window.file.shown), run.groups),
-        "pos": pos,
-        "end_pos": end_pos,
-        "bytes": pc.subtract(end_pos, pos),
-        "commit_us": commit_us,
-        "duration_us": pc.max_element_wise(duration, scalar(0)),
-        "server_id": server.take(first).cast(pa.int64()),
-        "thread_id": pc.if_else(pc.less(thread, scalar(0)), scalar(None, pa.int64()), thread),
-        "gtid": _gtids(run),
+        name: pa.Array.from_buffers(pa.int64(), count, [None, values], offset=place * count)
+        for place, name in enumerate(FACTS)
     }
-    return pa.table(columns, schema=_PART)
+    if without_thread:
+        thread = columns["thread_id"]
+        columns["thread_id"] = pc.if_else(pc.less(thread, _ZERO), _NO_THREAD, thread)
+    columns["key"] = columns["pos"]
+    columns["file"] = pa.repeat(scalar(run.window.file.shown), count)
+    columns["gtid"] = _gtids(run)
+    return pa.Table.from_arrays([columns[name] for name in _PART.names], schema=_PART)
 
 
 def _gtids(run: PlainRun) -> pa.Array:

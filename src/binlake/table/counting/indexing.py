@@ -5,16 +5,16 @@ decoded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.counting.change_sums import tables_by_transaction
 from binlake.errors import UnsupportedError
 from binlake.source.access import Access
-from binlake.source.arrays import array, scalar, table
+from binlake.source.arrays import array, int64_array, integers, table
 from binlake.source.chain import Chain, LogPath
-from binlake.source.grouping import COUNT, KEY, summed
+from binlake.source.grouping import operations_summed
 from binlake.stream.index.log_index import COLUMNS, LogIndex, Stamp
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
@@ -50,7 +50,14 @@ def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
     # a growing log is indexed up to its length when its stamp was taken
     pinned = LogPath(path.path, path.name, path.number, end)
     parts = [table([], COLUMNS), *_parts(Chain(pinned.base, (pinned,)), options)]
-    return LogIndex(pa.concat_tables(parts).sort_by("pos").combine_chunks(), stamp)
+    return LogIndex(_in_order(pa.concat_tables(parts).combine_chunks()), stamp)
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Return the rows by position. Only decided XA transactions are elsewhere; to sort moves all names and lists."""
+    pos = rows["pos"]
+    ascends = pc.all(pc.less(pos.slice(0, max(len(pos) - 1, 0)), pos.slice(1))).as_py()
+    return rows if ascends is not False else rows.sort_by("pos").combine_chunks()
 
 
 def _parts(chain: Chain, options: ReadOptions) -> Iterator[pa.Table]:
@@ -89,14 +96,8 @@ def _rows(batch: CountedBatch, special: set[int], elsewhere: set[int]) -> pa.Tab
 
 def _counts(batch: CountedBatch) -> dict[str, pa.Array]:
     """Return the rows of each transaction by operation."""
-    ordinals = array(range(batch.transactions.num_rows), pa.int64())
-    counts = {}
-    for number, operation in enumerate(OPERATIONS):
-        mine = batch.changes.filter(pc.equal(batch.changes["op"], scalar(number)))
-        sums = summed(mine["transaction"], {"rows": mine["rows"]}).combine_chunks()
-        place = pc.index_in(ordinals, sums[KEY].combine_chunks())
-        counts[f"{operation}s"] = pc.fill_null(sums["rows"].combine_chunks().take(place), scalar(0))
-    return counts
+    counts = operations_summed(batch.changes, batch.transactions.num_rows)
+    return {f"{operation}s": rows for operation, rows in zip(OPERATIONS, counts, strict=True)}
 
 
 def _tables(batch: CountedBatch) -> pa.Array:
@@ -104,18 +105,13 @@ def _tables(batch: CountedBatch) -> pa.Array:
     names = sorted(batch.tables)
     ranks = {name: rank for rank, name in enumerate(names)}
     rank = array([ranks[name] for name in batch.tables], pa.int64())
-    tables = scalar(max(len(names), 1))
-    place = pc.add(
-        pc.multiply(batch.changes["transaction"], tables), rank.take(batch.changes["table"])
+    offsets, shown = tables_by_transaction(
+        integers(batch.changes["transaction"]),
+        integers(rank.take(batch.changes["table"])),
+        batch.transactions.num_rows,
+        len(names),
     )
-    pairs = summed(place, {})[KEY].combine_chunks()
-    transaction = pc.divide(pairs, tables)
-    counts = summed(transaction, {})
-    sizes = [0] * batch.transactions.num_rows
-    for number, count in zip(counts[KEY].to_pylist(), counts[COUNT].to_pylist(), strict=True):
-        sizes[number] = count
-    offsets = [0, *accumulate(sizes)]
-    shown = pc.subtract(pairs, pc.multiply(transaction, tables))
     return pa.ListArray.from_arrays(
-        array(offsets, pa.int32()), array(names, pa.string()).take(shown)
+        int64_array(offsets).cast(pa.int32()),
+        array(names, pa.string()).take(int64_array(shown)),
     )

@@ -7,7 +7,7 @@
     for batch in counter.finish():
         …
 
-Arrow sums up the result of the walk for each row (its transaction, its operation). Python code
+A compiled kernel sums up the result of the walk for each row (its transaction, its operation). Python code
 runs per run and per batch, and once per transaction that is not plain. The walk is less than half
 of the work, so counting takes one thread: several would make more and smaller batches, which cost
 more than they gain.
@@ -22,6 +22,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.counting.change_sums import ChangeSums, sum_changes, sum_rows
 from binlake.core.rows.walk import WalkedRows
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import (
@@ -29,8 +30,7 @@ from binlake.format.event_types import (
     TABLE_MAP_EVENT,
     Role,
 )
-from binlake.source.arrays import array, scalar
-from binlake.source.grouping import COUNT, KEY, summed
+from binlake.source.arrays import array, int64_array, integers
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import OPERATIONS
@@ -46,7 +46,6 @@ __all__ = ["RunCounter"]
 _LARGE_BYTES = 16 << 20
 _MOST_TABLES = 1 << 14
 
-_OPS = len(OPERATIONS)
 _ROW_TYPES = {code: known for code, known in EVENT_TYPES.items() if known.role is Role.ROWS}
 _HAS_ROWS = re.compile(
     b"[" + re.escape(bytes((TABLE_MAP_EVENT, *sorted(_ROW_TYPES)))) + b"]", re.DOTALL
@@ -136,38 +135,15 @@ class RunCounter:
         """Sum up the content of the walker: rows and bytes by transaction, table and operation."""
         walked = self._counting.finish()
         if walked.tables:
-            found = walked.transactions
-            keys = column(pa.int64(), found.count, found.start.data)
+            starts = walked.transactions.start.data
+            keys = column(pa.int64(), walked.transactions.count, starts)
             self._changes.append(self._sums(walked, keys))
 
     def _sums(self, walked: WalkedRows, keys: pa.Array) -> pa.Table:
-        numbers = [self._number(sink.purpose) for sink, _ in walked.tables]
-        cells = scalar(len(self._tables) * _OPS)
-        places, sizes = [], []
-        for number, (_, found) in zip(numbers, walked.tables, strict=True):
-            transaction = column(pa.uint32(), found.count, found.txn).cast(pa.int64())
-            op = column(pa.uint8(), found.count, found.op).cast(pa.int64())
-            place = pc.add(pc.multiply(transaction, cells), scalar(number * _OPS))
-            places.append(pc.add(place, op))
-            # an event's bytes count with its first row
-            first = pc.equal(column(pa.uint32(), found.count, found.row), scalar(0))
-            length = pc.subtract(
-                column(pa.int64(), found.count, found.end_pos),
-                column(pa.int64(), found.count, found.pos),
-            )
-            sizes.append(pc.if_else(first, length, scalar(0)))
-        sums = summed(pa.chunked_array(places), {"bytes": pa.chunked_array(sizes)})
-        place = sums[KEY]
-        rest = _modulo(place, cells)
-        return pa.table(
-            {
-                "key": keys.take(pc.divide(place, cells)),
-                "table": pc.divide(rest, scalar(_OPS)),
-                "op": _modulo(rest, scalar(_OPS)),
-                "rows": sums[COUNT],
-                "bytes": sums["bytes"],
-            }
-        )
+        tables = [(self._number(sink.purpose), found) for sink, found in walked.tables]
+        sums = sum_rows(tables, walked.transactions.count, len(self._tables))
+        changes = _columns(sums)
+        return changes.set_column(0, "key", keys.take(changes["transaction"]))
 
     def _events_of(self, run: Run, key: int) -> list[pa.Table]:
         """Return the bytes of a transaction's rows events, by table and operation, without rows."""
@@ -211,47 +187,33 @@ class RunCounter:
         self._settle()
         keys, transactions = self._batch.table()
         changed = pa.concat_tables([_NO_CHANGES, *self._settled])
-        changed = changed.append_column(
-            "transaction", pc.index_in(changed["key"], keys).cast(pa.int64())
-        )
+        ordinals = pc.index_in(changed["key"], keys).cast(pa.int64())
+        changed = changed.set_column(0, "transaction", ordinals)
         if len(self._settled) > 1:  # maybe a walker that was full in the middle of a transaction
-            changed = _united(changed, len(self._tables))
+            changed = self._united(changed, len(keys))
         if self._selects:
             transactions, changed = _only_changed(transactions, changed)
         tables = tuple(self._tables)
         if len(self._tables) > _MOST_TABLES:
             self._tables = {}
         self._start_batch()
-        return CountedBatch(transactions, changed.select(CHANGES.names).cast(CHANGES), tables)
+        return CountedBatch(transactions, changed.cast(CHANGES), tables)
+
+    def _united(self, changes: pa.Table, transactions: int) -> pa.Table:
+        """Sum up the counts of parts of one transaction, table and operation."""
+        transaction, table, op, rows, size = (integers(changes[name]) for name in CHANGES.names)
+        sums = sum_changes(transaction, table, op, rows, size, transactions, len(self._tables))
+        return _columns(sums)
 
 
-def _united(changes: pa.Table, tables: int) -> pa.Table:
-    """Sum up the counts of parts of one transaction, table and operation."""
-    ops, cells = scalar(_OPS), scalar(tables * _OPS)
-    place = pc.add(
-        pc.add(pc.multiply(changes["transaction"], cells), pc.multiply(changes["table"], ops)),
-        changes["op"],
-    )
-    sums = summed(place, {"rows": changes["rows"], "bytes": changes["bytes"]})
-    rest = _modulo(sums[KEY], cells)
-    return pa.table(
-        {
-            "transaction": pc.divide(sums[KEY], cells),
-            "table": pc.divide(rest, ops),
-            "op": _modulo(rest, ops),
-            "rows": sums["rows"],
-            "bytes": sums["bytes"],
-        }
-    )
+def _columns(sums: ChangeSums) -> pa.Table:
+    """Return sums as columns, named as those of CHANGES."""
+    return pa.table(list(map(int64_array, sums)), names=CHANGES.names)
 
 
 def _file(run: Run) -> str:
     """Return the file of a run (for a transaction, the file where it is decided)."""
     return run.window.file.name if isinstance(run, PlainRun) else run.decided.file
-
-
-def _modulo(numbers: pa.ChunkedArray, divisor: pa.Scalar) -> pa.ChunkedArray:
-    return pc.subtract(numbers, pc.multiply(pc.divide(numbers, divisor), divisor))
 
 
 _NO_CHANGES = pa.table({name: array([], pa.int64()) for name in ("key", *CHANGES.names[1:])})
