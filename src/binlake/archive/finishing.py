@@ -1,7 +1,7 @@
 """Finish a log once it is complete: write an index beside it, and compress it if you want that.
 
-A separate process finishes one log after the other, so that following the server does not wait.
-You can kill it at any time, and a log can be finished twice: it stays unchanged until its
+A separate process finishes logs, two at a time if it may use several processors, so that following the server
+does not wait. You can kill it at any time, and a log can be finished twice: it stays unchanged until its
 replacement is durable and has been read back.
 
     python -m binlake.archive.finishing DIR/<identity> zstd index
@@ -19,7 +19,9 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ from binlake.archive.layout import logs_among, partials_among
 from binlake.errors import BinlogError, SourceError, UnsupportedError
 from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, writing_whole
 from binlake.source.chain import LogPath, log_name
+from binlake.stream.lanes import usable_cores
 from binlake.values.lean import leave_out_numpy
 from binlake.values.ledger import counted
 from binlake.values.log_names import index_path, key_index_path
@@ -51,6 +54,8 @@ __all__ = [
 COMPRESSIONS = {"none": "", "zstd": ".zst"}
 _LEVEL = 3
 _PIECE_BYTES = 4 << 20
+# Indexing reads and inflates without the interpreter's lock: two logs at once keep two processors busy.
+_MOST_AT_ONCE = 2
 # This process must not slow down the data from the server.
 _NICENESS = 10
 # What the process reports for each log: it is done; it failed and may succeed later; it will not.
@@ -199,7 +204,7 @@ def _pieces(log: Any) -> Iterator[bytes]:
 
 
 class Finisher:
-    """Finishes logs of one directory in a separate process, one after the other.
+    """Finishes logs of one directory in a separate process.
 
     A failure that may be temporary (a full disk, a store that does not answer, a killed process)
     is retried after a pause, which doubles up to `longest_pause_s`. For any other failure (a damaged log) the process has
@@ -450,18 +455,37 @@ def _main(arguments: list[str]) -> int:
     path, compression, index = arguments
     finish = Finish.of_words(compression, index)
     os.nice(_NICENESS)
-    folder = open_folder(path)
-    for line in sys.stdin.buffer:
-        name = os.fsdecode(line.removesuffix(b"\n"))
+    work = _Work(open_folder(path), finish)
+    with ThreadPoolExecutor(min(_MOST_AT_ONCE, usable_cores())) as threads:
+        for line in sys.stdin.buffer:
+            threads.submit(work.finish, os.fsdecode(line.removesuffix(b"\n")))
+    return 0
+
+
+class _Work:
+    """The logs that this process finishes, each in a thread."""
+
+    def __init__(self, folder: Folder, finish: Finish) -> None:
+        self._folder = folder
+        self._finish = finish
+        self._lock = threading.Lock()
+
+    def finish(self, name: str) -> None:
+        """Finish a log and report the outcome. An error that is not binlake's ends the process: then its logs are
+        tried again.
+        """
         outcome = _DONE
         try:
-            finish_log(folder, name, finish)
+            finish_log(self._folder, name, self._finish)
         except BinlogError as error:
             print(f"binlake: {name} is not finished: {error}", file=sys.stderr)
             outcome = _AGAIN if isinstance(error, SourceError) else _IN_VAIN
-        sys.stdout.buffer.write(os.fsencode(f"{outcome} {name}\n"))
-        sys.stdout.buffer.flush()
-    return 0
+        except BaseException:  # noqa: BLE001 - a thread cannot end the process by raising it
+            traceback.print_exc()
+            os._exit(1)
+        with self._lock:
+            sys.stdout.buffer.write(os.fsencode(f"{outcome} {name}\n"))
+            sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -61,7 +61,10 @@ def inner_windows(window: Window, index: int) -> Iterator[Window]:
 
 def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) -> Iterator[Window]:
     base = 0
-    pending = bytearray()
+    pending: list[
+        bytes | memoryview
+    ] = []  # joined once for each window: every copy of a gigabyte takes time
+    pending_bytes = 0
     wanted = WINDOW_BYTES
     inflated = 0
     allowed = fmt.max_memory + _RATIO * event.payload_size
@@ -72,19 +75,23 @@ def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) ->
                 f"{event.payload_size:,} compressed bytes inflate to more than {allowed:,}",
                 hint="set the option max_memory to at least the size of the transaction",
             )
-        pending += chunk
-        if len(pending) < wanted:
+        pending.append(chunk)
+        pending_bytes += len(chunk)
+        if pending_bytes < wanted:
             continue
-        taken = yield from _scan(bytes(pending), base, file, fmt)
+        data = b"".join(pending)
+        taken = yield from _scan(data, base, file, fmt)
         base += taken
-        del pending[:taken]
-        wanted = max(WINDOW_BYTES, _bytes_of_next(pending, base, fmt.most_inflated))
-    taken = yield from _scan(bytes(pending), base, file, fmt)
-    if taken < len(pending):
+        rest = data[taken:]
+        pending, pending_bytes = [rest], len(rest)
+        wanted = max(WINDOW_BYTES, _bytes_of_next(rest, base, fmt.most_inflated))
+    data = b"".join(pending)
+    taken = yield from _scan(data, base, file, fmt)
+    if taken < len(data):
         raise TruncatedError(
             "the payload ends inside an event",
-            need=_bytes_of_next(pending[taken:], base + taken, fmt.most_inflated),
-            have=len(pending) - taken,
+            need=_bytes_of_next(data[taken:], base + taken, fmt.most_inflated),
+            have=len(data) - taken,
             offset=base + taken,
         )
 
@@ -105,7 +112,7 @@ def _scan(data: bytes, base: int, file: LogFile, fmt: EventFormat) -> Generator[
             return pos
 
 
-def _bytes_of_next(data: bytearray, base: int, most: int) -> int:
+def _bytes_of_next(data: bytes, base: int, most: int) -> int:
     """Return the length of the event at the start of `data`, as far as it is known.
 
     Raises MalformedError, and UnsupportedError for an event of more than `most` bytes.
