@@ -87,9 +87,9 @@ def main() -> None:
     parser.add_argument("--command", action="append", help="only this command")
     given = parser.parse_args()
     sys.path.insert(0, str(_TESTS))
-    from support.logs import costly_events, costly_logs
+    from support.logs import costly_events, costly_logs, costly_tables
 
-    makers = shapes([costly_logs, costly_events])
+    makers = shapes([costly_logs, costly_tables, costly_events])
     commands = given.command or [*COMMANDS, "changes"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support.logs import costly_events
+from support.logs import costly_events, costly_tables
 from support.logs.cost import COMMANDS, MOST_MEMORY_KB, cost, saved
 
 pytestmark = pytest.mark.costs
+SHAPES = (*costly_tables.SHAPES, *costly_events.SHAPES)
 # 12 GB of text, rightly
 UNBOUNDED = ("long_members",)
 
@@ -22,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("name", [name for name in costly_events.SHAPES if name not in UNBOUNDED])
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in UNBOUNDED])
 def test_events_and_values_of_all_kinds_take_bounded_memory_and_time(
     folder: Path, name: str, command: tuple[str, ...]
 ) -> None:

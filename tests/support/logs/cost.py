@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.logs import costly_events, costly_logs
+from support.logs import costly_events, costly_logs, costly_tables
 
 __all__ = ["COMMANDS", "MOST_MEMORY_KB", "cost", "saved"]
 
@@ -42,7 +42,8 @@ def cost(folder: Path, *argv: str) -> tuple[int, int, str]:
 def saved(folder: Path, name: str) -> str:
     path = folder / f"{name}.000001"
     if not path.exists():
-        module = costly_events if name in costly_events.SHAPES else costly_logs
+        modules = (costly_logs, costly_tables, costly_events)
+        [module] = [one for one in modules if name in one.SHAPES]
         path.write_bytes(getattr(module, name)())
         assert path.stat().st_size <= 1 << 20
     return str(path)

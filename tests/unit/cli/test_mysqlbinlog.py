@@ -14,7 +14,7 @@ import pytest
 from binlake.cli.main import main
 from binlake.errors import SourceError
 from binlake.replay.load_files import LoadFiles
-from support.logs.costly_events import described, one_transaction
+from support.logs.costly_tables import described, one_transaction
 from support.logs.costly_logs import rows
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, LogBuilder, query_body
 from support.logs.mutations import frames

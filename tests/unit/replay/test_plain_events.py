@@ -18,7 +18,7 @@ from binlake.source.chain import resolve
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from conftest import ROOT
-from support.logs.costly_events import null_rows
+from support.logs.costly_tables import null_rows
 
 GOLDEN = ROOT / "tests" / "golden"
 LOGS = sorted(

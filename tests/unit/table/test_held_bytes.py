@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binlake.table.types.base import Target
-from support.logs import costly_events
+from support.logs import costly_tables
 from support.logs.table_log import decode
 
 LIMIT = 1 << 20
@@ -21,7 +21,7 @@ def test_values_that_grow_are_counted_as_they_will_be(
     tmp_path: Path, shape: str, count: int, target: Target
 ) -> None:
     log = tmp_path / "binlog.000001"
-    log.write_bytes(getattr(costly_events, shape)(count))
+    log.write_bytes(getattr(costly_tables, shape)(count))
     sizes = []
     rows = 0
     for changes in decode(log, target, batch_bytes=LIMIT):
@@ -35,7 +35,7 @@ def test_values_that_grow_are_counted_as_they_will_be(
 
 def test_lists_of_absent_columns_are_counted(tmp_path: Path) -> None:
     log = tmp_path / "binlog.000001"
-    log.write_bytes(costly_events.long_names(200, 1000))
+    log.write_bytes(costly_tables.long_names(200, 1000))
     sizes = [
         table.after.absent().nbytes
         for changes in decode(log, Target.TYPED, batch_bytes=LIMIT)
@@ -47,7 +47,7 @@ def test_lists_of_absent_columns_are_counted(tmp_path: Path) -> None:
 
 def test_exports_hold_the_name_of_an_absent_column_once(tmp_path: Path) -> None:
     log = tmp_path / "binlog.000001"
-    log.write_bytes(costly_events.long_names(200, 1000))
+    log.write_bytes(costly_tables.long_names(200, 1000))
     (table,) = (
         table
         for changes in decode(log, Target.EXPORTED, batch_bytes=LIMIT)

@@ -1,0 +1,175 @@
+"""Streams whose place is lost: purged logs, other logs and servers of the same names, foreign offsets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+from binlake.archive.layout import ArchiveState
+from binlake.errors import PositionLostError, SourceError
+from binlake.spark.streaming.offsets import StreamOffset
+from support.logs.stream_log import SID, StreamLog
+from support.spark.stream_cases import (
+    NEW,
+    OLD,
+    QUERIES,
+    begun,
+    chain,
+    event_ends,
+    many,
+    stopped_in_the_middle,
+)
+from support.spark.stream_query import Checkpoint, Query41
+
+
+def test_purged(tmp_path: Path) -> None:
+    checkpoint = stopped_in_the_middle(tmp_path)
+    (tmp_path / "binlog.000001").unlink()
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    with pytest.raises(PositionLostError, match=f"{SID}:3") as caught:
+        run.batch()
+    assert "binlog.000001" in str(caught.value)
+
+
+def test_purged_behind_the_place(tmp_path: Path) -> None:
+    chain(tmp_path)
+    run = Query41(Checkpoint(), path=tmp_path, max_transactions_per_batch=3)
+    run.start()
+    run.batch()
+    (tmp_path / "binlog.000001").unlink()
+    run.drain()
+    assert len(run.checkpoint.all_rows) == 6
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_another_log_of_that_name_and_second(repeats: bool, tmp_path: Path) -> None:
+    """Its events have the same sizes, so that the place is one between two transactions."""
+    checkpoint = stopped_in_the_middle(tmp_path)
+    log = tmp_path / "binlog.000001"
+    data = bytearray(log.read_bytes())
+    for frame_end in event_ends(log)[2:]:
+        data[frame_end - 1] ^= 0xFF
+    log.write_bytes(data)
+    checkpoint.committed -= repeats
+    run = Query41(checkpoint, path=tmp_path)
+    step = run.start if repeats else run.batch
+    with pytest.raises(PositionLostError, match="another log now"):
+        step()
+
+
+def test_a_gap(tmp_path: Path) -> None:
+    checkpoint = stopped_in_the_middle(tmp_path)
+    (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    with pytest.raises(PositionLostError, match=r"between binlog\.000001 and binlog\.000003"):
+        run.batch()
+
+
+def test_another_log_of_that_name(tmp_path: Path) -> None:
+    """The logs were reset: their GTIDs are numbered anew, and mean other transactions."""
+    checkpoint = stopped_in_the_middle(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    (tmp_path / "binlog.000001").write_bytes(begun(many(8)))
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    with pytest.raises(PositionLostError, match="another log now"):
+        run.batch()
+
+
+def archive(folder: Path, identity: str, log: StreamLog, seconds: int = 1_700_000_000) -> Path:
+    """A log as it lies in the archive of a server."""
+    directory = folder / identity
+    directory.mkdir(exist_ok=True)
+    (directory / "binlog.000001").write_bytes(begun(log, seconds))
+    (directory / "archive.json").write_bytes(ArchiveState(identity, "mysql").to_bytes())
+    return directory
+
+
+def test_another_server_that_lacks_what_was_seen(tmp_path: Path) -> None:
+    run = Query41(Checkpoint(), path=archive(tmp_path, OLD, many(4)))
+    run.start()
+    run.drain()
+    other = Query41(run.checkpoint, path=archive(tmp_path, NEW, many(3)))
+    other.start()
+    with pytest.raises(PositionLostError, match=f"not in the logs: {SID}:4"):
+        other.batch()
+
+
+@QUERIES
+def test_a_server_that_takes_over_in_another_order(query: type[Query41], tmp_path: Path) -> None:
+    """Transactions that were shown lie behind ones that were not: by GTID, each once."""
+    checkpoint = Checkpoint()
+    run = query(checkpoint, path=archive(tmp_path, OLD, many(4)))
+    run.start()
+    run.drain()
+    other = StreamLog()
+    for gno in (1, 2, 5, 3, 6, 4, 7):
+        other.plain(gno)
+    for seconds in (1_700_000_009, 1_700_000_009):
+        run = query(checkpoint, path=archive(tmp_path, NEW, other, seconds))
+        run.start()
+        run.drain()
+    shown = [int(row["gtid"].rpartition(":")[2]) for row in checkpoint.all_rows]
+    assert shown == [1, 2, 3, 4, 5, 6, 7]
+
+
+@QUERIES
+def test_a_batch_planned_on_a_lost_server_is_repeated_on_another(
+    query: type[Query41], tmp_path: Path
+) -> None:
+    checkpoint = Checkpoint()
+    run = query(checkpoint, path=archive(tmp_path, OLD, many(4)), max_transactions_per_batch=2)
+    run.start()
+    run.batch()
+    run.plan()  # 3 and 4, never committed
+    other = StreamLog()
+    for gno in (1, 2, 4, 5, 3, 6):
+        other.plain(gno)
+    run = query(checkpoint, path=archive(tmp_path, NEW, other))
+    run.start()
+    assert [row["gtid"] for row in checkpoint.rows[1]] == [f"{SID}:4", f"{SID}:3"]
+    run.drain()
+    assert len(checkpoint.all_rows) == len({row["gtid"] for row in checkpoint.all_rows}) == 6
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"a": 1}, "no position of a binary log"),
+        ({"version": 2}, "version 2"),
+        ({"version": 1, "server_uuid": "", "file": "b.1"}, "damaged"),
+        (
+            {"version": 1, "server_uuid": "", "file": "b.1", "offset": "4", "gtid_set": ""},
+            "damaged",
+        ),
+        ([1], "no position"),
+        (
+            {"version": 1, "server_uuid": "", "file": "b.1", "offset": 40, "gtid_set": ""}
+            | {"last_events": {"start": 40, "digest": "00"}},
+            "damaged",
+        ),
+    ],
+)
+def test_foreign_offsets(value: Any, told: str) -> None:
+    with pytest.raises(SourceError, match=told):
+        StreamOffset.from_json(value)
+
+
+def test_an_offset_that_says_nothing_of_the_events_before_it(tmp_path: Path) -> None:
+    """A checkpoint of an older version goes on; what it cannot prove is not asked."""
+    checkpoint = stopped_in_the_middle(tmp_path)
+    older = [json.loads(end) for end in checkpoint.ends]
+    assert [older_end.pop("last_events") for older_end in older]
+    checkpoint.ends = [json.dumps(end) for end in older]
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()
+    assert len(checkpoint.all_rows) == 6
