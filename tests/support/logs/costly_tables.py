@@ -10,15 +10,7 @@ import zlib
 
 from support.logs.costly_logs import MARIADB, lenenc, payload, rows, table_map
 from support.logs.event_samples import u
-from support.logs.log_builder import (
-    GTID,
-    QUERY,
-    TABLE_MAP,
-    XID,
-    LogBuilder,
-    header,
-    query_body,
-)
+from support.logs.log_builder import GTID, QUERY, TABLE_MAP, XID, LogBuilder, header, query_body
 from support.logs.table_log import INSERT, short
 
 _PARTIAL_UPDATE = 39

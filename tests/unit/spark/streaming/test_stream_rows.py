@@ -15,14 +15,7 @@ from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, query_body
 from support.logs.table_log import Log as TableLog
 from support.logs.table_log import image, rows_body, table_map
 from support.oracles.reading import lines_without_ddl
-from support.spark.stream_cases import (
-    GOLDEN,
-    chain,
-    event_ends,
-    expected,
-    keys,
-    logs_of,
-)
+from support.spark.stream_cases import GOLDEN, chain, event_ends, expected, keys, logs_of
 from support.spark.stream_query import Checkpoint, Query41, Query42
 
 
