@@ -26,7 +26,7 @@ from binlake.format.flags import (
 )
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
 from binlake.replay.event_text import DELIMITER
-from binlake.table.sql.pseudo_sql import quoted_name
+from binlake.table.sql.pseudo_values import quoted_name
 
 __all__ = ["MariadbSession", "MysqlSession", "ReplaySession", "is_transaction_word"]
 

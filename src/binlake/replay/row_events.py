@@ -28,7 +28,8 @@ from binlake.printable import printable
 from binlake.replay.event_text import DELIMITER, TextOptions
 from binlake.replay.shown import Shown
 from binlake.source.window import Window
-from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables, quoted_name
+from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables
+from binlake.table.sql.pseudo_values import quoted_name
 from binlake.table.text.json_values import int64_array
 from binlake.values.frame import EventFormat, Frame
 

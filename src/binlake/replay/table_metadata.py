@@ -10,7 +10,7 @@ from binlake.format.charsets import BINARY, CHARSETS
 from binlake.format.collations import COLLATIONS, collation_name
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.printable import printable
-from binlake.table.sql.pseudo_sql import quoted_name, quoted_text
+from binlake.table.sql.pseudo_values import quoted_name, quoted_text
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
 __all__ = ["metadata_lines"]

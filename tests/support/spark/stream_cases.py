@@ -31,8 +31,6 @@ __all__ = [
 ]
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-
-
 Key = tuple[str, int, int]
 
 

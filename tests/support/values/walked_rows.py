@@ -22,15 +22,11 @@ __all__ = [
 ]
 
 UPDATE_ROWS, DELETE_ROWS = ROWS + 1, ROWS + 2
-
-
 PLANS = (
     ColumnPlan(ColumnDefinition(0, "id", 3), Kernel.INT, 4),
     ColumnPlan(ColumnDefinition(1, "name", 15), Kernel.BYTES, 1),
     ColumnPlan(ColumnDefinition(2, "day", 10), Kernel.DATE),
 )
-
-
 DAY = day(1970, 1, 2)  # decodes to 1
 
 
