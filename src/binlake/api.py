@@ -16,8 +16,6 @@ Options are keywords of `open`, with the same names as everywhere: see
 `values.options.READ_OPTIONS`.
 
 A method imports what it needs: opening a log needs no pyarrow, whose import takes longer.
-
-The module has over 500 lines because each method of `Log` documents itself; their work is in other rooms.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.errors import BinlogError, OptionError
 from binlake.source.chain import Chain, LogPath, resolve
 from binlake.source.chain_names import of_source
 from binlake.source.reader import without_secrets
@@ -278,28 +276,16 @@ class Log:
             if self.options.filters and not self.ledger.matched(self.options):
                 self.ledger.warn(nothing_found(self._chains, self.options))
             return generic
-        name, number = _versioned(table)
-        from binlake.table.schema.evolution import Evolution
-        from binlake.table.schema.newest_names import unnamed_renames
+        from binlake.table.one_table import split_version, unfitting, united
 
+        name, number = split_version(table)
         batches, found = self._of_one_table(name)
-        name = found.name
-        evolution = Evolution.of(name, found.schemas, found.renames)
-        conformed = [evolution.conform(batch) for batch in batches]
-        if number is None:
-            unnamed = unnamed_renames(name, self.options.columns, found.renames, found.columns)
-            for note in (*evolution.notes, *unnamed):
-                self.ledger.warn(note)
-            return pa.Table.from_batches([c.fitting for c in conformed], evolution.schema)
-        if not 1 <= number <= len(evolution.versions):
-            raise OptionError(
-                f"table {name} has {len(evolution.versions)} definitions, but no @{number}",
-                name="table",
-                value=table,
-            )
-        schema = evolution.versions[number - 1]
-        misfits = [c.misfits for c in conformed if c.misfits is not None]
-        return pa.Table.from_batches([b for b in misfits if b.schema.equals(schema)], schema)
+        if number is not None:
+            return unfitting(batches, found, number)
+        rows, notes = united(batches, found, self.options.columns)
+        for note in notes:
+            self.ledger.warn(note)
+        return rows
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
         """`to_arrow` as a pandas DataFrame with Arrow-backed columns. pandas must be installed."""
@@ -440,26 +426,12 @@ class Log:
         and warn. Raises SourceError if there are no changes, or if the logs cannot be read again.
         """
         from binlake.stream.overview import nothing_found
-        from binlake.table.definitions import read_once, unfiltered_definitions
+        from binlake.table.definitions import excluded_definitions
         from binlake.table.schema.schema_file import declared_schema
 
         options = replace(self.options, table=(table,))
-        problem, hint = (
-            f"the read found no change of table {table}",
-            nothing_found(self._chains, options),
-        )
-        found: list[TableDefinitions] = []
-        if options.filters_given != ["table"]:
-            if (pipe := read_once(self._meant)) is not None:
-                raise SourceError(
-                    f"{problem}, and {pipe} cannot be read again to find the table's columns",
-                    hint="write the log to a file first: the result is then empty if the filters exclude all changes",
-                )
-            found = unfiltered_definitions(
-                self._meant, options, declared_schema(options, self._inputs)
-            )
-        if not found:
-            raise SourceError(problem, hint=hint)
+        schema, hint = declared_schema(options, self._inputs), nothing_found(self._chains, options)
+        found = excluded_definitions(self._meant, options, schema, hint)
         self.ledger.warn(hint)
         return found
 
@@ -507,9 +479,3 @@ class Log:
         options = replace(self.options, table=(table,))
         for batches in self._changes(options, Target.TYPED, lambda c: c.table_batches(options)):
             yield from batches
-
-
-def _versioned(table: str) -> tuple[str, int | None]:
-    """Split `db.t@2` into ("db.t", 2); a name without such an end stays whole."""
-    name, at, number = table.rpartition("@")
-    return (name, int(number)) if at and number.isdecimal() else (table, None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from binlake.errors import SourceError
 from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
 from binlake.table.batches import Changes, typed_schema
@@ -25,7 +26,7 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["TableDefinitions", "read_once", "unfiltered_definitions"]
+__all__ = ["TableDefinitions", "excluded_definitions"]
 
 _NO_COLUMN = ("",)  # no column has this name: rows are found, and none of their values is decoded
 
@@ -48,14 +49,36 @@ class TableDefinitions:
         return [_empty(schema) for schema in self.schemas]
 
 
-def read_once(chains: Sequence[Chain]) -> str | None:
+def excluded_definitions(
+    chains: Sequence[Chain], options: ReadOptions, schema: DeclaredSchema, found_instead: str
+) -> list[TableDefinitions]:
+    """Return the definitions of the tables that match the option table, after a read without any change of them.
+
+    `found_instead` is the hint of the error: what the logs contain. Raises SourceError if the filters exclude no
+    change of such a table, or if the logs cannot be read again.
+    """
+    problem = f"the read found no change of table {', '.join(options.table)}"
+    found: list[TableDefinitions] = []
+    if options.filters_given != ["table"]:
+        if (pipe := _read_once(chains)) is not None:
+            raise SourceError(
+                f"{problem}, and {pipe} cannot be read again to find the table's columns",
+                hint="write the log to a file first: the result is then empty if the filters exclude all changes",
+            )
+        found = _unfiltered_definitions(chains, options, schema)
+    if not found:
+        raise SourceError(problem, hint=found_instead)
+    return found
+
+
+def _read_once(chains: Sequence[Chain]) -> str | None:
     """Return what of the logs cannot be read again: standard input, or the path of another pipe; None if nothing."""
     paths = (path for chain in chains for path in chain.paths if is_read_once(path))
     path = next(paths, None)
     return "standard input" if path == "-" else path
 
 
-def unfiltered_definitions(
+def _unfiltered_definitions(
     chains: Sequence[Chain], options: ReadOptions, schema: DeclaredSchema
 ) -> list[TableDefinitions]:
     """Return the definitions of the tables that match the option table, whatever the other filters are, in the
