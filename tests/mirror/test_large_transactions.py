@@ -54,8 +54,6 @@ def test_in_parts(
         assert killed(lake, Kill("commit", 3, after=True)) == -signal.SIGKILL
         assert lake.table(f"large.{name}").num_rows
     # by tasks, as a range of many megabytes is
-    monkeypatch.setattr("binlake.mirror.apply.decode._TASK_BYTES", 1)
-    monkeypatch.setattr("binlake.mirror.loop._SPLIT_BYTES", 8192)
     commits = 0
     commit = MirrorTable.commit
 
@@ -65,7 +63,7 @@ def test_in_parts(
         return commit(*args)
 
     monkeypatch.setattr(MirrorTable, "commit", counted)
-    lake.catch_up()
+    lake.catch_up(split_bytes=4096)
     assert quarantined(lake) == {}
     assert commits > 4 if is_keyed else commits == 1
     assert lake.equals_source(f"large.{name}")

@@ -19,6 +19,7 @@ from binlake.errors import OptionError
 from binlake.mirror import status
 from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.metrics import prometheus_text
+from binlake.mirror.reporting.pulse import Beats
 from binlake.mirror.reporting.report import MirrorStatus
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
@@ -46,7 +47,7 @@ FOLLOW = {
 def running_mirror(lake: Lake) -> Iterator[Callable[[], MirrorStatus | None]]:
     """A mirror in a thread; yields what it has shown last."""
     seen: list[MirrorStatus] = []
-    mirror = lake.mirror(show=seen.append)
+    mirror = lake.mirror(show=seen.append, beats=Beats(every_s=0.2, shown_every_s=0.2))
     thread = threading.Thread(target=lambda: mirror.run(once=False, interval_s=0.05))
     thread.start()
     try:
@@ -61,8 +62,6 @@ def running_mirror(lake: Lake) -> Iterator[Callable[[], MirrorStatus | None]]:
 def test_what_a_running_mirror_shows(
     name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("binlake.mirror.reporting.pulse._EVERY_S", 0.2)
-    monkeypatch.setattr("binlake.mirror.reporting.pulse._SHOWN_EVERY_S", 0.2)
     with running(provisioned(name)) as server:
         server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
         server.execute("INSERT INTO ops.t VALUES (1, 1), (2, 2)")

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -96,10 +97,13 @@ def test_a_decoding_thread_that_cannot_report_its_error(
     def worker() -> Callable[[_Portion], Iterator[int]]:
         raise ValueError
 
-    def no_memory(_error: BaseException) -> None:
-        raise MemoryError
+    class Full(SimpleQueue[Any]):
+        def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+            if isinstance(item, tuple) and isinstance(item[0], BaseException):
+                raise MemoryError
+            super().put(item, block, timeout)
 
-    monkeypatch.setattr("binlake.stream.lanes._Failed", no_memory)
+    monkeypatch.setattr("binlake.stream.lanes.SimpleQueue", Full)
     with pytest.raises(MemoryError, match="a thread ended"):
         list(in_order(iter([_Portion(), _Portion()]), worker, 2, 1 << 20))
     assert died

@@ -52,8 +52,6 @@ _STORE_SYNC_SECONDS = 10.0
 _IDLE_SYNC_SECONDS = 0.05
 _LOOK_SECONDS = 15.0
 _TRIES_PER_SERVER = 3
-# A server whose logs are reset again and again would fill the disk with copies of its first log.
-_MOST_BEGINNINGS = 20
 _BEGINNINGS_SECONDS = 3600.0
 
 
@@ -67,6 +65,8 @@ class ArchiveOptions:
     - `restart_if_lost`: if the server has purged the next log, begin another directory instead of failing.
     - `sync_s`: how long data may wait, while more is coming, before it is made durable (None: 1
       second, in an object store 10).
+    - `most_beginnings`: how many directories the archive begins for an address within an hour: a server whose logs
+      are reset again and again would fill the disk with copies of its first log.
     - `attempts`: how many connections in a row may fail before the archiver gives up; None: no limit.
     """
 
@@ -79,6 +79,7 @@ class ArchiveOptions:
     attempts: int | None = None
     backoff_s: float = 0.5
     longest_backoff_s: float = 30.0
+    most_beginnings: int = 20
 
 
 class Archiver:
@@ -197,7 +198,7 @@ class Archiver:
                     self._greet(server, writer, start)
                     unused.pop_all()
                     return writer, replace(start, server_uuid=server.identity)
-        _check_beginnings(server, [one.state for one in known])
+        _check_beginnings(server, [one.state for one in known], self._options.most_beginnings)
         generation = 1 if state is None else state.generation + 1
         begun = ArchiveState(
             identity, server.flavour, generation, server_uid=server.uid, address=server.where
@@ -384,11 +385,11 @@ class Archiver:
         self._closed.wait(self._pauses.next_s())
 
 
-def _check_beginnings(server: ServerConnection, states: Sequence[ArchiveState]) -> None:
-    """Raise ServerError if the archive has begun too many directories for an address lately."""
+def _check_beginnings(server: ServerConnection, states: Sequence[ArchiveState], most: int) -> None:
+    """Raise ServerError if the archive has begun `most` directories for an address lately."""
     since = time.time() - _BEGINNINGS_SECONDS
     lately = [one for one in states if one.address == server.where and one.written >= since]
-    if len(lately) >= _MOST_BEGINNINGS:
+    if len(lately) >= most:
         raise ServerError(
             f"{server.where}: the archive has begun {len(lately)} directories for this server within"
             " an hour, because its logs were reset or its identity changed; it does not begin another",

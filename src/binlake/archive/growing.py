@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 from binlake.source.durable import sync_data, sync_file
 
-__all__ = ["GrowingFile"]
+__all__ = ["GrowingFile", "Write", "write_cached", "write_uncached"]
 
 # Copying so much into the system's memory takes longer than waking a thread.
 _LARGE_BYTES = 64 << 10
@@ -37,15 +37,39 @@ _UNKNOWN_FLAG = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _PAGE_BYTES = 64 << 10  # the largest that a kernel is built with
 
 
+#: Writes some bytes of a piece at an offset of a descriptor, and returns how many.
+Write = Callable[[int, memoryview, int], int]
+
+
+def write_cached(descriptor: int, data: memoryview, at: int) -> int:
+    """Write into the system's cache."""
+    return os.pwrite(descriptor, data, at)
+
+
+def write_uncached(descriptor: int, data: memoryview, at: int) -> int:
+    """Write whole pages, which leave the cache (Linux). Raises OSError, NotImplementedError where that is unknown."""
+    return os.pwritev(descriptor, [data], at, _DONTCACHE)
+
+
+_UNCACHED = write_uncached if sys.platform == "linux" and hasattr(os, "pwritev") else write_cached
+
+
 class GrowingFile:
     """The file of an open descriptor, which it closes. `size` is its length including all appended
-    bytes. One thread appends; any may `sync`.
+    bytes. One thread appends; any may `sync`. `write_pages` writes whole pages of large pieces, and `write` the
+    rest, and also whole pages once `write_pages` has failed as an unknown call does.
 
     Every method raises OSError. After one failure every call fails: the system drops the bytes
     that it could not write, and reports that once.
     """
 
-    def __init__(self, descriptor: int, size: int) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        size: int,
+        write: Write = write_cached,
+        write_pages: Write = _UNCACHED,
+    ) -> None:
         self.size = size
         self._descriptor = descriptor
         self._written = size
@@ -54,8 +78,8 @@ class GrowingFile:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._closed = False
-        uncached = sys.platform == "linux" and hasattr(os, "pwritev")
-        self._write_pages = _write_uncached if uncached else _write_cached
+        self._write_some = write
+        self._write_pages = write_pages
 
     def append(self, data: bytes) -> None:
         """Write at the end, immediately or soon."""
@@ -168,11 +192,11 @@ class GrowingFile:
         try:
             with memoryview(data) as view:
                 if first < last:
-                    _write_all(self._descriptor, view[: first - at], at, _write_cached)
+                    _write_all(self._descriptor, view[: first - at], at, self._write_some)
                     self._write_whole_pages(view[first - at : last - at], first)
-                    _write_all(self._descriptor, view[last - at :], last, _write_cached)
+                    _write_all(self._descriptor, view[last - at :], last, self._write_some)
                 else:
-                    _write_all(self._descriptor, view, at, _write_cached)
+                    _write_all(self._descriptor, view, at, self._write_some)
         except BaseException as error:
             self._fail(error)  # else `sync` would wait for these bytes without an end
             if not isinstance(error, Exception):
@@ -188,24 +212,13 @@ class GrowingFile:
         except (OSError, NotImplementedError) as error:
             # Python knows the call, but was built where the C library has no flags for it
             unknown = isinstance(error, NotImplementedError) or error.errno in _UNKNOWN_FLAG
-            if self._write_pages is _write_cached or not unknown:
+            if self._write_pages is self._write_some or not unknown:
                 raise
-            self._write_pages = _write_cached
-            _write_all(self._descriptor, data, at, _write_cached)
+            self._write_pages = self._write_some
+            _write_all(self._descriptor, data, at, self._write_some)
 
 
-_Write = Callable[[int, memoryview, int], int]
-
-
-def _write_cached(descriptor: int, data: memoryview, at: int) -> int:
-    return os.pwrite(descriptor, data, at)
-
-
-def _write_uncached(descriptor: int, data: memoryview, at: int) -> int:
-    return os.pwritev(descriptor, [data], at, _DONTCACHE)
-
-
-def _write_all(descriptor: int, data: memoryview, at: int, write: _Write) -> None:
+def _write_all(descriptor: int, data: memoryview, at: int, write: Write) -> None:
     while data:
         count = write(descriptor, data, at)
         data, at = data[count:], at + count

@@ -36,7 +36,7 @@ from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.reporting.pulse import Pulse
+from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
@@ -63,6 +63,7 @@ __all__ = ["Mirror"]
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
+# A task decodes two of them.
 _SPLIT_BYTES = 16 << 20
 
 
@@ -71,8 +72,8 @@ class Mirror:
 
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
-    `watch` the progress of a copy, `show` the status every few seconds. Raises OptionError for a
-    URL with a password.
+    `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
+    half of what one task decodes. Raises OptionError for a URL with a password.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class Mirror:
         note: Callable[[str], None] = lambda _sentence: None,
         watch: Callable[[CopyProgress], None] = lambda _progress: None,
         show: Callable[[MirrorStatus], None] | None = None,
+        beats: Beats = EVERY_FEW_SECONDS,
+        split_bytes: int = _SPLIT_BYTES,
     ) -> None:
         check_no_password(url, "url")
         check_lake(lake)
@@ -98,6 +101,7 @@ class Mirror:
         self._url = str(ServerUrl.parse_all(url)[0])
         self._lake = open_lake(spark, catalog, lake, options.format)
         self._engine = SparkEngine(spark)
+        self._split_bytes = split_bytes
         read = options.read_options()
         self._logs: StreamLogs = (
             ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
@@ -128,6 +132,7 @@ class Mirror:
             self._indexes,
             self._logs.look,
             lambda: show and show(mirror_status(self._lake, self._indexes)),
+            beats,
         )
         self._verification = ScheduledVerification(options, self._pulse, note)
         self._stop = threading.Event()
@@ -301,11 +306,17 @@ class Mirror:
             {table.id: table.mode.facts for table in group},
         )
         files = self._planner.splits(start, end)
-        splits = [part for file in files for part in file.ranges(_SPLIT_BYTES)]
+        splits = [part for file in files for part in file.ranges(self._split_bytes)]
         refuses = self.options.on_statement == "error"
         try:
             return decode_range(
-                splits, read, wanted, self._engine, self._task_files, refuse_statements=refuses
+                splits,
+                read,
+                wanted,
+                self._engine,
+                self._task_files,
+                refuse_statements=refuses,
+                task_bytes=2 * self._split_bytes,
             )
         except _OF_A_VALUE as error:
             if len(group) == 1:

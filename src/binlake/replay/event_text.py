@@ -16,6 +16,7 @@ from binlake.core.events.frames import HEADER_BYTES
 __all__ = [
     "DELIMITER",
     "Base64",
+    "TextLimits",
     "TextOptions",
     "clock_text",
     "mariadb_dump",
@@ -39,12 +40,25 @@ class Base64(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TextLimits:
+    """What is held of the text of rows, in bytes.
+
+    `decoded`: rows with the text that they become, before that is written; `window`: the comments of a whole
+    window; `recorded`: the first part of an event's text, of which the words that may occur again are learned.
+    """
+
+    decoded: int = 16 << 20
+    window: int = 32 << 20
+    recorded: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class TextOptions:
     """The options for printing the chosen events, by the names that the servers' tools give it.
 
     `verbose` counts -v. `databases` are those shown (all when empty); `rewrite_db` maps old names to
     new ones. `local_load` is the folder for the files of LOAD DATA. `restores_gtid_variables`: at the
-    end, MariaDB's session gets its own server and domain back.
+    end, MariaDB's session gets its own server and domain back. `limits` bound the memory for the text.
     """
 
     base64_output: Base64 = Base64.AUTO
@@ -62,6 +76,7 @@ class TextOptions:
     rewrite_db: dict[str, str] = field(default_factory=dict)
     local_load: str | None = None
     restores_gtid_variables: bool = False
+    limits: TextLimits = field(default_factory=TextLimits)
 
     @property
     def prints_base64(self) -> bool:

@@ -31,7 +31,6 @@ __all__ = ["PlainEvents"]
 
 _CHECKSUM_BYTES = 4
 _MOST_WORDS = 1 << 12
-_MOST_RECORDED_BYTES = 1 << 20
 
 
 class PlainEvents:
@@ -91,7 +90,7 @@ class PlainEvents:
             printer.show(event)
             return
         before = self._state()
-        recorded = _RecordedOutput(printer.write)
+        recorded = _RecordedOutput(printer.write, self._options.limits.recorded)
         printer.write = recorded.write
         try:
             printer.show(event)
@@ -174,13 +173,13 @@ class PlainEvents:
 
 
 class _RecordedOutput:
-    """Passes text on to `target`, and keeps its first part: of a statement's rows there may be gigabytes."""
+    """Passes text on to `target`, and keeps its first part, of `most_bytes`: of a statement's rows there may be gigabytes."""
 
-    def __init__(self, target: Callable[[bytes | memoryview], object]) -> None:
+    def __init__(self, target: Callable[[bytes | memoryview], object], most_bytes: int) -> None:
         self.target = target
         self.is_whole = True
         self._kept: list[bytes] = []
-        self._room = _MOST_RECORDED_BYTES
+        self._room = most_bytes
 
     def write(self, text: bytes | memoryview) -> None:
         """Write text, and keep it if it is among the first."""

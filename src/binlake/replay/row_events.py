@@ -62,10 +62,6 @@ def rows_flags_text(flags: int, flavour: str) -> str:
     return " flags: " + " ".join(words) if words else ""
 
 
-_HELD_BYTES = 16 << 20  # decoded, with the text that it becomes, before that is written
-_WHOLE_BYTES = 32 << 20  # of the comments of a whole window
-
-
 class RowChanges(NamedTuple):
     """The changes of an event: the number of rows, and their comments."""
 
@@ -87,6 +83,7 @@ class PseudoSql:
 
     def __init__(self, options: TextOptions, name_of: Callable[[TableMapEvent], bytes]) -> None:
         self._has_types = options.verbose > 1
+        self._limits = options.limits
         self._is_shown = bool(options.verbose) and not options.short_form
         self._name_of = name_of
         self._tables = PseudoTables()
@@ -97,7 +94,7 @@ class PseudoSql:
 
     def _start(self) -> None:
         """Also after an error, when the walker no longer knows the tables of the statement."""
-        self._walker = RowWalker(self._resolve, _HELD_BYTES)
+        self._walker = RowWalker(self._resolve, self._limits.decoded)
         self._walker.begin_transaction(None, 0, None, 0)
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink:
@@ -181,7 +178,7 @@ class PseudoSql:
         size = 0
         for part in self._decoded(window, first, len(window)):
             size += sum(len(more.comments) for more in part.values())
-            if size > _WHOLE_BYTES:
+            if size > self._limits.window:
                 return None
             for position, more in part.items():
                 begun = found.get(position)

@@ -52,7 +52,8 @@ from binlake.values.where import names_in
 __all__ = ["InferredView", "PinnedView", "check_where", "options_for_schema"]
 
 _RESTART = "start the query again with the same checkpoint to use the table's current columns"
-_LOOK_BYTES = 32 << 20  # one step of the search, from the newest backwards
+# One step of the search, from the newest backwards.
+_LEAST_LOOK_BYTES, _MOST_LOOK_BYTES = 64 << 10, 32 << 20
 _VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
 _SHOWN_TABLES = 3
 _TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ within one definition
@@ -234,7 +235,8 @@ class _Look:
 
     def newest_first(self, read: ReadOptions) -> Iterator[TableTypes]:
         """Yield the definitions of the wanted tables as the search finds them."""
-        splits = plan_splits(self._options.paths, read, _LOOK_BYTES)
+        step = min(max(self._options.schema_scan_bytes, _LEAST_LOOK_BYTES), _MOST_LOOK_BYTES)
+        splits = plan_splits(self._options.paths, read, step)
         self.is_complete = False
         with closing(declared_schema(read, [split.log.path for split in splits])) as schema:
             yield from self._definitions(splits, read, schema)

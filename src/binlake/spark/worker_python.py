@@ -32,11 +32,11 @@ _our_jvm: Any = None
 
 
 @contextmanager
-def worker_python(master: str | None) -> Iterator[None]:
+def worker_python(master: str | None, script: Path = _SCRIPT) -> Iterator[None]:
     """Name the Python of the workers in the environment, where the JVM and a new context read it.
 
     `master`: where the session will run, or None if Spark's own configuration sets it. If the user has set PYSPARK_PYTHON to another
-    Python, it is unchanged.
+    Python, it is unchanged. `script` starts a worker without Spark's archives.
     """
     global _our_jvm
     from pyspark import SparkContext
@@ -48,7 +48,7 @@ def worker_python(master: str | None) -> Iterator[None]:
     is_here = master is not None and master.partition("[")[0] == "local"
     is_new = SparkContext._gateway is None and _GATEWAY_PORT not in os.environ
     is_ours = is_new or SparkContext._gateway is _our_jvm is not None
-    os.environ[_PYTHON] = str(_SCRIPT) if is_here and is_ours and _works() else sys.executable
+    os.environ[_PYTHON] = str(script) if is_here and is_ours and _works(script) else sys.executable
     try:
         yield
         if is_new:
@@ -58,12 +58,12 @@ def worker_python(master: str | None) -> Iterator[None]:
         os.environ[_PYTHON] = sys.executable
 
 
-def _works() -> bool:
+def _works(script: Path) -> bool:
     """Whether the script can be run, and workers find the same PySpark without Spark's archives."""
     import py4j
     import pyspark
 
-    if not os.access(_SCRIPT, os.X_OK):
+    if not os.access(script, os.X_OK):
         return False
     folders = [Path(str(module.__file__)).parents[1] for module in (py4j, pyspark)]
     home = os.environ.get("SPARK_HOME")

@@ -25,9 +25,6 @@ __all__ = ["MEASURES", "Timeline"]
 #: The sums of each bar.
 MEASURES = ("transactions", "bytes", "inserts", "updates", "deletes")
 
-_MOST_CELLS = 1 << 18
-#: Tables beyond this number, in the order of the log, are counted together.
-_MOST_TABLES = 1 << 12
 _WHOLE, _OTHERS = 0, 1  # tables that stand for whole transactions, and for tables beyond the limit
 _FIRST = 2
 
@@ -43,9 +40,15 @@ _WIDTHS = (
 
 
 class Timeline:
-    """Measures by unit of time and table."""
+    """Measures by unit of time and table.
 
-    def __init__(self) -> None:
+    The unit of time grows when there are more than `most_cells` cells. Tables beyond `most_tables`, in the
+    order of the log, are counted together; two of that number stand for whole transactions and for these.
+    """
+
+    def __init__(self, *, most_cells: int = 1 << 18, most_tables: int = 1 << 12) -> None:
+        self._most_cells = most_cells
+        self._most_tables = most_tables
         self._units = list(UNITS.values())
         self._numbers: dict[str, int] = {}
         self._cells: list[pa.Table] = []
@@ -97,20 +100,25 @@ class Timeline:
         """Return the measures of each transaction in each table."""
         number = array([self._number(name) for name in tables], pa.int64())
         table = number.take(changes["table"].combine_chunks())
-        key = pc.add(pc.multiply(changes["transaction"], scalar(_MOST_TABLES)), table)
+        key = pc.add(pc.multiply(changes["transaction"], scalar(self._most_tables)), table)
         rows, op = changes["rows"], changes["op"]
         columns = {"bytes": changes["bytes"]}
         for ordinal, name in enumerate(MEASURES[2:]):
             columns[name] = pc.if_else(pc.equal(op, scalar(ordinal)), rows, scalar(0))
         found = summed(key, columns)
-        transaction, table = _split(found[KEY])
+        transaction, table = self._split(found[KEY])
         return found.append_column("transaction", transaction).append_column("table", table)
+
+    def _split(self, key: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """Return the parts of a key: the part before the table, and the table."""
+        before = pc.divide(key, scalar(self._most_tables))
+        return before, pc.subtract(key, pc.multiply(before, scalar(self._most_tables)))
 
     def _number(self, name: str) -> int:
         known = self._numbers.get(name)
         if known is not None:
             return known
-        if len(self._numbers) == _MOST_TABLES - _FIRST:
+        if len(self._numbers) == self._most_tables - _FIRST:
             self.left_out += 1
             return _OTHERS
         self._numbers[name] = len(self._numbers) + _FIRST
@@ -120,13 +128,13 @@ class Timeline:
         self, times: pa.ChunkedArray, tables: Any, measures: dict[str, pa.ChunkedArray]
     ) -> None:
         buckets = pc.divide(times, scalar(self.unit_us))
-        key = pc.add(pc.multiply(buckets, scalar(_MOST_TABLES)), tables)
+        key = pc.add(pc.multiply(buckets, scalar(self._most_tables)), tables)
         found = summed(key, measures).drop_columns([COUNT])
         self._cells.append(found)
         self._held += found.num_rows
-        if self._held > self._compact + _MOST_CELLS:
+        if self._held > self._compact + self._most_cells:
             self._settle()
-            while self._held > _MOST_CELLS and len(self._units) > 1:
+            while self._held > self._most_cells and len(self._units) > 1:
                 self._grow()
             self._compact = self._held
 
@@ -143,8 +151,8 @@ class Timeline:
         """Use the next longer unit of time."""
         cells = self._settle()
         times = scalar(self._units[1] // self._units[0])
-        bucket, table = _split(cells[KEY])
-        key = pc.add(pc.multiply(pc.divide(bucket, times), scalar(_MOST_TABLES)), table)
+        bucket, table = self._split(cells[KEY])
+        key = pc.add(pc.multiply(pc.divide(bucket, times), scalar(self._most_tables)), table)
         found = summed(key, {name: cells[name] for name in MEASURES})
         self._cells = [found.drop_columns([COUNT])]
         self._held = found.num_rows
@@ -179,7 +187,7 @@ class Timeline:
         cells = self._settle()
         if cells is None or not cells.num_rows:
             return self._nothing()
-        bucket, table = _split(cells[KEY])
+        bucket, table = self._split(cells[KEY])
         start = pc.multiply(bucket, scalar(self.unit_us))
         cells = cells.append_column("start", start).append_column("table", table)
         cells = _within(cells, since_us, until_us, self.unit_us)
@@ -268,9 +276,3 @@ def _columns(cells: pa.Table, starts: pa.Array) -> dict[str, list[int]]:
 
 def _floored(times: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
     return pc.multiply(pc.divide(times, scalar(width)), scalar(width))
-
-
-def _split(key: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return the parts of a key: the part before the table, and the table."""
-    before = pc.divide(key, scalar(_MOST_TABLES))
-    return before, pc.subtract(key, pc.multiply(before, scalar(_MOST_TABLES)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from binlake.archive.archiver import ArchiveOptions, Archiver
 from binlake.archive.folders import open_folder
@@ -91,15 +92,19 @@ def damaged(conversation: Conversation, packets: bytes) -> None:
 
 
 def archive(
-    root: Path, log: LogBuilder, streams: list[Stream], attempts: int = 5
+    root: Path,
+    log: LogBuilder,
+    streams: list[Stream],
+    say: Callable[[str], None] = lambda _: None,
+    **given: Any,
 ) -> tuple[BinlogError | None, list[BinlogDump]]:
-    """Archive to the end; what it raised, and the dumps that it asked for."""
+    """Archive to the end, with options; what it raised, and the dumps that it asked for."""
     asked: list[BinlogDump] = []
-    options = ArchiveOptions(until_current=True, attempts=attempts, backoff_s=0.01)
+    options = ArchiveOptions(**{"until_current": True, "attempts": 5, "backoff_s": 0.01, **given})
     with fake_server(source(log, streams, asked)) as (port, _):
         url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
         try:
-            Archiver([ServerUrl.parse(url)], open_folder(str(root)), options).run()
+            Archiver([ServerUrl.parse(url)], open_folder(str(root)), options, say).run()
         except BinlogError as error:
             return error, asked
     return None, asked

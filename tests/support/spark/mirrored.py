@@ -186,9 +186,9 @@ class Lake:
             **{"note": self.notes.append, "watch": self.progress.append, **more},
         )
 
-    def catch_up(self, logs: str | None = None) -> Mirror:
+    def catch_up(self, logs: str | None = None, **more: Any) -> Mirror:
         """Bring the lake up to date."""
-        made = self.mirror(logs)
+        made = self.mirror(logs, **more)
         try:
             made.run(once=True)
         finally:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from binlake.archive.archiver import Archiver
 from binlake.archive.folders import open_folder
 from binlake.archive.layout import ArchiveState
 from binlake.archive.writer import HistoryWriter
@@ -84,25 +83,21 @@ def test_who_cannot_begin_lets_others_write(tmp_path: Path, log: LogBuilder) -> 
     other.close()
 
 
-def test_who_cannot_begin_anew_lets_others_write(
-    tmp_path: Path, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def greet(*_: object) -> None:
-        raise ServerError("it has gone")
+def test_who_cannot_begin_anew_lets_others_write(tmp_path: Path, log: LogBuilder) -> None:
+    def say(line: str) -> None:
+        if UUID in line:  # the server's name and version, once its directory is open
+            assert (tmp_path / UUID / "archive.json").exists()
+            raise ServerError("it has gone")
 
-    monkeypatch.setattr(Archiver, "_greet", greet)
-    error, _ = archive(tmp_path, log, [LOOK])
+    error, _ = archive(tmp_path, log, [LOOK], say)
     assert "it has gone" in str(error)
     other = HistoryWriter(open_folder(str(tmp_path / UUID)), STATE_0)
     other.resume()
     other.close()
 
 
-def test_a_server_that_begins_anew_without_end(
-    tmp_path: Path, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_begins_anew_without_end(tmp_path: Path, log: LogBuilder) -> None:
     """Each connection made another directory with a copy of the log, two in a second."""
-    monkeypatch.setattr("binlake.archive.archiver._MOST_BEGINNINGS", 3)
     body = struct.pack("<Q", 4) + b"other.000001"
     away = event_packet(event(ROTATE, body, 0, flags=ARTIFICIAL, log_pos=0, timestamp=0), 1)
 
@@ -110,7 +105,7 @@ def test_a_server_that_begins_anew_without_end(
         first = event_packet(log.bytes()[4 : log.offsets[1]], 1)
         conversation.sock.sendall(packets + away + first)
 
-    error, _ = archive(tmp_path, log, [elsewhere] * 99)
+    error, _ = archive(tmp_path, log, [elsewhere] * 99, most_beginnings=3)
     assert isinstance(error, ServerError)
     assert "has begun 3 directories for this server within an hour" in str(error)
     assert len(list(tmp_path.iterdir())) == 3

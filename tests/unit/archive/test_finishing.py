@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,10 @@ from binlake.errors import SourceError
 from binlake.source.bytes import open_reader
 from binlake.source.replica.url import ServerUrl
 from binlake.values.log_names import index_path
+from support.logs.log_builder import LogBuilder
 from support.servers.archiving import until
+from support.servers.fake_server import fake_server
+from support.servers.fake_source import source, whole
 
 DAY = 86_400
 
@@ -120,10 +124,11 @@ def test_what_was_left_by_a_kill_is_done(folder: Folder) -> None:
 
 
 def test_what_does_not_come_back_is_kept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = finishing._written
-    monkeypatch.setattr(
-        finishing, "_written", lambda log, target: (written(log, target)[0], b"another digest")
-    )
+    def another(path: str) -> Any:
+        """What is read back is another log's."""
+        return open_reader(folder.path_of("binlog.000002") if path.endswith(".zst") else path)
+
+    monkeypatch.setattr(finishing, "open_reader", another)
     with pytest.raises(SourceError, match="the log stays uncompressed"):
         finish_log(folder, "binlog.000001", Finish("zstd"))
     assert "binlog.000001" in folder.sizes()
@@ -265,8 +270,8 @@ def test_the_pause_grows_and_a_killed_process_is_a_failure(folder: Folder) -> No
     said: list[str] = []
     finisher = Finisher(folder, Finish("zstd"), said.append, longest_pause_s=100.0)
     for _ in range(3):
-        finisher._failed, finisher._waiting = [], ["binlog.000001"]
-        finisher.poll()
+        finisher.forget(["binlog.000001"])  # else it is tried again only after the pause
+        finisher.add(["binlog.000001"])
         assert finisher._process is not None
         finisher._process._running.kill()
         finisher._process._running.wait()
@@ -411,14 +416,24 @@ def test_who_is_closed_neither_waits_nor_begins_more(folder: Folder) -> None:
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_an_archiver_waits_unless_it_is_closed(
-    folder: Folder, closed: bool, monkeypatch: pytest.MonkeyPatch
+    folder: Folder,
+    closed: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    archiver = Archiver(
-        [ServerUrl.parse("mysql://repl@db1/")], folder, ArchiveOptions(until_current=True)
-    )
     asked: list[str] = []
 
     class Told(Finisher):
+        """Of other logs, which are complete already."""
+
+        def __init__(self, _: Folder, *given: Any) -> None:
+            super().__init__(folder, Finish("zstd"), *given[1:])
+
+        def begin(self, growing: str) -> None:
+            if closed:
+                archiver.close()
+            super().begin("binlog.000005")
+
         def wait(self) -> None:
             asked.append("wait")
             super().wait()
@@ -427,15 +442,17 @@ def test_an_archiver_waits_unless_it_is_closed(
             asked.append("stop")
             super().stop()
 
-    def follow(*_: object) -> None:
-        archiver._finishers["x"] = Told(folder, Finish("zstd"), closed=archiver._closed)
-        if closed:
-            archiver.close()
-        archiver._finishers["x"].begin("binlog.000005")
-
-    monkeypatch.setattr(archiver, "_follow", follow)
-    archiver.run()
-    assert asked == (["wait", "stop"] if closed else ["wait"])
+    monkeypatch.setattr("binlake.archive.archiver.Finisher", Told)
+    root = open_folder(str(tmp_path_factory.mktemp("archive")))
+    made = LogBuilder()
+    made.transaction(b"row", gtid=None)
+    with fake_server(source(made, [whole, whole], [])) as (port, _):
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+        archiver = Archiver([ServerUrl.parse(url)], root, ArchiveOptions(until_current=True))
+        archiver.run()
+    assert "wait" in asked
+    assert asked.count("stop") == closed
+    assert asked[-1] == ("stop" if closed else "wait")
     assert ("binlog.000001.zst" in folder.sizes()) is not closed
     assert archiver.failed == 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from binlake.archive import growing
-from binlake.archive.growing import GrowingFile
+from binlake.archive.growing import GrowingFile, Write, write_cached, write_uncached
 from binlake.source.bytes import write_whole
 
 PAGE = growing._PAGE_BYTES
@@ -32,12 +32,25 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "binlog.000001"
 
 
-def grown(path: Path, flags: int = os.O_RDWR) -> GrowingFile:
-    return GrowingFile(os.open(path, flags | os.O_CREAT, 0o666), path.stat().st_size)
+def grown(
+    path: Path,
+    flags: int = os.O_RDWR,
+    *,
+    write: Write = write_cached,
+    write_pages: Write = write_uncached,
+) -> GrowingFile:
+    descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+    return GrowingFile(descriptor, path.stat().st_size, write, write_pages)
 
 
-def append_all(path: Path, pieces: list[bytes]) -> None:
-    with closing(grown(path)) as file:
+def append_all(
+    path: Path,
+    pieces: list[bytes],
+    *,
+    write: Write = write_cached,
+    write_pages: Write = write_uncached,
+) -> None:
+    with closing(grown(path, write=write, write_pages=write_pages)) as file:
         for piece in pieces:
             file.append(piece)
         assert file.size == sum(map(len, pieces))
@@ -58,20 +71,17 @@ def test_going_on_at_the_end(path: Path, pieces: list[bytes]) -> None:
     assert path.read_bytes() == b"what was there" + b"".join(pieces)
 
 
-def test_the_system_may_take_less_than_it_is_given(
-    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("_write_cached", "_write_uncached"):
-        monkeypatch.setattr(
-            growing, name, lambda descriptor, data, at: os.pwrite(descriptor, data[:9999], at)
-        )
-    append_all(path, pieces[:30])
+def test_the_system_may_take_less_than_it_is_given(path: Path, pieces: list[bytes]) -> None:
+    def some(descriptor: int, data: memoryview, at: int) -> int:
+        return os.pwrite(descriptor, data[:9999], at)
+
+    append_all(path, pieces[:30], write=some, write_pages=some)
     assert path.read_bytes() == b"".join(pieces[:30])
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
 def test_kernels_and_file_systems_that_only_cache(
-    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch, code: int
+    path: Path, pieces: list[bytes], code: int
 ) -> None:
     asked = []
 
@@ -79,15 +89,12 @@ def test_kernels_and_file_systems_that_only_cache(
         asked.append(at)
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(growing, "_write_uncached", refused)
-    append_all(path, pieces)
+    append_all(path, pieces, write_pages=refused)
     assert path.read_bytes() == b"".join(pieces)
     assert len(asked) == 1, "asked once a file"
 
 
-def test_what_leaves_the_cache_are_whole_pages_once(
-    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_leaves_the_cache_are_whole_pages_once(path: Path, pieces: list[bytes]) -> None:
     gone: set[int] = set()
     cached: set[int] = set()
 
@@ -105,9 +112,7 @@ def test_what_leaves_the_cache_are_whole_pages_once(
         cached.update(pages(data, at))
         return os.pwrite(descriptor, data, at)
 
-    monkeypatch.setattr(growing, "_write_uncached", uncached)
-    monkeypatch.setattr(growing, "_write_cached", ordinary)
-    append_all(path, pieces)
+    append_all(path, pieces, write=ordinary, write_pages=uncached)
     assert gone
     assert path.read_bytes() == b"".join(pieces)
 
@@ -142,22 +147,25 @@ def test_a_sync_that_failed_is_not_tried_again(path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Large pieces are not written before this is set."""
-    let_go = threading.Event()
+def let_go() -> Iterator[threading.Event]:
+    """Pieces that `held` writes are not written before this is set."""
+    event = threading.Event()
+    yield event
+    event.set()
 
+
+@pytest.fixture
+def held(let_go: threading.Event) -> Write:
     def write(descriptor: int, data: memoryview, at: int) -> int:
         assert let_go.wait(120)
         return os.pwrite(descriptor, data, at)
 
-    monkeypatch.setattr(growing, "_write_uncached", write)
-    yield let_go
-    let_go.set()
+    return write
 
 
-def test_memory_is_bounded(path: Path, held: threading.Event) -> None:
+def test_memory_is_bounded(path: Path, held: Write, let_go: threading.Event) -> None:
     piece = b"x" * (1 << 20)
-    with closing(grown(path)) as file:
+    with closing(grown(path, write_pages=held)) as file:
 
         def append() -> None:
             for _ in range(40):
@@ -168,48 +176,41 @@ def test_memory_is_bounded(path: Path, held: threading.Event) -> None:
         thread.join(0.3)
         assert thread.is_alive(), "the appender waits"
         assert file.size <= growing._MOST_HELD_BYTES + len(piece)
-        held.set()
+        let_go.set()
         thread.join()
         file.flush()
     assert path.stat().st_size == 40 << 20
 
 
 def test_a_sync_is_of_what_was_written(
-    path: Path, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    path: Path, held: Write, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths = []
     monkeypatch.setattr(os, "fdatasync", lambda d: lengths.append(os.fstat(d).st_size))
     found = []
-    with closing(grown(path)) as file:
+    with closing(grown(path, write_pages=held)) as file:
         file.append(b"x" * (1 << 20))
         thread = threading.Thread(target=lambda: found.append(file.sync()))
         thread.start()
         thread.join(0.2)
         assert not lengths, "nothing is synced that is not written"
-        held.set()
+        let_go.set()
         thread.join()
     assert found == [1 << 20]
     assert lengths[0] >= found[0]
 
 
-@pytest.fixture
-def unlucky(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large pieces cannot be written, for a reason that is not the system's."""
-
-    def write(descriptor: int, data: memoryview, at: int) -> int:
-        raise MemoryError
-
-    monkeypatch.setattr(growing, "_write_uncached", write)
-    monkeypatch.setattr(growing, "_write_cached", write)
+def unlucky(descriptor: int, data: memoryview, at: int) -> int:
+    """For a reason that is not the system's."""
+    raise MemoryError
 
 
-@pytest.mark.usefixtures("unlucky")
 @pytest.mark.parametrize("size", [10, 1 << 20])
 def test_whatever_ends_the_writing_is_told(path: Path, size: int) -> None:
     errors = []
 
     def fail() -> None:
-        with closing(grown(path)) as file:
+        with closing(grown(path, write=unlucky, write_pages=unlucky)) as file:
             for step in (lambda: file.append(b"x" * size), file.flush, file.sync):
                 try:
                     step()
@@ -224,17 +225,14 @@ def test_whatever_ends_the_writing_is_told(path: Path, size: int) -> None:
     assert all("MemoryError" in text for text in errors)
 
 
-def test_a_python_that_knows_no_flags_caches(
-    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_python_that_knows_no_flags_caches(path: Path, pieces: list[bytes]) -> None:
     def refused(descriptor: int, data: memoryview, at: int) -> int:
         raise NotImplementedError("pwritev2: not available on this platform")
 
-    monkeypatch.setattr(growing, "_write_uncached", refused)
     done = threading.Event()
 
     def append() -> None:
-        append_all(path, pieces)
+        append_all(path, pieces, write_pages=refused)
         done.set()
 
     thread = threading.Thread(target=append, daemon=True)

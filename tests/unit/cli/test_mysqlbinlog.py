@@ -14,8 +14,8 @@ import pytest
 from binlake.cli.main import main
 from binlake.errors import SourceError
 from binlake.replay.load_files import LoadFiles
-from support.logs.costly_tables import described, one_transaction
 from support.logs.costly_logs import rows
+from support.logs.costly_tables import described, one_transaction
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, LogBuilder, query_body
 from support.logs.mutations import frames
 from support.logs.stream_log import StreamLog, rows_body, table_map_body

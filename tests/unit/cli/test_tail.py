@@ -18,6 +18,7 @@ from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.main import main
 from binlake.errors import PositionLostError
 from binlake.source.chain import resolve
+from binlake.source.replica.url import ServerUrl
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
@@ -44,6 +45,12 @@ def interrupted() -> None:
 def end_by(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """A server that sends a log, and then something happens."""
 
+    class Connected:
+        url = ServerUrl.parse("mysql://repl@db1/")
+
+        def position(self) -> Position:
+            return Position("", "", 0)
+
     def prepare(ending: Callable[[], None]) -> None:
         class Live:
             def __init__(
@@ -63,7 +70,7 @@ def end_by(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
 
         monkeypatch.setattr(binlake.cli.tail, "LiveReader", Live)
         monkeypatch.setattr(binlake.cli.tail, "Follower", lambda *_: nullcontext())
-        monkeypatch.setattr(binlake.cli.tail, "_start", lambda *_, **__: Position("", "", 0))
+        monkeypatch.setattr(binlake.cli.tail, "connect_any", lambda _: nullcontext(Connected()))
 
     return prepare
 

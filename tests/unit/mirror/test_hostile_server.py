@@ -19,14 +19,13 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError, ConnectionLostError, SchemaError, ServerError
-from binlake.mirror.source import bounds, table_rows
 from binlake.mirror.source.bounds import even_bounds, walked_bounds
 from binlake.mirror.source.snapshot import _moment_us
-from binlake.mirror.source.table_rows import RowSelect, text_rows
+from binlake.mirror.source.table_rows import BatchLimits, RowSelect, text_rows
 from binlake.mirror.source.tables import SourceTable, read_tables
-from binlake.source.replica import receiver
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.prepared import _payload
+from binlake.source.replica.receiver import CompressedReceiver
 from binlake.source.replica.url import ServerUrl
 from binlake.values.plan import ColumnDefinition, TableDefinition
 from support.servers.fake_server import OK, Conversation, fake_server
@@ -118,7 +117,7 @@ def text(*rows: tuple[str, ...]) -> Callable[[Conversation], None]:
 
 
 def read(server: ServerConnection) -> list[pa.RecordBatch]:
-    limits = table_rows.BatchLimits()
+    limits = BatchLimits()
     return list(RowSelect(TABLE, limits, TABLE.types).batches(server))
 
 
@@ -175,8 +174,7 @@ def test_sums_that_are_no_text_are_no_crash(value: bytes) -> None:
     assert found == value.decode(errors="replace")
 
 
-def test_sums_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_rows, "_MOST_TEXT_BYTES", 1 << 20)
+def test_sums_without_an_end_are_refused() -> None:
     codes = (_VARCHAR,)
 
     def talk(conversation: Conversation) -> None:
@@ -189,7 +187,7 @@ def test_sums_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
             conversation.sock.sendall(block)
 
     with connected(talk) as server, pytest.raises(ServerError, match="more than 1 MB: refused"):
-        text_rows(server, "SELECT CONCAT(1)", 1)
+        text_rows(server, "SELECT CONCAT(1)", 1, most_bytes=1 << 20)
 
 
 def listing(create_table: str) -> Callable[[Conversation], None]:
@@ -224,11 +222,10 @@ def test_answers_of_another_shape_are_errors(name: str) -> None:
         ask(server)
 
 
-def test_a_table_does_not_divide_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "_MOST_BOUNDS", 10)
+def test_a_table_does_not_divide_without_end() -> None:
     huge = SourceTable("shop", "t", TABLE.definition, ("id",), rows=10**19)
     with connected(text(("0", "9" * 19))) as server:
-        found = even_bounds(server, huge, 10)
+        found = even_bounds(server, huge, 10, most_bounds=10)
     assert found is not None
     assert len(found) == 9
 
@@ -238,7 +235,7 @@ def test_a_table_does_not_divide_without_end(monkeypatch: pytest.MonkeyPatch) ->
             conversation.result((str(number),))
 
     with connected(talk) as server, pytest.raises(ServerError, match="more than 10 parts"):
-        list(walked_bounds(server, TABLE, 10))
+        list(walked_bounds(server, TABLE, 10, most_bounds=10))
 
 
 @pytest.mark.parametrize("drips", [0, 400])
@@ -270,11 +267,8 @@ def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
     assert took_s < 3
 
 
-def test_a_row_of_a_compressed_connection_does_not_inflate_without_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_row_of_a_compressed_connection_does_not_inflate_without_bound() -> None:
     """80 MB that cost the server 80 kB."""
-    monkeypatch.setattr(receiver, "_INFLATED_FREELY", 20 << 20)
     ours, theirs = socket.socketpair()
     largest = b"\xff\xff\xff\0" + bytes((1 << 24) - 1)
     small = zlib.compress(largest[: 1 << 23]), zlib.compress(largest[1 << 23 :])
@@ -291,4 +285,4 @@ def test_a_row_of_a_compressed_connection_does_not_inflate_without_bound(
     with ours:
         threading.Thread(target=send, daemon=True).start()
         with pytest.raises(ServerError, match="out of proportion"):
-            _payload(receiver.CompressedReceiver(ours, "zlib"))
+            _payload(CompressedReceiver(ours, "zlib", freely_bytes=20 << 20))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from binlake.replay import plain_events, row_events
-from binlake.replay.event_text import Base64, TextOptions
+from binlake.replay.event_text import Base64, TextLimits, TextOptions
 from binlake.replay.logs import print_logs
 from binlake.replay.row_events import _Spool
 from binlake.replay.selection import EventSelection
@@ -100,11 +100,9 @@ def test_long_comments_are_written_in_parts(form: str, tmp_path: Path) -> None:
         spool_write(spool, kept)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_events, "_HELD_BYTES", 1 << 18)
-        patch.setattr(row_events, "_WHOLE_BYTES", 1 << 18)
-        patch.setattr(plain_events, "_MOST_RECORDED_BYTES", 1 << 10)
         patch.setattr(_Spool, "write", write)
-        parts, _, _ = printed(path, EventSelection(), FORMS[form])
+        limits = TextLimits(decoded=1 << 18, window=1 << 18, recorded=1 << 10)
+        parts, _, _ = printed(path, EventSelection(), replace(FORMS[form], limits=limits))
     assert parts == whole
     assert max(held) < 1 << 19
 

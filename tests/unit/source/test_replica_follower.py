@@ -9,7 +9,6 @@ import pytest
 
 from binlake.errors import ChecksumError, ConnectionLostError, PositionLostError, ServerError
 from binlake.format.event_types import HEARTBEAT_LOG_EVENT
-from binlake.source.replica import session
 from binlake.source.replica.commands import BinlogDump
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.packets import event_packet
@@ -90,13 +89,10 @@ def test_an_end_before_the_end_is_none() -> None:
     assert [dump.offset for dump in asked] == [4, last]
 
 
-def test_a_place_that_cannot_be_named_is_reached_from_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_place_that_cannot_be_named_is_reached_from_the_start() -> None:
     """Beyond 4 GB the file comes again from its start, as often as the connection is lost
     meanwhile; nothing of that is given twice.
     """
-    monkeypatch.setattr(session, "_MAX_OFFSET", 200)
     made, asked = log(), list[BinlogDump]()
     assert made.offsets[4] > 200
 
@@ -104,23 +100,22 @@ def test_a_place_that_cannot_be_named_is_reached_from_the_start(
         conversation.sock.sendall(packets[: len(packets) // 4])
 
     with fake_server(source(made, [cut, early, stall, early, whole], asked)) as (port, _):
-        follower, got = follow(port, dead_after_s=5, attempts=4)
+        follower, got = follow(port, dead_after_s=5, attempts=4, most_offset=200)
     assert b"\xfebin" + got == made.bytes()
     assert [dump.offset for dump in asked] == [4] * 5
     with fake_server(source(made, [early, whole], asked)) as (port, _):
-        follower, got = follow(port, start=made.offsets[-3])
+        follower, got = follow(port, start=made.offsets[-3], most_offset=200)
     assert got == made.bytes()[made.offsets[-3] :]
     assert follower.position == Position(UUID, NAME, len(made.data))
 
 
-def test_what_was_followed_must_be_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_MAX_OFFSET", 200)
+def test_what_was_followed_must_be_there_again() -> None:
     made = log()
     with (
         fake_server(source(made, [whole], [])) as (port, _),
         pytest.raises(ServerError, match=f"begins at {made.offsets[-2] + 1}"),
     ):
-        follow(port, start=made.offsets[-2] + 1)
+        follow(port, start=made.offsets[-2] + 1, most_offset=200)
 
 
 def test_tries_come_to_an_end() -> None:

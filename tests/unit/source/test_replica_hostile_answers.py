@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.errors import ServerError
-from binlake.source.replica import driver
+from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.connection import connect
 from binlake.source.replica.url import ServerUrl
 from support.servers.fake_server import OK, Conversation, fake_server
@@ -74,7 +74,7 @@ ENDLESS: dict[str, Callable[[], Iterator[bytes]]] = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_an_answer_without_an_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_without_an_end(name: str) -> None:
     """Refused at the limit, which is about the memory that the answer takes here."""
 
     def talk(talk: Conversation) -> None:
@@ -85,10 +85,9 @@ def test_an_answer_without_an_end(name: str, monkeypatch: pytest.MonkeyPatch) ->
         for block in packets(ENDLESS[name]()):
             talk.sock.sendall(block)
 
-    monkeypatch.setattr(driver, "_MAX_ANSWER_BYTES", LIMIT)
     with fake_server(talk) as (port, _):
         url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
-        with connect(ServerUrl.parse(url)) as server:
+        with connect(ServerUrl.parse(url), AnswerLimits(memory_bytes=LIMIT)) as server:
             tracemalloc.start()
             try:
                 with pytest.raises(ServerError, match=r"takes more than 4096 KB|several results"):
@@ -100,7 +99,7 @@ def test_an_answer_without_an_end(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("at", ["first packet", "rows"])
-def test_an_answer_byte_by_byte_has_one_deadline(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_byte_by_byte_has_one_deadline(at: str) -> None:
     ends = time.monotonic() + 60
 
     def talk(talk: Conversation) -> None:
@@ -119,10 +118,9 @@ def test_an_answer_byte_by_byte_has_one_deadline(at: str, monkeypatch: pytest.Mo
                 talk.sock.sendall(bytes([byte]))
                 time.sleep(0.01)
 
-    monkeypatch.setattr(driver, "_ANSWER_SECONDS", 0.5)
     with fake_server(talk) as (port, _):
         url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
-        with connect(ServerUrl.parse(url)) as server:
+        with connect(ServerUrl.parse(url), AnswerLimits(seconds=0.5)) as server:
             began = time.monotonic()
             with pytest.raises(ServerError, match="took too long"):
                 server.rows("SHOW BINARY LOGS")

@@ -189,19 +189,18 @@ def test_the_look_for_columns_is_bounded() -> None:
     reader(first, table="golden.a")
 
 
-def test_the_look_for_columns_reaches_the_start_of_a_long_transaction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("binlake.spark.typed._LOOK_BYTES", 1000)
+def test_the_look_for_columns_reaches_the_start_of_a_long_transaction(tmp_path: Path) -> None:
+    """One step of the search is of 64 kB here: the transaction has more, and so has what is before it."""
     log = Log()
     log.insert((1, "a", None), table="older")
-    for _ in range(20):
+    for _ in range(500):
         log.insert((1, "a", None), table="between")
     body = rows_body(image((2, "b", None)))
-    log.commit(*[(TABLE_MAP, table_map()), (INSERT, body)] * 200)
+    log.commit(*[(TABLE_MAP, table_map()), (INSERT, body)] * 2000)
     path = log.save(tmp_path)
+    assert log.offsets[-1] > 3 * (64 << 10)
     rows, _ = read(path, table="shop.t", schema_scan_bytes="1000")
-    assert len(rows) == 200
+    assert len(rows) == 2000
     with pytest.raises(SourceError, match="raise option schema_scan_bytes"):
         reader(path, table="shop.older", schema_scan_bytes="1000")
 

@@ -86,12 +86,9 @@ def test_another_spark_than_that_of_the_session(monkeypatch: pytest.MonkeyPatch)
         assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_a_script_that_cannot_be_run_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_script_that_cannot_be_run_is_not_used(tmp_path: Path) -> None:
     """As after an installation by a program that drops the permission to run it."""
     script = tmp_path / "worker-python.sh"
     script.write_bytes(SCRIPT.read_bytes())
-    monkeypatch.setattr(module, "_SCRIPT", script)
-    with worker_python("local[2]"):
+    with worker_python("local[2]", script):
         assert os.environ["PYSPARK_PYTHON"] == sys.executable

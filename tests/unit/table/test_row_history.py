@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 
 import binlake
 from binlake.errors import MissingContextError, OptionError, UnsupportedError
-from binlake.table.row_history import history
+from binlake.source.chain import resolve
 from binlake.table.row_history.entries import NOT_LOGGED, RowChange
+from binlake.table.row_history.history import HistoryReader, history_options
+from binlake.table.row_history.keys import RowKey
 from binlake.table.row_history.lives import KeyChange, keys_of_others, lives_of, other_keys
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 
 DEMO = Path(__file__).parents[3] / "demo"
 LOGS = DEMO / "mysql-9.7"
@@ -56,11 +61,15 @@ def test_threads_and_batches_make_no_difference(how: dict[str, Any]) -> None:
     assert len(expected) > 2
 
 
-def test_the_memory_for_changes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_for_changes_is_limited() -> None:
     """A payload of a few kB may contain millions of changes of one row."""
-    monkeypatch.setattr(history, "_CHANGE_BYTES", 100 << 20)
+    options = history_options(ReadOptions(), "shop.orders")
+    [chain] = resolve([str(LOGS)])
+    reader = HistoryReader(
+        chain, options, DeclaredSchema(()), Ledger(), RowKey((2,)), change_bytes=100 << 20
+    )
     with pytest.raises(UnsupportedError, match="more than 2 changes together") as raised:
-        binlake.open(str(LOGS)).history("shop.orders", 2)
+        reader.read()
     assert "max_memory" in str(raised.value.hint)
 
 

@@ -12,7 +12,6 @@ import pytest
 import binlake
 from binlake.source.arrays import array
 from binlake.table.counting.counted import CHANGES, TRANSACTIONS
-from binlake.ui import timeline as module
 from binlake.ui.timeline import MEASURES, Timeline
 
 _SECOND = 1_000_000
@@ -56,9 +55,8 @@ def test_it_adds_up_to_the_row_changes(demo: Path, session_of: Any) -> None:
         assert [sum(bar) for bar in zip(*tables, strict=True)] == found["total"][name]
 
 
-def test_the_unit_grows_and_the_sums_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_CELLS", 500)
-    timeline = Timeline()
+def test_the_unit_grows_and_the_sums_stay() -> None:
+    timeline = Timeline(most_cells=500)
     times = [_START + number * 7 * _SECOND + 1 for number in range(20_000)]
     for low in range(0, len(times), 1000):
         part = times[low : low + 1000]
@@ -69,9 +67,8 @@ def test_the_unit_grows_and_the_sums_stay(monkeypatch: pytest.MonkeyPatch) -> No
     assert sorted(one["inserts"] for one in found["sums"]) == [6660, 6660, 6680]
 
 
-def test_tables_beyond_the_limit_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_TABLES", 12)
-    timeline = Timeline()
+def test_tables_beyond_the_limit_are_counted_together() -> None:
+    timeline = Timeline(most_tables=12)
     names = tuple(f"d.t{n}" for n in range(30))
     timeline.add(*batch([_START] * 30, list(range(30))), names)
     found = timeline.buckets(most_tables=4)

@@ -38,7 +38,6 @@ __all__ = ["Decoded", "TableName", "Wanted", "decode_range"]
 #: Database and table on the server.
 TableName = tuple[str, str]
 
-_TASK_BYTES = 32 << 20
 _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 
 
@@ -86,12 +85,13 @@ def decode_range(
     task_files: TaskFiles,
     *,
     refuse_statements: bool = True,
+    task_bytes: int = 32 << 20,
 ) -> Decoded:
-    """Decode splits, with `engine` if they are too large for one task.
+    """Decode splits, with `engine` if they have more than `task_bytes`, which one task reads.
 
     Raises BinlogError; IncompleteError, with `refuse_statements`, for changes in the log that are not in row events.
     """
-    parts = packed(splits, _TASK_BYTES)
+    parts = packed(splits, task_bytes)
     if len(parts) <= 1:
         ledger = Ledger()
         found = Decoded()

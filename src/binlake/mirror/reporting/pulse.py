@@ -19,12 +19,22 @@ from binlake.source.bytes import remove_partials, replacing
 from binlake.spark.streaming.logs import LogsNow
 from binlake.values.position import Position
 
-__all__ = ["Beat", "Pulse", "behind_bytes", "last_beat"]
+__all__ = ["EVERY_FEW_SECONDS", "Beat", "Beats", "Pulse", "behind_bytes", "last_beat"]
 
 _NAME = "pulse.json"
-_EVERY_S = 2.0
 _WINDOW_S = 60.0
-_SHOWN_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """How often, in seconds, the state of a mirror is written (`every_s`) and shown (`shown_every_s`)."""
+
+    every_s: float = 2.0
+    shown_every_s: float = 10.0
+
+
+#: The default.
+EVERY_FEW_SECONDS = Beats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +57,17 @@ class Pulse:
     """Writes the beats of one mirror. `look` lists the source's logs; `show` is called after some beats."""
 
     def __init__(
-        self, directory: Path, look: Callable[[], LogsNow], show: Callable[[], None]
+        self,
+        directory: Path,
+        look: Callable[[], LogsNow],
+        show: Callable[[], None],
+        beats: Beats = EVERY_FEW_SECONDS,
     ) -> None:
         self._path = directory / _NAME
         remove_partials(directory, [file.name for file in directory.iterdir()])
         self._look = look
         self._show = show
+        self._beats = beats
         self._show_next = float("-inf")
         self._next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
@@ -82,7 +97,7 @@ class Pulse:
     def beat_now(self, position: Position) -> None:
         """Write it in any case."""
         now = time.monotonic()
-        self._next = now + _EVERY_S
+        self._next = now + self._beats.every_s
         beat = Beat(
             time.time(),
             behind_bytes(self._look(), position),
@@ -96,7 +111,7 @@ class Pulse:
         except OSError as error:
             raise BinlogError(f"{self._path} cannot be written: {error.strerror}") from error
         if now >= self._show_next:
-            self._show_next = now + _SHOWN_EVERY_S
+            self._show_next = now + self._beats.shown_every_s
             self._show()
 
     def _rate(self, now: float) -> float:

@@ -49,13 +49,18 @@ def between(table: SourceTable, lower: Bound | None, upper: Bound | None) -> str
     return " AND ".join(parts)
 
 
-def walked_bounds(server: ServerConnection, table: SourceTable, rows: int) -> Iterator[Bound]:
-    """Every `rows`-th key, in the order of the server. It walks along the key's index."""
+def walked_bounds(
+    server: ServerConnection, table: SourceTable, rows: int, most_bounds: int = _MOST_BOUNDS
+) -> Iterator[Bound]:
+    """Every `rows`-th key, in the order of the server. It walks along the key's index.
+
+    Raises ServerError, also for more than `most_bounds`.
+    """
     types = _key_types(table)
     names = ", ".join(kind.sql_name for kind in types)
     literals = ", ".join(map(_literal, types))
     bound: Bound | None = None
-    for _ in range(_MOST_BOUNDS):
+    for _ in range(most_bounds):
         beyond = f" WHERE {between(table, bound, None)}" if bound is not None else ""
         found = server.rows(
             f"SELECT {literals} FROM {table.sql_name}{beyond} ORDER BY {names} LIMIT 1 OFFSET {rows - 1}",
@@ -69,12 +74,14 @@ def walked_bounds(server: ServerConnection, table: SourceTable, rows: int) -> It
         bound = after
         yield bound
     raise ServerError(
-        f"{server.where}: {table.full_name} divides into more than {_MOST_BOUNDS:,} parts: refused"
+        f"{server.where}: {table.full_name} divides into more than {most_bounds:,} parts: refused"
     )
 
 
-def even_bounds(server: ServerConnection, table: SourceTable, rows: int) -> list[Bound] | None:
-    """Bounds that divide the range of an integer key evenly; None for keys of other types.
+def even_bounds(
+    server: ServerConnection, table: SourceTable, rows: int, most_bounds: int = _MOST_BOUNDS
+) -> list[Bound] | None:
+    """Bounds that divide the range of an integer key into at most `most_bounds` even parts; None for keys of other types.
 
     They cost nothing, but parts are equal only as far as the numbers have no gaps.
     """
@@ -89,7 +96,7 @@ def even_bounds(server: ServerConnection, table: SourceTable, rows: int) -> list
         return []
     first, last = integer(least, "MIN"), integer(most, "MAX")
     # the server estimates the rows, so it may be any number
-    parts = min(-(-table.rows // rows), last - first + 1, _MOST_BOUNDS)
+    parts = min(-(-table.rows // rows), last - first + 1, most_bounds)
     return [(str(first + (last - first + 1) * i // parts - 1),) for i in range(1, parts)]
 
 

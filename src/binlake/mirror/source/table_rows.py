@@ -19,7 +19,6 @@ from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["BatchLimits", "RowSelect", "text_rows"]
 
-_MOST_TEXT_BYTES = 64 << 20
 _AS_NUMBERS = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 
 
@@ -69,19 +68,21 @@ class RowSelect:
         return pa.RecordBatch.from_arrays(arrays, schema=self._types.schema)
 
 
-def text_rows(server: ServerConnection, sql: str, columns: int) -> list[tuple[str, ...]]:
+def text_rows(
+    server: ServerConnection, sql: str, columns: int, most_bytes: int = 64 << 20
+) -> list[tuple[str, ...]]:
     """The rows of a query that takes the server long; every column must be text, NULL becomes "".
 
-    Raises ServerError, also for rows of more than 64 MB.
+    Raises ServerError, also for rows of more than `most_bytes`.
     """
     plan = ColumnPlan(ColumnDefinition(0, "text", ct.MYSQL_TYPE_VARCHAR), Kernel.BYTES, 4)
     rows: list[tuple[str, ...]] = []
-    left = _MOST_TEXT_BYTES
+    left = most_bytes
     for buffers, received in query_rows(server, sql, [plan] * columns, BatchLimits()):
         left -= received
         if left < 0:
             raise ServerError(
-                f"{server.where} answers {sql[:80]} with more than {_MOST_TEXT_BYTES >> 20} MB: refused"
+                f"{server.where} answers {sql[:80]} with more than {most_bytes >> 20} MB: refused"
             )
         found = [
             var_width(pa.binary(), column).to_pylist()

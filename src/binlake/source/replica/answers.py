@@ -6,15 +6,26 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 
 from binlake.errors import ServerError
 
-__all__ = ["decimal_number", "integer", "large_number", "whole_number"]
+__all__ = ["AnswerLimits", "decimal_number", "integer", "large_number", "whole_number"]
 
 _MOST_SHOWN = 40
 _WHOLE = re.compile(r"\d{1,20}", re.ASCII)
 _LARGE = re.compile(r"\d{1,64}", re.ASCII)
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimits:
+    """What one answer to a query may take: `memory_bytes` as PyMySQL holds it (a listing of 200,000 logs fits),
+    `seconds` until it is complete, however slowly it arrives.
+    """
+
+    memory_bytes: int = 64 << 20
+    seconds: float = 600.0
 
 
 def whole_number(text: str | None, name: str) -> int:

@@ -26,7 +26,7 @@ from binlake.errors import (
 )
 from binlake.events.common.format_description import version_numbers
 from binlake.format.magic import FIRST_EVENT
-from binlake.source.replica.answers import whole_number
+from binlake.source.replica.answers import AnswerLimits, whole_number
 from binlake.source.replica.option_file import client_options
 from binlake.source.replica.passwords import Secret, ask, given_password
 from binlake.source.replica.url import (
@@ -52,6 +52,7 @@ __all__ = [
 
 _CONNECT_SECONDS = 10.0
 _QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
+_LIMITS = AnswerLimits()
 _MOST_ZSTD_LEVEL = 22
 _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse newer versions; MariaDB 10 and later send it
 
@@ -75,7 +76,7 @@ class ServerLog:
     encrypted: bool
 
 
-def connect(url: ServerUrl) -> ServerConnection:
+def connect(url: ServerUrl, limits: AnswerLimits = _LIMITS) -> ServerConnection:
     """Log in. Raises AuthError, ServerError (retryable: ConnectionLostError), OptionError.
 
     If the server refuses a login without a password, binlake asks for the password on the terminal, once.
@@ -83,14 +84,14 @@ def connect(url: ServerUrl) -> ServerConnection:
     told = _told(url)
     password = given_password(url.account, url.option("password-file"), told.get("password"))
     try:
-        return _connected(url, told, password)
+        return _connected(url, told, password, limits)
     except AuthError:
         if password is not None:
             raise
         password = ask(url.account, url.where)
         if password is None:
             raise
-        return _connected(url, told, password)
+        return _connected(url, told, password, limits)
 
 
 def connect_any(urls: Sequence[ServerUrl]) -> ServerConnection:
@@ -110,7 +111,7 @@ def check_options(url: ServerUrl) -> None:
 
     Raises OptionError.
     """
-    _driver(url, _told(url), None)
+    _driver(url, _told(url), None, _LIMITS)
 
 
 def _told(url: ServerUrl) -> dict[str, str]:
@@ -123,8 +124,10 @@ def _told(url: ServerUrl) -> dict[str, str]:
     )
 
 
-def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) -> ServerConnection:
-    driver, where = _driver(url, told, password)
+def _connected(
+    url: ServerUrl, told: dict[str, str], password: Secret | None, limits: AnswerLimits
+) -> ServerConnection:
+    driver, where = _driver(url, told, password, limits)
     try:
         driver.connect()
     except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
@@ -132,7 +135,9 @@ def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) ->
     return ServerConnection(url, where, driver)
 
 
-def _driver(url: ServerUrl, told: dict[str, str], password: Secret | None) -> tuple[Driver, str]:
+def _driver(
+    url: ServerUrl, told: dict[str, str], password: Secret | None, limits: AnswerLimits
+) -> tuple[Driver, str]:
     """Return a connection that is not open yet, and the server's name for messages. Raises OptionError."""
     try:
         from binlake.source.replica.driver import Driver
@@ -167,6 +172,7 @@ def _driver(url: ServerUrl, told: dict[str, str], password: Secret | None) -> tu
         tls=tls_policy(url, told, unix_socket),
         credentials=Credentials(password, _public_key(url), where),
         where=where,
+        limits=limits,
     )
     return driver, where
 

@@ -20,6 +20,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT, CR
 
 from binlake.errors import AuthError
+from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.login import Login, handshake_response, info_of_ok
 from binlake.source.replica.login_rules import ChannelKind, Credentials
 from binlake.source.replica.receiver import (
@@ -37,9 +38,6 @@ _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
 _MIN_COMPRESSED = 50  # the servers do not compress shorter packets
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
-# All packets of one answer, as the memory that PyMySQL takes for them: a listing of 200,000 logs fits.
-_MAX_ANSWER_BYTES = 64 << 20
-_ANSWER_SECONDS = 600.0  # for one whole answer, however slowly it arrives
 _COST_OF_PACKET = 64
 _COST_OF_COLUMN = 1024  # PyMySQL's object for the definition of a column
 _COST_OF_VALUE = 56  # a short str of Python and its place in the row
@@ -48,7 +46,8 @@ _COST_OF_VALUE = 56  # a short str of Python and its place in the row
 class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     """A connection of PyMySQL; `compression` is "", zlib or zstd. `patience_s` limits a login,
     `silence_s` the silence of the server while it answers a query. `bind_address` is "" or the
-    address of this machine to connect from. `where` names the server in messages.
+    address of this machine to connect from. `where` names the server in messages, `limits` are those of
+    one answer.
     """
 
     def __init__(
@@ -62,6 +61,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         tls: TlsPolicy,
         credentials: Credentials,
         where: str,
+        limits: AnswerLimits,
         **options: Any,
     ) -> None:
         self._receiver: Receiver | None = None
@@ -79,6 +79,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._tls = tls
         self._credentials = credentials
         self._where = where
+        self._limits = limits
         super().__init__(
             **options, ssl_disabled=True, defer_connect=True, connect_timeout=patience_s
         )
@@ -233,8 +234,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     def _execute_command(self, command: int, sql: bytes | str) -> None:
         self._columns = 0
         if not self._is_logging_in:  # which has one budget and one deadline
-            self._answer_left = _MAX_ANSWER_BYTES
-            self._deadline = time.monotonic() + _ANSWER_SECONDS
+            self._answer_left = self._limits.memory_bytes
+            self._deadline = time.monotonic() + self._limits.seconds
         super()._execute_command(command, sql)
 
     def begin_stream(self, silence_s: float) -> Receiver:
@@ -256,7 +257,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._answer_left -= size
         if self._answer_left < 0:
             self._force_close()
-            limit = _MAX_LOGIN_BYTES if self._is_logging_in else _MAX_ANSWER_BYTES
+            limit = _MAX_LOGIN_BYTES if self._is_logging_in else self._limits.memory_bytes
             raise pymysql.OperationalError(
                 CR.CR_MALFORMED_PACKET,
                 f"the server's answer to the {'login' if self._is_logging_in else 'query'}"

@@ -36,8 +36,7 @@ _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _FIRST_BUFFER = 256 << 10
 _RECEIVE_LEAST = 32 << 10
 
-# One event of a compressed connection: so many bytes, and so many for each byte that has come.
-_INFLATED_FREELY = 64 << 20
+# How many bytes of one event each byte that has come may inflate to.
 _MOST_INFLATION = 32
 
 
@@ -178,18 +177,21 @@ class PlainReceiver(Receiver):
 class CompressedReceiver(Receiver):
     """Bytes out of the packets of the compressed protocol (zlib, or zstd where agreed).
 
+    An event may have `freely_bytes`, however few bytes have come.
+
     Layout: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_compression.html
     """
 
-    def __init__(self, sock: socket.socket, algorithm: str) -> None:
+    def __init__(self, sock: socket.socket, algorithm: str, freely_bytes: int = 64 << 20) -> None:
         super().__init__(sock)
+        self._freely_bytes = freely_bytes
         self._zstd = zstandard.ZstdDecompressor() if algorithm == "zstd" else None
         self._raw = PlainReceiver(sock)
         self._came = 0
 
     @property
     def most_inflated(self) -> int | None:
-        return _INFLATED_FREELY + _MOST_INFLATION * self._came
+        return self._freely_bytes + _MOST_INFLATION * self._came
 
     def fill(self) -> None:
         raw = self._raw

@@ -35,7 +35,6 @@ __all__ = ["FollowOptions", "SessionReport", "check_allowed", "replica_ids", "st
 
 _UNKNOWN_VARIABLE = 1193
 _SERVER_ID_BITS = 32
-_MAX_OFFSET = (1 << 32) - 1  # of COM_BINLOG_DUMP
 # On 5.6.24, a replica that disconnects without having asked for a log stays in the server's list, and
 # SHOW SLAVE HOSTS then returns rows without its UUID, which it takes from the session that has ended.
 # From 8.0 on the entry goes with the connection (seen on 9.7); 5.7 was not tried.
@@ -61,6 +60,7 @@ class FollowOptions:
     progress before the follower gives up, None: never. `until_gtid`, `strict`,
     `ignore_duplicates`: MariaDB's. `created`: the timestamp of the format description of the
     file in which following begins, None if unknown: another time means another file.
+    `most_offset`: the largest offset that COM_BINLOG_DUMP can name.
     `damaged` is the place (server's identity, file, offset) of an earlier wrong checksum.
     """
 
@@ -84,6 +84,7 @@ class FollowOptions:
     ignore_duplicates: bool = False
     created: int | None = None
     damaged: tuple[str, str, int] | None = None
+    most_offset: int = (1 << 32) - 1
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @classmethod
@@ -173,13 +174,13 @@ def start_dump(
         wanted = GtidSet.parse(gtids)
         command = COM_BINLOG_DUMP_GTID
         payload = BinlogDumpGtid(replica_id, wanted, flags=_flags(server, options)).encode()
-    elif offset > _MAX_OFFSET and _names_far_places(server):
+    elif offset > options.most_offset and _names_far_places(server):
         command = COM_BINLOG_DUMP_GTID
         payload = BinlogDumpGtid(
             replica_id, GtidSet(), file, offset, _flags(server, options)
         ).encode()
     else:
-        offset = offset if offset <= _MAX_OFFSET else FIRST_EVENT
+        offset = offset if offset <= options.most_offset else FIRST_EVENT
         command = COM_BINLOG_DUMP
         payload = BinlogDump(replica_id, file, offset, _flags(server, options)).encode()
     _register(server, options, replica_id)  # last: see `_LISTS_SAFELY`

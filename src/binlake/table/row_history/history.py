@@ -32,9 +32,6 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["HistoryReader", "history_options"]
 
-# The memory of a change as an object, with the values of a few columns.
-_CHANGE_BYTES = 2048
-
 #: Row changes, the columns of the key, and the databases and tables of the changes.
 _Batch = tuple[list[HistoryChange], tuple[str, ...], frozenset[tuple[str, str]]]
 
@@ -71,7 +68,8 @@ class HistoryReader:
 
     `options` are those of `history_options`. After `read`, `places` has where the changes of the
     history are, by their number less 1; `rows` chooses them among others; `taken_keys` are keys that
-    other rows have now.
+    other rows have now. `change_bytes` is the memory of a change as an object, with the values of a few
+    columns: the option max_memory limits the number of changes.
     """
 
     def __init__(
@@ -81,7 +79,9 @@ class HistoryReader:
         schema: DeclaredSchema,
         ledger: Ledger,
         key: RowKey,
+        change_bytes: int = 2048,
     ) -> None:
+        self._change_bytes = change_bytes
         self._chain = chain
         self._options = options
         self._schema = schema
@@ -147,7 +147,7 @@ class HistoryReader:
     ) -> tuple[list[HistoryChange], tuple[str, ...]]:
         rows = HistoryChanges(self._key, self._ledger.warn, all_rows=others is not None)
 
-        most = self._options.max_memory // _CHANGE_BYTES
+        most = self._options.max_memory // self._change_bytes
 
         def shape(changes: Changes) -> _Batch:
             _refuse_more(changes.count, most)

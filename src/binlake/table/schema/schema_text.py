@@ -11,14 +11,14 @@ The text contains what the log records about a table, and `schema_file` reads it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from binlake.format import column_types as ct
 from binlake.printable import printable
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
 
-__all__ = ["VersionTexts", "create_table_text", "read_note"]
+__all__ = ["VersionTexts", "column_text", "create_table_text", "read_note"]
 
 _LISTED = {ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET}
 _NAME = r"`((?:[^`]|``)+)`"
@@ -30,8 +30,27 @@ _NOTE = re.compile(
 )
 
 
-#: Lines that `VersionTexts` keeps.
-_MOST_LINES = 1 << 16
+#: Writes a column as `column_text` does.
+TextOfColumn = Callable[[DeclaredColumn], str]
+
+
+def column_text(column: DeclaredColumn) -> str:
+    """Return the definition of a column in CREATE TABLE."""
+    kind = column.sql
+    if column.members is not None:
+        word = "enum" if ct.MYSQL_TYPE_ENUM in column.type_codes else "set"
+        kind = f"{word}({','.join(map(_string, column.members))})"
+    charset = ""
+    is_binary = column.charset == "binary" and ("blob" in kind or "binary" in kind)
+    is_text = column.special is None and not column.type_codes & _LISTED and not is_binary
+    if is_text and column.charset is not None:
+        charset = f" CHARACTER SET {column.charset}"
+    computed = ""
+    if column.generated and column.expression:
+        stored = " VIRTUAL" if column.virtual else " STORED"
+        computed = f" GENERATED ALWAYS AS {column.expression}"
+        computed += stored if column.expression.startswith("(") else ""  # not ROW START
+    return f"{_quoted(column.name)} {kind}{charset}{computed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +61,7 @@ class _Lines:
     lines: Sequence[str] = ()
     lacking: Sequence[bool] = ()
 
-    def of(self, columns: tuple[DeclaredColumn, ...]) -> _Lines:
+    def of(self, columns: tuple[DeclaredColumn, ...], text_of: TextOfColumn) -> _Lines:
         """Return the same for other columns; those at the beginning and at the end that are the same
         are not written again.
         """
@@ -53,7 +72,7 @@ class _Lines:
         rest = len(old) - tail
         return _Lines(
             columns,
-            [*self.lines[:head], *(f"  {_column(c)}" for c in middle), *self.lines[rest:]],
+            [*self.lines[:head], *(f"  {text_of(c)}" for c in middle), *self.lines[rest:]],
             [*self.lacking[:head], *map(_lacks_charset, middle), *self.lacking[rest:]],
         )
 
@@ -76,10 +95,12 @@ class VersionTexts:
     """Writes versions of tables as text, with their places.
 
     A log may change a wide table thousands of times, a column at a time. So the lines of each table are
-    kept, and only columns that differ from the version before are written again.
+    kept (`most_lines` of all tables together), and only columns that differ from the version before are written again. `text_of` writes one column.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, text_of: TextOfColumn = column_text, most_lines: int = 1 << 16) -> None:
+        self._text_of = text_of
+        self._most_lines = most_lines
         self._known: dict[tuple[str | None, str], _Lines] = {}
         self._lines = 0
 
@@ -95,10 +116,10 @@ class VersionTexts:
         name = table.database, table.table
         before = self._known.pop(name, _Lines())
         self._lines += len(table.columns) - len(before.lines)
-        while self._known and self._lines > _MOST_LINES:
+        while self._known and self._lines > self._most_lines:
             oldest = self._known.pop(next(iter(self._known)))
             self._lines -= len(oldest.lines)
-        found = self._known[name] = before.of(table.columns)
+        found = self._known[name] = before.of(table.columns, self._text_of)
         return found
 
 
@@ -134,7 +155,7 @@ def _read_back(noted: str) -> str:
 
 def create_table_text(table: DeclaredTable) -> str:
     """Return a CREATE TABLE that declares the same."""
-    return _create_table(table, _Lines().of(table.columns))
+    return _create_table(table, _Lines().of(table.columns, column_text))
 
 
 def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:
@@ -149,24 +170,6 @@ def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:
     if table.system_versioned:
         options += " WITH SYSTEM VERSIONING"
     return f"CREATE TABLE {_full_name(table)} (\n" + ",\n".join(lines) + f"\n){options};\n"
-
-
-def _column(column: DeclaredColumn) -> str:
-    kind = column.sql
-    if column.members is not None:
-        word = "enum" if ct.MYSQL_TYPE_ENUM in column.type_codes else "set"
-        kind = f"{word}({','.join(map(_string, column.members))})"
-    charset = ""
-    is_binary = column.charset == "binary" and ("blob" in kind or "binary" in kind)
-    is_text = column.special is None and not column.type_codes & _LISTED and not is_binary
-    if is_text and column.charset is not None:
-        charset = f" CHARACTER SET {column.charset}"
-    computed = ""
-    if column.generated and column.expression:
-        stored = " VIRTUAL" if column.virtual else " STORED"
-        computed = f" GENERATED ALWAYS AS {column.expression}"
-        computed += stored if column.expression.startswith("(") else ""  # not ROW START
-    return f"{_quoted(column.name)} {kind}{charset}{computed}"
 
 
 def _foreign_key(key: ForeignKey) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.lake.engine import Engine, Progress, Task
-from binlake.mirror.apply import decode
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.options import MirrorOptions
@@ -34,11 +33,11 @@ class HereEngine(Engine):
         return [task.run() for task in tasks]
 
 
-def decoded(task_files: TaskFiles) -> Decoded:
+def decoded(task_files: TaskFiles, task_bytes: int = 32 << 20) -> Decoded:
     read = MirrorOptions().read_options(tuple(f"shop.{table}" for table in TABLES))
     splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
     wanted = Wanted({("shop", table): () for table in TABLES}, "")
-    return decode_range(splits, read, wanted, HereEngine(), task_files)
+    return decode_range(splits, read, wanted, HereEngine(), task_files, task_bytes=task_bytes)
 
 
 def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
@@ -46,13 +45,10 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("is_cluster", [False, True])
-def test_by_tasks_into_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_cluster: bool
-) -> None:
+def test_by_tasks_into_files(tmp_path: Path, is_cluster: bool) -> None:
     task_files = TaskFiles(str(tmp_path) if is_cluster else None)
     here = decoded(task_files)
-    monkeypatch.setattr(decode, "_TASK_BYTES", 1)
-    by_tasks = decoded(task_files)
+    by_tasks = decoded(task_files, task_bytes=1)
     assert by_tasks.rows == here.rows > 2000
     assert by_tasks.changes.keys() == here.changes.keys() == {("shop", table) for table in TABLES}
     for name, batches in here.changes.items():

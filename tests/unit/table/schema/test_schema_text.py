@@ -8,7 +8,6 @@ import pytest
 
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema import schema_text
 from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import (
     DeclaredColumn,
@@ -18,7 +17,7 @@ from binlake.table.schema.declared import (
 )
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import parse_schema
-from binlake.table.schema.schema_text import VersionTexts, read_note
+from binlake.table.schema.schema_text import VersionTexts, column_text, read_note
 
 PLACE = LogPosition("binlog.000002", 4711)
 
@@ -91,7 +90,7 @@ def test_other_comments(text: str) -> None:
     assert read_note(text) is None
 
 
-def test_a_version_is_written_as_if_it_were_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_is_written_as_if_it_were_the_first() -> None:
     """Columns that are the same as before are not written again, wherever the others are."""
     statements = [f"ALTER TABLE a.t ADD COLUMN c{n} INT" for n in range(40)]
     statements += [
@@ -113,16 +112,13 @@ def test_a_version_is_written_as_if_it_were_the_first(monkeypatch: pytest.Monkey
         versions += history.apply(ddl(sql, offset))
     expected = [VersionTexts().text(version) for version in versions]
     written: list[str] = []
-    column_text = schema_text._column
 
     def counted(column: DeclaredColumn) -> str:
         written.append(column.name)
         return column_text(column)
 
-    monkeypatch.setattr(schema_text, "_column", counted)
-    texts = VersionTexts()
+    texts = VersionTexts(counted)
     assert [texts.text(version) for version in versions] == expected
     assert len(written) < 60
-    monkeypatch.setattr(schema_text, "_MOST_LINES", 3)
-    texts = VersionTexts()
+    texts = VersionTexts(most_lines=3)
     assert [texts.text(version) for version in versions] == expected
