@@ -439,34 +439,38 @@ class Log:
         """Return the batches of a table, and its definitions. Raises OptionError for a pattern that matches
         several.
         """
+        from binlake.table.checks.ambiguous_name import ambiguous_name
         from binlake.table.definitions import TableDefinitions
         from binlake.table.schema.evolution import distinct_versions
 
         batches: list[pa.RecordBatch] = []
-        names: dict[str, None] = {}
+        tables: dict[tuple[str, str], None] = {}
         columns: set[str] = set()
         for found in self._typed(table):
             columns |= {column.name for column in found.definition.columns}
-            names[found.definition.full_name] = None
-            if len(names) == 1:
+            tables[found.definition.database, found.definition.table] = None
+            if len(tables) == 1:
                 batches.append(found.batch)
             else:  # the others are read only for their names
                 batches.clear()
-        excluded = [] if names else self._excluded(table)
-        names.update((one.name, None) for one in excluded)
+        excluded = [] if tables else self._excluded(table)
+        names = dict.fromkeys([*map(".".join, tables), *(one.name for one in excluded)])
+        all_changes = "to_arrow() without a table returns the changes of all, as JSON text"
         if len(names) > 1:
             raise OptionError(
                 f"{table!r} matches several tables: {', '.join(names)}",
                 name="table",
                 value=table,
-                hint="choose one; to_arrow() without a table returns the changes of all, as JSON text",
+                hint=f"choose one; {all_changes}",
             )
         if excluded:
             return excluded[0].empty_batches(), excluded[0]
-        [name] = names
+        if len(tables) > 1:
+            raise ambiguous_name("the logs contain changes of", sorted(tables), all_changes)
+        [(database, name)] = tables
         schemas = tuple(distinct_versions([batch.schema for batch in batches]))
-        renames = self.ledger.renames(*name.split(".", 1))
-        return batches, TableDefinitions(name, schemas, frozenset(columns), renames)
+        renames = self.ledger.renames(database, name)
+        return batches, TableDefinitions(f"{database}.{name}", schemas, frozenset(columns), renames)
 
     def _typed(self, table: str) -> Iterator[TableBatch]:
         """Yield the batches of the tables that match a pattern."""

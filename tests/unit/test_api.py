@@ -15,6 +15,7 @@ from binlake.events.common.query import QueryEvent
 from binlake.values.durations import time_text
 from support.logs.log_builder import ROWS, TABLE_MAP
 from support.logs.stream_log import SID, StreamLog, rows_body
+from support.logs.table_log import save_log_of_one_name
 
 
 @pytest.fixture
@@ -398,3 +399,9 @@ def test_columns_that_are_excluded() -> None:
         demo / "binlog.000001", columns=["id", "city"], exclude_column="*.*.city", metadata=False
     )
     assert log.to_arrow("shop.customers").column_names == ["id"]
+
+
+def test_a_name_that_two_tables_share_is_an_error(tmp_path: Path) -> None:
+    """`shop`.`b.c` and `shop.b`.`c`: their rows would be in one table."""
+    with pytest.raises(OptionError, match=r"ambiguous: .* `shop`\.`b\.c` and `shop\.b`\.`c`"):
+        binlake.open(save_log_of_one_name(tmp_path)).to_arrow("shop.b.c")

@@ -36,7 +36,6 @@ __all__ = [
     "checked_identity",
     "checked_name",
     "directory_name",
-    "generations",
     "index_file",
     "is_identity",
     "logs_among",
@@ -130,18 +129,6 @@ _STATE_DEFAULTS = asdict(ArchiveState(identity="", flavour=""))
 def directory_name(identity: str, generation: int) -> str:
     """Return the name of the directory of a server's history number `generation`."""
     return identity if generation == 1 else f"{identity}.{generation}"
-
-
-def generations(identity: str, directories: Iterable[str]) -> list[int]:
-    """Return the histories of a server among directories, oldest first."""
-    found = []
-    for name in directories:
-        head, dot, number = name.rpartition(".")
-        if name == identity:
-            found.append(1)
-        elif dot and head == identity and number.isdecimal():
-            found.append(int(number))
-    return sorted(found)
 
 
 def mariadb_identity(server_id: int, server_uid: str) -> str:

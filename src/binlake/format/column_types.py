@@ -123,6 +123,18 @@ def column_type_name(code: int) -> str:
     return known.name if known is not None else f"MYSQL_TYPE_{code}"
 
 
+#: Whole numbers, without YEAR.
+INTEGER_TYPES = frozenset(
+    {
+        MYSQL_TYPE_TINY,
+        MYSQL_TYPE_SHORT,
+        MYSQL_TYPE_INT24,
+        MYSQL_TYPE_LONG,
+        MYSQL_TYPE_LONGLONG,
+    }
+)
+FLOAT_TYPES = frozenset({MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE})
+
 #: Types that have an entry in the charset fields of the optional metadata, by flavour. Real
 #: types: ENUM and SET have fields of their own. MySQL leaves out JSON and GEOMETRY; MariaDB
 #: includes every type with a character set, and a geometry has one there.

@@ -23,7 +23,6 @@ __all__ = [
     "MYSQL_SQL_MODES",
     "ROWS_FLAGS",
     "TABLE_MAP_FLAGS",
-    "USER_VAR_FLAGS",
     "flag_names",
 ]
 
@@ -115,9 +114,6 @@ MARIADB_GTID_EXTRA_FLAGS: FlagTable = {
     FL_ROLLBACK_ALTER: "ROLLBACK_ALTER",
     FL_EXTRA_THREAD_ID: "THREAD_ID",
 }
-
-# USER_VAR (u8)
-USER_VAR_FLAGS: FlagTable = {0x01: "UNSIGNED"}
 
 # QUERY status variable FLAGS2 (u32): the option bits that replicate
 OPTION_AUTO_IS_NULL = 1 << 14

@@ -7,9 +7,6 @@ and MariaDB with `binlog_row_metadata=NO_LOG` (its default) write none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 SIGNEDNESS = 1  # a bit per numeric column, MSB first, 1 = unsigned
 DEFAULT_CHARSET = 2  # collation, then (index among character columns, collation) pairs
 COLUMN_CHARSET = 3  # a collation per character column
@@ -23,8 +20,3 @@ ENUM_AND_SET_DEFAULT_CHARSET = 10  # as 2, over ENUM and SET columns
 ENUM_AND_SET_COLUMN_CHARSET = 11  # as 3, over ENUM and SET columns
 COLUMN_VISIBILITY = 12  # a bit per column, MSB first, 1 = visible; MySQL 8.0.23
 VECTOR_DIMENSIONALITY = 13  # per VECTOR column; MySQL 9
-
-#: Names by type, as the server's enumeration spells them.
-OPTIONAL_METADATA_NAMES: Mapping[int, str] = MappingProxyType(
-    {code: name for name, code in list(globals().items()) if type(code) is int}
-)

@@ -7,7 +7,7 @@ looks at the beginning of the logs only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,6 +21,7 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import typed_schema
+from binlake.table.checks.ambiguous_name import ambiguous_name
 from binlake.table.decode import ChangeDecoder
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
@@ -34,12 +35,14 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["ChangedTable", "ChangedTables", "find_tables", "first_definitions"]
+__all__ = ["ChangedTable", "ChangedTables", "check_names", "find_tables", "first_definitions"]
 
 #: Runs of each log that `first_definitions` looks at; one is at most 2 MB, or a transaction.
 _FIRST_RUNS = 4
+#: Database and table.
+_Name = tuple[str, str]
 #: Definitions by table, from the oldest to the newest.
-_Found = dict[tuple[str, str], dict[int, TableTypes]]
+_Found = dict[_Name, dict[int, TableTypes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,7 @@ def _readable(found: _Found, options: ReadOptions, ledger: Ledger) -> ChangedTab
             tables.unreadable[name] = error
             continue
         tables.readable[name] = ChangedTable(database, table, tuple(schemas), evolution)
+    _refuse_shared_names(found, tables)
     same: dict[str, list[str]] = {}
     for name in tables.readable:
         same.setdefault(name.casefold(), []).append(name)
@@ -210,6 +214,28 @@ def _readable(found: _Found, options: ReadOptions, ledger: Ledger) -> ChangedTab
                 del tables.readable[name]
                 tables.unreadable[name] = _alike(names)
     return tables
+
+
+def check_names(tables: Collection[_Name]) -> None:
+    """Raise OptionError for several tables with one name in SQL, because names may contain periods."""
+    if len(tables) > 1:
+        raise ambiguous_name(
+            "the logs contain changes of",
+            sorted(tables),
+            "use the table changes: its columns database and table tell them apart",
+        )
+
+
+def _refuse_shared_names(found: _Found, tables: ChangedTables) -> None:
+    sharing: dict[str, list[_Name]] = {}
+    for table in found:
+        sharing.setdefault(".".join(table), []).append(table)
+    for name, named in sharing.items():
+        try:
+            check_names(named)
+        except OptionError as error:
+            tables.readable.pop(name, None)
+            tables.unreadable[name] = error
 
 
 def _alike(names: Sequence[str]) -> OptionError:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 from binlake.query.conditions import Asked
-from binlake.query.definitions import ChangedTable
+from binlake.query.definitions import ChangedTable, check_names
 from binlake.query.pushdown import narrowed, with_numbers
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
@@ -165,8 +165,12 @@ class TypedTable(SourceTable):
         check = ColumnCheck(replace(options, columns=()))
 
         def shape(changes: Changes) -> list[pa.RecordBatch]:
+            found = self._found
             batches = changes.table_batches(options, made)
-            return [b.batch for b in batches if b.definition.full_name == self._found.name]
+            mine = [b for b in batches if b.definition.full_name == found.name]
+            names = {(b.definition.database, b.definition.table) for b in mine}
+            check_names(names | {(found.database, found.table)})
+            return [b.batch for b in mine]
 
         chains, schema = self.source.chains, self.source.schema
         for several in read_changes(

@@ -60,6 +60,15 @@ __all__ = [
 LOG_FILE_MODE, LOG_DIRECTORY_MODE = 0o640, 0o750
 
 
+def _whole(reader: ByteReader, data: bytes, wanted: int) -> bytes:
+    """Return `data`. Raises SourceError for fewer bytes than `wanted`."""
+    if len(data) < wanted:
+        raise SourceError(
+            f"{reader.name} has become shorter than the {reader.size} bytes it had when opened"
+        )
+    return data
+
+
 class LocalReader(ByteReader):
     """A regular local file. Its length is pinned when it is opened: a growing file reads as it was."""
 
@@ -89,11 +98,7 @@ class LocalReader(ByteReader):
                 data += more
         except OSError as error:
             raise source_error(self.name, error) from error
-        if len(data) < wanted:
-            raise SourceError(
-                f"{self.name} has become shorter than the {self.size} bytes it had when opened"
-            )
-        return data
+        return _whole(self, data, wanted)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -154,11 +159,7 @@ class RemoteReader(ByteReader):
             data: bytes = file.read_at(wanted, offset)
         except (OSError, ValueError) as error:
             raise source_error(self.name, error) from error
-        if len(data) < wanted:
-            raise SourceError(
-                f"{self.name} has become shorter than the {self.size} bytes it had when opened"
-            )
-        return data
+        return _whole(self, data, wanted)
 
     def close(self) -> None:
         with self._opening:

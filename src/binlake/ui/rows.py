@@ -69,8 +69,8 @@ def row_objects(
             passed += changes.count
             continue
         keys = {
-            table.types.definition.full_name: _key_names(table.types.definition)
-            for table in changes.tables
+            (one.database, one.table): _key_names(one)
+            for one in (table.types.definition for table in changes.tables)
         }
         batch = change_batch(changes, options)
         low = max(0, offset - passed)
@@ -86,9 +86,9 @@ def _key_names(definition: Any) -> tuple[str, ...]:
     return tuple(definition.columns[ordinal].name for ordinal in definition.primary_key)
 
 
-def _row_object(row: Row, keys: Mapping[str, tuple[str, ...]]) -> Row:
+def _row_object(row: Row, keys: Mapping[tuple[str, str], tuple[str, ...]]) -> Row:
     before, after = (_image(row[side]) for side in ("before", "after"))
-    names = keys[f"{row['database']}.{row['table']}"]
+    names = keys[row["database"], row["table"]]
     image = (before if after is None else after) or {}
     key = {name: image[name] for name in names if image.get(name) is not None}
     return {

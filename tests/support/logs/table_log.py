@@ -78,6 +78,22 @@ def day(year: int, month: int, dom: int) -> bytes:
     return (year << 9 | month << 5 | dom).to_bytes(3, "little")
 
 
+def save_log_of_one_name(folder: Path) -> Path:
+    """A log with a row in each of two tables that are both called shop.b.c: table `b.c` of database `shop`, with the
+    key id, and table `c` of database `shop.b`, with the key name.
+    """
+    one = table_map("b.c") + bytes([8, 1, 0])  # SIMPLE_PRIMARY_KEY
+    other = table_map("c", 8).replace(short(b"shop"), short(b"shop.b")) + bytes([8, 1, 1])
+    log = Log()
+    log.commit(
+        (TABLE_MAP, one),
+        (TABLE_MAP, other),
+        (INSERT, rows_body(image((1, "a", None)), flags=0)),
+        (INSERT, rows_body(image((2, "b", None)), table_id=8)),
+    )
+    return log.save(folder)
+
+
 class Log(LogBuilder):
     """A log of transactions on shop.t."""
 

@@ -13,7 +13,6 @@ from binlake.archive.layout import (
     checked_identity,
     checked_name,
     directory_name,
-    generations,
     logs_among,
 )
 from binlake.archive.start import known_histories
@@ -49,9 +48,7 @@ def test_what_is_no_identity_is_refused(identity: str) -> None:
 def test_histories_of_a_server() -> None:
     assert checked_identity(UUID.upper()) == UUID
     assert directory_name(UUID, 1) == UUID
-    names = [directory_name(UUID, n) for n in (10, 2, 1)]
-    assert generations(UUID, [*names, "server-1", f"{UUID}.old", f"x{UUID}"]) == [1, 2, 10]
-    assert generations("server-1", ["server-1.2", "server-10", "server-11.3"]) == [2]
+    assert [directory_name(UUID, n) for n in (1, 2, 10)] == [UUID, f"{UUID}.2", f"{UUID}.10"]
 
 
 def test_logs_in_the_order_of_the_chain() -> None:

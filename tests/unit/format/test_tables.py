@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from binlake.format import column_types, event_types, flags, optional_metadata, query_status
+from binlake.format import column_types, event_types, flags, query_status
 from binlake.format.event_types import EVENT_TYPES, Role, codes_of, event_name
 
 
@@ -103,12 +103,6 @@ def test_status_variables() -> None:
     assert sorted(known) == [*range(14), *range(16, 22), 128, 129, 130, 131, 255]
     assert sum(known[query_status.Q_CHARSET_CODE].widths or ()) == 6
     assert all((v.widths is None) == (v.layout != "integers") for v in known.values())
-
-
-def test_optional_metadata_names() -> None:
-    names = optional_metadata.OPTIONAL_METADATA_NAMES
-    assert sorted(names) == list(range(1, 14))
-    assert names[8] == "SIMPLE_PRIMARY_KEY"
 
 
 @pytest.mark.parametrize(

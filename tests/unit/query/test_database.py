@@ -17,7 +17,7 @@ from binlake.source.chain import resolve
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, query_body
 from support.logs.stream_log import StreamLog, rows_body
-from support.logs.table_log import ALL, UPDATE, Log, image, table_map
+from support.logs.table_log import ALL, UPDATE, Log, image, save_log_of_one_name, table_map
 from support.logs.table_log import rows_body as table_rows
 from support.oracles.queries import answer, database
 
@@ -192,6 +192,20 @@ def test_a_name_with_quotes_and_periods(tmp_path: Path) -> None:
     with database(log.save(tmp_path)) as made:
         for sql in (f'FROM "shop.{quoted}"', f'FROM shop."{quoted}"'):
             assert answer(made, f"SELECT id {sql}")["id"].to_pylist() == [1]
+
+
+def test_a_name_that_two_tables_share_is_an_error(tmp_path: Path) -> None:
+    """`shop`.`b.c` and `shop.b`.`c`: the rows of one of them would be missing."""
+    path = save_log_of_one_name(tmp_path)
+    for sql in ('SELECT * FROM "shop.b.c"', 'SELECT * FROM "shop.b".c'):
+        with (
+            database(path) as made,
+            pytest.raises(OptionError, match=r"ambiguous: .* `shop`\.`b\.c` and `shop\.b`\.`c`"),
+        ):
+            answer(made, sql)
+    with database(path) as made:
+        found = answer(made, 'SELECT database, "table" FROM changes ORDER BY ALL').to_pylist()
+    assert [tuple(row.values()) for row in found] == [("shop", "b.c"), ("shop.b", "c")]
 
 
 def test_names_that_differ_in_case_are_an_error_wherever_they_come(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from binlake.cli.common.html_page import html_page
-from binlake.cli.history.text import key_text, summary, value_text, when
+from binlake.cli.history.text import facts, key_text, summary, value_text, when
 from binlake.printable import printable
 from binlake.table.row_history.entries import (
     NOT_LOGGED,
@@ -61,14 +61,8 @@ def _section(entry: RowChange | TableStatement) -> str:
 
 
 def _facts(entry: RowChange | TableStatement) -> Iterator[str]:
-    yield entry.place
-    if entry.gtid is not None:
-        yield entry.gtid
+    yield from facts(entry)
     yield f"server {entry.server_id}"
-    if entry.thread_id is not None:
-        yield f"thread {entry.thread_id}"
-    if isinstance(entry, TableStatement) and entry.user is not None:
-        yield f"user {entry.user}"
     if isinstance(entry, RowChange):
         yield f"row {entry.life}, {key_text(entry.key)}"
 

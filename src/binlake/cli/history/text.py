@@ -101,7 +101,7 @@ def _sql(text: str | None) -> str:
 
 def _head(change: RowChange, shows_lives: bool, paint: Paint) -> str:
     row = f"  row {change.life}" if shows_lives else ""
-    where = "  ".join(printable(text) for text in _where(change))
+    where = "  ".join(printable(text) for text in facts(change))
     number = f"{change.number:>3}"
     return (
         f"{number}  {when(change)}  {paint(f'{change.op:<6}', 'op')}{row}  {paint(where, 'soft')}"
@@ -109,12 +109,13 @@ def _head(change: RowChange, shows_lives: bool, paint: Paint) -> str:
 
 
 def _statement_head(statement: TableStatement, paint: Paint) -> str:
-    where = "  ".join(printable(text) for text in _where(statement))
+    where = "  ".join(printable(text) for text in facts(statement))
     op = "DDL" if statement.op == "ddl" else statement.op
     return f"  -  {when(statement)}  {paint(f'{op:<6}', 'op')}  {paint(where, 'soft')}"
 
 
-def _where(entry: RowChange | TableStatement) -> Iterator[str]:
+def facts(entry: RowChange | TableStatement) -> Iterator[str]:
+    """Yield where an entry is in the log, and who made it."""
     yield entry.place
     if entry.gtid is not None:
         yield entry.gtid

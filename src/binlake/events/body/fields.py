@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 
-__all__ = ["REST", "SHORT", "U8", "U16", "U32", "U64", "FieldFormat", "counted", "fixed"]
+__all__ = ["REST", "U8", "U16", "U32", "U64", "FieldFormat", "counted", "fixed"]
 
 
 class FieldFormat(NamedTuple):
@@ -27,7 +27,6 @@ U16 = FieldFormat(BodyReader.u16, BodyWriter.u16)
 U32 = FieldFormat(BodyReader.u32, BodyWriter.u32)
 U64 = FieldFormat(BodyReader.u64, BodyWriter.u64)
 #: Bytes after their one-byte length.
-SHORT = FieldFormat(BodyReader.short, BodyWriter.short)
 #: Bytes up to the end.
 REST = FieldFormat(BodyReader.rest, BodyWriter.rest)
 

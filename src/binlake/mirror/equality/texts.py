@@ -39,15 +39,7 @@ SEPARATOR = "|"
 #: The texts of a column; None for null.
 Texts = list[str | None]
 
-_INTEGERS = (
-    ct.MYSQL_TYPE_TINY,
-    ct.MYSQL_TYPE_SHORT,
-    ct.MYSQL_TYPE_INT24,
-    ct.MYSQL_TYPE_LONG,
-    ct.MYSQL_TYPE_LONGLONG,
-    ct.MYSQL_TYPE_YEAR,
-)
-_REALS = (ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE)
+_INTEGERS = ct.INTEGER_TYPES | {ct.MYSQL_TYPE_YEAR}
 _NOT_BYTES = (ct.MYSQL_TYPE_GEOMETRY, ct.MYSQL_TYPE_VECTOR)  # no hash takes them as they are
 _MOST_FIXED = 15  # digits before or after the point, beyond which a server writes an exponent
 
@@ -99,7 +91,7 @@ def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -
         return f"CONCAT({name} + 0)"
     if code in (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET):
         return f"CONCAT(CAST({name} AS UNSIGNED))"
-    if code in _REALS:
+    if code in ct.FLOAT_TYPES:
         return f"CONCAT({name} + 0e0)"
     if code == ct.MYSQL_TYPE_TIME2:
         size = (

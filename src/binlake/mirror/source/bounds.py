@@ -23,16 +23,8 @@ __all__ = ["Bound", "between", "even_bounds", "walked_bounds"]
 #: One key: a literal for each of its columns.
 Bound = tuple[str, ...]
 
-_INTEGERS = (
-    ct.MYSQL_TYPE_TINY,
-    ct.MYSQL_TYPE_SHORT,
-    ct.MYSQL_TYPE_INT24,
-    ct.MYSQL_TYPE_LONG,
-    ct.MYSQL_TYPE_LONGLONG,
-)
-_NUMBERS = (*_INTEGERS, ct.MYSQL_TYPE_YEAR, ct.MYSQL_TYPE_NEWDECIMAL)
+_NUMBERS = ct.INTEGER_TYPES | {ct.MYSQL_TYPE_YEAR, ct.MYSQL_TYPE_NEWDECIMAL}
 _AS_UNSIGNED = (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
-_REALS = (ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE)
 #: More parts than any table needs: a bound is a query, and a part is held until it is copied.
 _MOST_BOUNDS = 1 << 20
 _INTRODUCERS = {"utf8mb3": "utf8"}  # the name that every server knows
@@ -86,7 +78,7 @@ def even_bounds(
     They cost nothing, but parts are equal only as far as the numbers have no gaps.
     """
     types = _key_types(table)
-    if len(types) != 1 or types[0].column.type_code not in _INTEGERS:
+    if len(types) != 1 or types[0].column.type_code not in ct.INTEGER_TYPES:
         return None
     name = types[0].sql_name
     least, most, *_ = server.row(
@@ -125,7 +117,7 @@ def _literal(kind: ColumnType) -> str:
         return f"CONCAT({name})"
     if code in _AS_UNSIGNED:
         return f"CONCAT(CAST({name} AS UNSIGNED))"
-    if code in _REALS:
+    if code in ct.FLOAT_TYPES:
         return f"CONCAT({name} + 0e0)"
     if code in STRING_TYPES and column.declared is None:
         charset = kind.charset

@@ -34,15 +34,6 @@ _LENGTHS = {
     ct.MYSQL_TYPE_GEOMETRY: 4,
     ct.MYSQL_TYPE_VECTOR: 4,
 }
-_INTEGERS = frozenset(
-    {
-        ct.MYSQL_TYPE_TINY,
-        ct.MYSQL_TYPE_SHORT,
-        ct.MYSQL_TYPE_INT24,
-        ct.MYSQL_TYPE_LONG,
-        ct.MYSQL_TYPE_LONGLONG,
-    }
-)
 _STRINGS = frozenset({ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_BLOB})
 _FLOAT_BYTES = 4
 
@@ -103,7 +94,7 @@ def _column(ordinal: int, declared: DeclaredColumn, table: str, flavour: str) ->
         precision=declared.length if is_decimal else 0,
         decimals=_decimals(code, declared),
         nullable=declared.nullable is not False,
-        unsigned=declared.unsigned if code in _INTEGERS else None,
+        unsigned=declared.unsigned if code in ct.INTEGER_TYPES else None,
         collation_id=A_COLLATION[charset] if code in _STRINGS and charset else None,
         members=declared.members,
         declared=declared.special if flavour == "mariadb" else None,

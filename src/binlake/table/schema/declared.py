@@ -43,13 +43,6 @@ __all__ = [
 _FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
-_INTEGERS = (
-    ct.MYSQL_TYPE_TINY,
-    ct.MYSQL_TYPE_SHORT,
-    ct.MYSQL_TYPE_INT24,
-    ct.MYSQL_TYPE_LONG,
-    ct.MYSQL_TYPE_LONGLONG,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +294,7 @@ def _fits(column: ColumnDefinition, hint: DeclaredColumn) -> bool:
     if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) and hint.members is not None:
         return column.length == member_bytes(code, len(hint.members))
     if column.unsigned is not None and hint.unsigned != column.unsigned:
-        return code not in _INTEGERS
+        return code not in ct.INTEGER_TYPES
     return True
 
 
