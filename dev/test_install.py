@@ -100,6 +100,13 @@ class Installation:
         if "spark" in self.extras or "mirror" in self.extras:
             self.run("binlake", "export", demo, "spark")
             assert (self.folder / "spark" / "_ledger.json").exists()
+            self._worker()
+
+    def _worker(self) -> None:
+        """Start a Python as Spark does for a worker."""
+        [script] = self.bin.parent.glob("lib/python*/site-packages/binlake/spark/worker-python.sh")
+        environment = {"PYTHONPATH": "/pyspark.zip", "BINLAKE_WORKER_PYTHON": sys.executable}
+        subprocess.run([script, "-S", "-c", "pass"], env=environment, check=True)
 
     def _page(self) -> None:
         server = subprocess.Popen(

@@ -92,3 +92,18 @@ def test_a_script_that_cannot_be_run_is_not_used(tmp_path: Path) -> None:
     script.write_bytes(SCRIPT.read_bytes())
     with worker_python("local[2]", script):
         assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_the_package_contains_the_script_and_it_runs(tmp_path: Path) -> None:
+    """As a wheel has it, whose files keep the permission to run them."""
+    root = Path(__file__).resolve().parents[3]
+    build = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    done = subprocess.run(
+        [tmp_path / "binlake" / "spark" / SCRIPT.name, "-S", "-c", SHOW, "a b"],
+        env={"PYTHONPATH": "/s/pyspark.zip:/mine", "BINLAKE_WORKER_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "/mine\n['a b']\n"
