@@ -1,30 +1,25 @@
-"""The rows of one table in a dump: the output of mysqldump or mariadb-dump, plain or .gz.
+"""The rows of one table in a dump: the output of mysqldump or mariadb-dump, plain or compressed.
 
 The dump is read twice: once for the definition of the table and the place in the log, once for its rows.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 
 from binlake.errors import SchemaError, SourceError
 from binlake.state.base import Base, MissingTableError
+from binlake.state.dump_file import open_dump
 from binlake.state.dump_values import Literal, insert_head, insert_rows, value_reader
 from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
-from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
 from binlake.table.text.sql_text import quoted_name
 from binlake.values.options import ReadOptions
@@ -74,7 +69,7 @@ class Dump(Base):
         self.origin = Origin()
         self.create_table = ""
         with ExitStack() as stack:
-            self._data = stack.enter_context(_opened(path))
+            self._data = stack.enter_context(open_dump(path, options))
             self._check_whole()
             declared = self._survey()
             self._open = stack.pop_all()
@@ -274,32 +269,3 @@ class Dump(Base):
         for part, database, _ in self._parts():
             if part is not None and part.kind == "insert" and self._is_of_table(part, database):
                 yield part.start, part.end
-
-
-def _opened(path: str) -> DumpText:
-    """The text of a dump. Raises SourceError."""
-    try:
-        file = _plain(path)
-        text = DumpText(file, path)
-        if len(text) == 0:
-            file.close()
-            raise SourceError(f"{path} is empty")
-        return text
-    except (OSError, EOFError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise SourceError(f"cannot read {path}: {why}") from None
-
-
-def _plain(path: str) -> BinaryIO:
-    """Open a dump; a compressed one becomes a file without a name."""
-    if not path.endswith(".gz"):
-        return Path(path).open("rb")
-    whole = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - the caller closes it
-    try:
-        with gzip.open(path) as packed:
-            shutil.copyfileobj(packed, whole, 1 << 20)
-        whole.flush()
-    except BaseException:
-        whole.close()
-        raise
-    return whole

@@ -13,13 +13,13 @@ from typing import BinaryIO
 
 from binlake.errors import SourceError
 
-__all__ = ["SEPARATORS", "SKIPPED", "DumpText", "DumpToken"]
+__all__ = ["LONGEST_TOKEN_BYTES", "SKIPPED", "DumpText", "DumpToken"]
 
-#: Kinds of tokens that end all tokens before them.
-SEPARATORS = frozenset({"open", "close", "end"})
+#: The kind of tokens that are left out.
 SKIPPED = "skipped"
+#: The servers' limit for a statement.
+LONGEST_TOKEN_BYTES = 1 << 30
 _WINDOW_BYTES = 4 << 20
-_LONGEST_TOKEN_BYTES = 1 << 30  # the servers' limit for a statement
 
 
 #: A match of an expression: the name of its group, and its bytes [start, end) in the text. No class: there may be a
@@ -31,7 +31,8 @@ class DumpText:
     """A text whose slices are bytes: of a regular file, or of bytes in memory.
 
     The length is that of the moment when it was opened. Reading raises SourceError where the file has become
-    shorter. `tokens` begins with windows of `window_bytes`, and refuses tokens of more than `longest_token_bytes`.
+    shorter. `tokens` begins with windows of `window_bytes`, and refuses tokens of more than `longest_token_bytes`; `hint`
+    is what to do then.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class DumpText:
         name: str,
         *,
         window_bytes: int = _WINDOW_BYTES,
-        longest_token_bytes: int = _LONGEST_TOKEN_BYTES,
+        longest_token_bytes: int = LONGEST_TOKEN_BYTES,
+        hint: str | None = None,
     ) -> None:
         self._name = name
         self._window_bytes, self._longest_token_bytes = window_bytes, longest_token_bytes
+        self._hint = hint
         self._file = source if not isinstance(source, bytes) else None
         self._bytes = source if isinstance(source, bytes) else b""
         self._size = len(self._bytes)
@@ -79,10 +82,10 @@ class DumpText:
     def tokens(self, expression: re.Pattern[bytes]) -> Iterator[DumpToken]:
         """Yield the matches of an expression, as if the whole text were in memory.
 
-        The names of its groups are kinds of tokens. `SEPARATORS` are the kinds that end all tokens before them; tokens of the
-        kind `skipped` are left out. A token must not depend on what follows, except where it reaches
-        the end of the text, or where the next one is `unclosed`: both are searched again with more text.
-        Raises SourceError for a token of more than 1 GiB.
+        The names of its groups are kinds of tokens; those of the kind `skipped` are left out. A token must not depend on
+        what follows, except where it reaches the end of the text, or where the next one is `unclosed`: both are searched
+        again with more text.
+        Raises SourceError for a token of more than `longest_token_bytes`.
         """
         at, size = 0, self._window_bytes
         while at < self._size:
@@ -101,11 +104,14 @@ class DumpText:
                     yield token
                 passed = token[2]
             if passed == at:
-                size *= 2
-                if size > self._longest_token_bytes:
+                if size >= self._longest_token_bytes:
+                    line = self.newlines(0, at) + 1
                     raise SourceError(
-                        f"{self._name}: a statement, text or comment of more than 1 GiB"
+                        f"{self._name}, line {line}: a statement, text or comment of more than"
+                        f" {self._longest_token_bytes:,} bytes",
+                        hint=self._hint,
                     )
+                size = min(2 * size, self._longest_token_bytes)
             else:
                 at, size = passed, self._window_bytes
 
@@ -125,18 +131,17 @@ def _whole_tokens(
     expression: re.Pattern[bytes], window: bytes, lead: int, begin: int
 ) -> Iterator[DumpToken]:
     """Yield the tokens of a window that more text cannot change; the window begins at byte `begin` of the text."""
-    held: list[DumpToken] = []  # the last ones, of which each begins where the one before ends
+    held: DumpToken | None = None  # the last one, which more text may make longer
     length, after = len(window), 0
     for match in expression.finditer(window, lead):
         kind = match.lastgroup or ""
         start, end = match.span()
         if kind == "unclosed" or end == length:
             if start == after:
-                held = []  # with the text that is not whole yet, they may be one token
+                return
             break
-        if held and (start != after or kind in SEPARATORS):
-            yield from held
-            held = []
-        held.append((kind, begin + start, begin + end))
-        after = end
-    yield from held
+        if held is not None:
+            yield held
+        held, after = (kind, begin + start, begin + end), end
+    if held is not None:
+        yield held

@@ -19,11 +19,13 @@ from typing import NamedTuple
 
 from binlake.errors import SchemaError, SourceError
 from binlake.format.sql_names import ANSI_NAME_BYTES
+from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable, LogPosition
 from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_text import read_note
+from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
 
 __all__ = [
@@ -41,7 +43,7 @@ _NOTE = rb"--(?= Current Database: | Host: | binlake: )[^\n]*+"
 # a million signs. No item begins a token of another kind. The counts are limited so that every token that is cut at
 # the end of a window is short.
 _SKIPPED = (
-    rb"(?:(?:[ \t]{0,1024}+[\r\n\f\v]{1,4096}+){1,1024}+"
+    rb"(?:(?:[ \t]{0,64}+[\r\n\f\v]{1,64}+){1,128}+"
     rb"|(?!^[ \t]{0,1024}(?:USE|DELIMITER)\b)"
     # most bytes, of which none begins a word or sign of another kind
     rb"(?:[^'\"`;()#/\-\r\n\f\vIRCUD]{1,4096}+|(?!\b(?:(?:INSERT|REPLACE)\s|CREATE\b))[IRCUD]\w{0,4096}+)"
@@ -93,17 +95,28 @@ class DumpPart(NamedTuple):
     end: int
 
 
-def read_schema_file(path: str) -> DeclaredSchema:
-    """Read the declarations of a local file. Raises SchemaError naming the table and line, or the
-    file.
+def read_schema_file(path: str, most_bytes: int = DEFAULT_MAX_MEMORY) -> DeclaredSchema:
+    """Read the declarations of a local file, or of a pipe with at most `most_bytes`. Raises SchemaError naming the
+    table and line, or the file.
     """
     try:
         with Path(path).open("rb") as file:
             if not Path(path).is_file():  # a pipe
-                return parse_schema(file.read(), path)
+                text = file.read(most_bytes + 1)
+                if len(text) > most_bytes:
+                    raise SchemaError(
+                        f"{path} is a pipe, and contains more than the {most_bytes:,} bytes that option max_memory allows",
+                        hint="save its output as a file",
+                    )
+                return parse_schema(text, path)
             data = DumpText(file, path)
             if len(data) == 0:
                 raise SchemaError(f"schema file {path} is empty")
+            if decompressor_for(data[:MAGIC_BYTES]) is not None:
+                raise SchemaError(
+                    f"schema file {path} is compressed",
+                    hint="decompress it first: --schema <(zcat FILE)",
+                )
             return parse_schema(data, path)
     except SourceError as error:
         raise SchemaError(f"cannot read schema file {error.message}") from None
@@ -119,7 +132,7 @@ def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> Declare
     tables: tuple[DeclaredTable, ...] = ()
     named = options.schema
     if named is not None and not is_server_url(named):
-        tables, named = read_schema_file(named).tables, None
+        tables, named = read_schema_file(named, options.max_memory).tables, None
     urls = [named] if named is not None else [path for path in inputs if is_server_url(path)]
     if not urls:
         return DeclaredSchema(tables)

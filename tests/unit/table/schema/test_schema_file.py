@@ -205,6 +205,18 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
         written.result()
 
 
+def test_a_pipe_without_end_is_refused() -> None:
+    with pytest.raises(SchemaError, match="more than the 65,536 bytes that option max_memory"):
+        read_schema_file("/dev/zero", 1 << 16)
+
+
+def test_a_compressed_schema_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "schema.sql.gz"
+    path.write_bytes(gzip.compress(MYSQLDUMP.encode()))
+    with pytest.raises(SchemaError, match="is compressed"):
+        read_schema_file(str(path))
+
+
 def test_every_table_of_the_corpus(corpus: Path) -> None:
     scenarios = sorted(corpus.glob("generated/mysql-5.6.24/*/workload.sql.gz"))
     assert scenarios
