@@ -26,7 +26,8 @@ class DdlStatement(NamedTuple):
     `position` is the position of its event (of the payload event, for one inside a payload),
     `database` the current one. `thread_id` is the thread whose temporary tables it sees.
     `server_charset` is the name of the character set of new databases, None when it is not logged.
-    `sql_mode` is the value that the log has for it, 0 if it has none. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
+    `sql_mode` is the value that the log has for it, 0 if it has none. `connection_charset` is the character set to which the
+    server converted the quoted texts of the statement, None when it is not logged. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
     """
 
     position: ChainPosition
@@ -35,6 +36,7 @@ class DdlStatement(NamedTuple):
     thread_id: int
     server_charset: str | None
     sql_mode: int
+    connection_charset: str | None = None
 
     @property
     def no_backslash_escapes(self) -> bool:
@@ -45,16 +47,22 @@ class DdlStatement(NamedTuple):
     def of(cls, event: QueryEvent, position: ChainPosition) -> DdlStatement:
         """The statement of a QUERY event at `position`."""
         values = event.status_values
-        charset = values.get("charset")
-        collation = None if charset is None else COLLATIONS.get(charset["server"])
+        collations = values.get("charset", {})
         return cls(
             position,
             event.database,
             _text(event),
             event.thread_id,
-            None if collation is None else collation.charset,
+            _charset(collations.get("server")),
             values.get("sql_mode", 0),
+            _charset(collations.get("connection")),
         )
+
+
+def _charset(collation_id: int | None) -> str | None:
+    """The character set of a collation, None for one that is not known."""
+    found = None if collation_id is None else COLLATIONS.get(collation_id)
+    return None if found is None else found.charset
 
 
 def _text(event: QueryEvent) -> str:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
+from binlake.format.charsets import BINARY
 from binlake.format.flags import (
     MODE_ANSI_QUOTES,
     MODE_EMPTY_STRING_IS_NULL,
@@ -61,6 +62,8 @@ _ATTRIBUTES = {
     "VISIBLE": 0, "INVISIBLE": 0, "COMMENT": 1, "COLLATE": 1, "CHARSET": 1, "AFTER": 1, "COLUMN_FORMAT": 1,
     "STORAGE": 1,
 }  # fmt: skip
+# Their ASCII characters have two or four bytes.
+_WIDE_CHARSETS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 _COMPUTED = {"AUTO_INCREMENT", "AS", "PRIMARY", "SERIAL"}
 _SECONDS = (3600, 60, 1)
 _MICROSECONDS = 1_000_000
@@ -78,12 +81,13 @@ class Constant(NamedTuple):
 def constant_of(ddl: DdlStatement, column: DeclaredColumn) -> Constant | None:
     """Return the value that an ALTER TABLE gives a column that it adds; None for NULL.
 
-    Raises UnsupportedError if it is not a literal, or one whose meaning the sql_mode changes.
+    Raises UnsupportedError if it is not a literal, or one whose meaning the session changes.
     """
     try:
         attributes = attributes_of(_definition(items_of(ddl), column.name))
         constant = _constant(attributes, column)
         _check_mode(ddl.sql_mode, column, attributes, constant)
+        _check_charset(ddl.connection_charset, column, constant)
         return constant
     except UnreadableTableError as error:
         raise _unknown(column.name, str(error)) from None
@@ -99,6 +103,15 @@ def _check_mode(
         raise UnreadableTableError("with EMPTY_STRING_IS_NULL, '' is NULL")
     if sql_mode & MODE_REAL_AS_FLOAT and column.sql.startswith("real"):
         raise UnreadableTableError("with REAL_AS_FLOAT, the column is a FLOAT")
+
+
+def _check_charset(charset: str | None, column: DeclaredColumn, constant: Constant | None) -> None:
+    """Raise UnreadableTableError for a text that the server stores as the bytes of another character set."""
+    if constant is None or constant.form != "string":
+        return
+    is_bytes = column.charset == BINARY and charset in _WIDE_CHARSETS
+    if is_bytes or (charset == BINARY and not constant.text.isascii()):
+        raise UnreadableTableError(f"the server converts a text to character set {charset} first")
 
 
 def _definition(items: Sequence[Sequence[Token]], name: str) -> Sequence[Token]:

@@ -36,9 +36,11 @@ def value(
     target: Target = Target.TYPED,
     name: str = "c",
     sql_mode: int = 0,
+    connection_charset: str | None = None,
 ) -> Any:
     """The value of the column `c` in the existing rows after ALTER TABLE t `added`."""
-    statement = ddl(f"ALTER TABLE t {added}", sql_mode=sql_mode)
+    session = {"sql_mode": sql_mode, "connection_charset": connection_charset}
+    statement = ddl(f"ALTER TABLE t {added}", **session)
     old = parse_schema(MADE.encode()).tables[0]
     new = altered_table(statement, ("shop", "t"), old)
     [column] = [one for one in new.columns if one.name == name]
@@ -224,3 +226,34 @@ def test_a_name_that_one_column_leaves_to_another(items: str) -> None:
     for others in ("DROP b", "DROP b, ADD c INT", "DROP INDEX b, ADD c INT", "CHANGE a c INT"):
         statement = ddl(f"ALTER TABLE t {others}")
         assert retaken_names(statement, old, altered_table(statement, ("shop", "t"), old)) == []
+
+
+@pytest.mark.parametrize(
+    ("charset", "definition", "expected"),
+    [
+        ("latin1", "TEXT CHARSET utf8mb4 DEFAULT 'é☃[x'", "é?[x"),
+        ("swe7", "TEXT CHARSET utf8mb4 DEFAULT 'é☃[x'", "é??x"),
+        ("utf8mb3", "TEXT CHARSET utf8mb4 DEFAULT '😀☃'", "?☃"),
+        ("utf8mb4", "TEXT CHARSET utf8mb4 DEFAULT '😀☃'", "😀☃"),
+        (None, "TEXT CHARSET utf8mb4 DEFAULT '😀☃'", "😀☃"),
+        ("latin1", "ENUM('a','Я') CHARSET utf8mb4 DEFAULT 'Я'", "?"),
+        ("latin1", "TEXT CHARSET utf8mb4 DEFAULT _utf8mb4'☃'", "is not a constant"),
+        ("latin1", "TEXT CHARSET utf8mb4 DEFAULT N'☃'", "is not a constant"),
+        ("swe7", "TEXT CHARSET utf8mb4 DEFAULT 'a\\\\b'", "is not a constant"),
+        ("binary", "TEXT CHARSET utf8mb4 DEFAULT 'é'", "converts a text to character set binary"),
+        ("binary", "TEXT CHARSET utf8mb4 DEFAULT 'e'", "e"),
+        ("ucs2", "VARBINARY(9) DEFAULT 'ab'", "converts a text to character set ucs2"),
+        ("ucs2", "VARCHAR(9) CHARSET latin1 DEFAULT 'ab'", "ab"),
+        ("ucs2", "INT DEFAULT '7'", 7),
+    ],
+)
+def test_a_text_is_converted_to_the_character_set_of_the_connection(
+    charset: str | None, definition: str, expected: Any
+) -> None:
+    """As in tests/server/test_text_charsets.py, which asks real servers."""
+    added = f"ADD c {definition}"
+    if isinstance(expected, str) and " " in expected:
+        with pytest.raises(UnsupportedError, match=expected):
+            value(added, connection_charset=charset)
+    else:
+        assert value(added, connection_charset=charset) == expected
