@@ -11,13 +11,20 @@ from __future__ import annotations
 import re
 import sys
 
-__all__ = ["hide_passwords", "main"]
+__all__ = ["SECRET_NAME", "hide_passwords", "main"]
 
+#: What the name of an option, a setting or a part of a URL contains if its value is a secret.
+SECRET_NAME = r"pass|pwd|secret|token|credential|signature|\bsig\b|api[-_.]?key|(?:access|account|private)[-_.]?key"
+# A name with it, except that of a file with a secret.
+_NAME = rb"[\w.-]{0,128}(?:" + SECRET_NAME.encode() + rb")[\w.-]{0,128}(?<!file)"
 _PASSWORD = re.compile(
-    rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@|[?&]passw(?:or)?d=([^&\x00]+)"
+    rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@"
     # stores: refused at once, and seen by nobody meanwhile
     rb"|\b(?!mysql|mariadb)[a-z][a-z0-9+]*://[^:/@\x00]*:([^@\x00]+)@"
-    rb"|[?&][\w-]*(?:secret|token|credential|access[-_]?key|sig)[\w-]*=([^&\x00]+)"
+    rb"|[?&]" + _NAME + rb"=([^&\x00]+)"
+    # a setting, as in --conf NAME=VALUE, and an option with its value in the next argument
+    rb"|(?<![\w.?&-])" + _NAME + rb"=([^\x00]+)"
+    rb"|(?<=\x00)-" + _NAME + rb"\x00([^\x00]+)"
 )
 # What `mysqlbinlog` takes, as the servers' own tools do.
 _TOOL_PASSWORD = re.compile(rb"\x00(?:--password=|-p)([^\x00]+)")
@@ -34,12 +41,9 @@ def main() -> int:
 
 
 def hide_passwords(arguments: list[str]) -> None:
-    """Overwrite the passwords among the arguments that the system shows; never raises.
-
-    `arguments` are looked at first: without a URL in them, or `mysqlbinlog`, nothing is touched.
-    """
+    """Overwrite the passwords and keys among the arguments that the system shows; never raises."""
     is_tool = arguments[1:2] == ["mysqlbinlog"]
-    if sys.platform != "linux" or not (is_tool or any("://" in one for one in arguments)):
+    if sys.platform != "linux" or len(arguments) < 2:
         return
     try:
         with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - pathlib is an import

@@ -31,6 +31,14 @@ LOOK = (
         (["mysqlbinlog", "-pgeheim", "-h", "db1"], "mysqlbinlog -pxxxxxx -h db1"),
         (["mysqlbinlog", "--password=geheim", "log"], "--password=xxxxxx log"),
         (["verify", "s3://key:geheim@bucket/x"], "s3://key:xxxxxx@bucket/x"),
+        (["verify", "s3://b/x?secret_key=geheim&region=eu"], "secret_key=xxxxxx&region=eu"),
+        (["rows", "--token", "geheim", "log"], "rows --token xxxxxx log"),
+        (["rows", "--ssl-key-password", "geheim"], "--ssl-key-password xxxxxx"),
+        (["tail", "--password=geheim", "log"], "tail --password=xxxxxx log"),
+        (["mirror", "status", "d", "--conf", "spark.hadoop.fs.s3a.secret.key=geh&eim=", "--conf", "a=b"],
+         "spark.hadoop.fs.s3a.secret.key=xxxxxxxx --conf a=b"),
+        (["mirror", "status", "d", "--conf=spark.hadoop.fs.azure.account.key.x.net=geheim"],
+         "--conf=spark.hadoop.fs.azure.account.key.x.net=xxxxxx"),
     ],
 )  # fmt: skip
 def test_the_command_line_shows_no_password(arguments: list[str], shown: str) -> None:
@@ -72,3 +80,18 @@ def test_every_way_to_start_binlake_hides_passwords(module: str) -> None:
             finally:
                 run.kill()
     assert b"mysql://ada:xxxxxx@" in shown
+
+
+def test_other_arguments_stay() -> None:
+    arguments = [
+        "tail",
+        "--password-file",
+        "/etc/key",
+        "mysql://ada@db1/?password-file=/etc/key",
+        "--table",
+        "a.token",
+    ]
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK, *arguments], capture_output=True, text=True, check=True
+    )
+    assert " ".join(arguments) in run.stdout

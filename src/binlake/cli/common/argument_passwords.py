@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from urllib.parse import unquote
 
 from binlake.printable import printable
+from binlake_program import SECRET_NAME
 
 __all__ = ["without_passwords"]
 
 _NEXT_URL = re.compile(r",(?=\w+://)")
-_SECRET_NAME = re.compile(
-    r"pass|pwd|secret|token|credential|signature|\bsig\b|api[-_.]?key|(?:access|account|private)[-_.]?key",
-    re.IGNORECASE,
-)
+_SECRET_NAME = re.compile(SECRET_NAME, re.IGNORECASE)
 # the name of a file with a password is no secret
 _FILE_NAME = re.compile(r"[-_.]file$", re.IGNORECASE)
 # NAME= outside of a URL, also in a flag or behind other settings
@@ -26,8 +25,10 @@ _URL_OPTION = re.compile(r"(?<=[?&])(?=(([^=&?]*)=([^&]+)))")
 
 def without_passwords(message: str, arguments: Sequence[str]) -> str:
     """Return a message that may repeat arguments, without the passwords and keys in them: a URL may stand in the
-    place of any other argument.
+    place of any other argument, and the value of an option in the argument behind it.
     """
+    for value in _secrets_of_options(arguments):
+        message = _without_value(message, value)
     for argument in arguments:
         for url in (argument, *_NEXT_URL.split(argument)):
             for secret in _secrets_of_url(url):
@@ -43,16 +44,34 @@ def _without_settings(message: str, argument: str) -> str:
     outside = argument.partition("://")[0]
     for setting in _SETTING.finditer(outside):
         name, value = setting[1], argument[setting.end() :]
-        if not value or not _SECRET_NAME.search(name) or _FILE_NAME.search(name):
+        if not value or not _is_secret(name):
             continue
         for printed in _as_printed(f"{name}={value}"):
             message = message.replace(printed, f"{name}=…")
         for part in (value, _SEPARATOR.split(value)[0]):
-            for printed in filter(None, _as_printed(part)):
-                # a short value may also be a part of other words
-                alone = rf"(?<!\w){re.escape(printed)}(?!\w)"
-                message = re.sub(alone, "…", message)
+            message = _without_value(message, part)
     return message
+
+
+def _without_value(message: str, value: str) -> str:
+    for printed in filter(None, _as_printed(value)):
+        # a short value may also be a part of other words
+        message = re.sub(rf"(?<!\w){re.escape(printed)}(?!\w)", "…", message)
+    return message
+
+
+def _is_secret(name: str) -> bool:
+    """Whether the value of an option or setting is a secret, by its name."""
+    return _SECRET_NAME.search(name) is not None and _FILE_NAME.search(name) is None
+
+
+def _secrets_of_options(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the values of options whose names mean a secret: `--token VALUE`, and `-pVALUE` of mysqlbinlog."""
+    for flag, value in pairwise(arguments):
+        if flag.startswith("-") and "=" not in flag and _is_secret(flag):
+            yield value
+    if arguments[:1] == ["mysqlbinlog"]:
+        yield from (one[2:] for one in arguments if one.startswith("-p") and len(one) > 2)
 
 
 def _secrets_of_url(url: str) -> list[str]:

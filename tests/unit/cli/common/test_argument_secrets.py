@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import click
 import pytest
 
 from binlake.cli.common.argument_passwords import without_passwords
+from binlake.cli.main import PROGRAM
+from binlake.printable import printable
+from binlake_program import SECRET_NAME
 
 
 @pytest.mark.parametrize(
@@ -52,3 +58,55 @@ def test_a_short_value_does_not_garble_other_words() -> None:
     message = "binlake rows: Got unexpected extra argument (token=e)"
     shown = without_passwords(message, ["token=e"])
     assert shown == "binlake rows: Got unexpected extra argument (token=…)"
+
+
+@pytest.mark.parametrize(
+    "flag", ["--token", "--ssl-key-password", "--password", "-password", "--aws-secret-access-key", "--api-key", "--pwd"]
+)  # fmt: skip
+@pytest.mark.parametrize("value", ["geheim", "ge'heim \n;=,x", "-geheim"])
+def test_the_value_of_an_option_in_its_own_argument(flag: str, value: str) -> None:
+    message = f"cannot read {value!r}, {value} or {printable(value)}: no such file"
+    shown = without_passwords(message, ["rows", flag, value, "binlog.000001"])
+    assert "heim" not in shown
+    assert shown.startswith("cannot read")
+
+
+def test_the_attached_password_of_mysqlbinlog() -> None:
+    assert without_passwords("no geheim", ["mysqlbinlog", "-pgeheim"]) == "no …"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tail", "--password-file", "/etc/geheim"],
+        ["tail", "--keyring-password-file", "/etc/geheim"],
+        ["rows", "-page", "/etc/geheim"],
+        ["rows", "--table", "/etc/geheim"],
+    ],
+)
+def test_the_values_of_other_options_stay(arguments: list[str]) -> None:
+    assert without_passwords("cannot read /etc/geheim", arguments) == "cannot read /etc/geheim"
+
+
+def secret_options() -> list[tuple[str, ...]]:
+    """The options of all commands whose value is a secret, by their names."""
+    found = []
+    waiting: list[click.Command] = [PROGRAM]
+    while waiting:
+        command = waiting.pop()
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            names = command.list_commands(context)
+            waiting += [one for name in names if (one := command.get_command(context, name))]
+        found += [
+            (str(command.name), option)
+            for parameter in command.params
+            for option in parameter.opts
+            if re.search(SECRET_NAME, option) and not option.endswith("-file")
+        ]
+    return found
+
+
+def test_the_options_with_secrets_are_those_that_the_tests_know() -> None:
+    """A new one must be given a test, or better the name of a file as its value."""
+    assert secret_options() == [("mysqlbinlog", "--password")]
