@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from binlake.errors import SourceError
 from binlake.source.arrays import array
 from binlake.state.base import Base, MissingTableError
 from binlake.state.origin import Origin
+from binlake.state.parquet_pages import ParquetPages
 from binlake.state.shape import TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.schema_file import declared_schema
@@ -49,15 +49,15 @@ class ParquetRows(Base):
     def __init__(
         self, path: str, database: str, table: str, flavour: str, options: ReadOptions
     ) -> None:
-        from pyarrow.parquet import ParquetFile, read_metadata
+        from pyarrow.parquet import ParquetFile, read_schema
 
         self.name = f"the file {path}"
         self._path = path
         try:
-            metadata = read_metadata(path)
-            self._file = ParquetFile(
-                path, metadata=metadata, read_dictionary=_with_dictionaries(metadata)
-            )
+            schema = read_schema(path)
+            self._pages = ParquetPages.of(path, schema.names, options.max_memory)
+            self._as_dictionaries = _with_dictionaries(schema, self._pages)
+            self._file = ParquetFile(path, read_dictionary=self._as_dictionaries)
             known = self._file.schema_arrow.metadata or {}
             self.create_table = known.get(CREATE_TABLE, b"").decode()
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -75,16 +75,26 @@ class ParquetRows(Base):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises SourceError for values that their columns cannot hold."""
+        rows = 0
+        for group in range(len(self._pages.groups)):
+            for batch in self._batches_of(group):
+                rows += batch.num_rows
+                yield from map(self._typed, _divided(batch))
+        if rows != self._pages.rows:
+            raise SourceError(
+                f"{self._path}: the footer claims {self._pages.rows:,} rows, and the file contains {rows:,}"
+            )
+
+    def _batches_of(self, group: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a row group, as many at a time as their values allow."""
         names = list(self._columns.values())
-        batches = self._file.iter_batches(_BATCH_ROWS, columns=names)
-        while True:
-            try:
-                batch = next(batches, None)
-            except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-                raise self._unreadable(error) from None
-            if batch is None:
-                return
-            yield from map(self._typed, _divided(batch))
+        count = self._pages.batch_rows(group, self._as_dictionaries, _BATCH_BYTES)
+        try:
+            yield from self._file.iter_batches(
+                min(count, _BATCH_ROWS), row_groups=[group], columns=names
+            )
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from None
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
@@ -139,20 +149,12 @@ class ParquetRows(Base):
         return TableShape.of(declared, flavour, key, options, collations, is_rounded=False)
 
 
-def _with_dictionaries(metadata: Any) -> list[str]:
+def _with_dictionaries(schema: pa.Schema, pages: ParquetPages) -> list[str]:
     """Return the columns that have dictionaries. They are read as such: a file of a few bytes may repeat a long value
     millions of times.
     """
-    schema = metadata.schema.to_arrow_schema()
     texts = {f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
-    found = set()
-    for group in range(metadata.num_row_groups):
-        chunks = metadata.row_group(group)
-        for at in range(chunks.num_columns):
-            chunk = chunks.column(at)
-            if chunk.has_dictionary_page:
-                found.add(chunk.path_in_schema)
-    return sorted(texts & found)
+    return sorted(texts & pages.dictionaries)
 
 
 def _divided(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -90,7 +90,7 @@ def test_one_statement_of_a_bomb_takes_little_memory(
     tracemalloc.start()
     try:
         with pytest.raises(
-            SourceError, match="line [45]: a statement, text or comment of more than"
+            SourceError, match=r"line [45]: a statement, text or comment of more than"
         ):
             rows(path)
         assert tracemalloc.get_traced_memory()[1] < 24 * MB

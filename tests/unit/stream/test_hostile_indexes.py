@@ -18,7 +18,7 @@ from binlake.cli.main import main
 from binlake.source.chain import LogPath
 from binlake.stream.index.key_file import read_key_index
 from binlake.stream.index.log_index import LogIndex
-from binlake.stream.index.parquet_footer import _encoded, _Reader
+from binlake.stream.index.compact_protocol import StructReader, encoded
 from binlake.table.counting.indexing import index_of
 from support.logs.costly_logs import many_tables, rows, table_map
 from support.logs.log_builder import QUERY, TABLE_MAP, XID, LogBuilder, query_body
@@ -158,11 +158,11 @@ def test_a_name_that_no_server_allows(
 def footer_of(data: bytes) -> tuple[bytes, dict[int, Any]]:
     """The pages of a Parquet file, and its footer as a struct of Thrift."""
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    return data[:start], _Reader(data[start:-8]).struct()
+    return data[:start], StructReader(data[start:-8]).struct()
 
 
 def with_footer(pages: bytes, footer: dict[int, Any]) -> bytes:
-    text = _encoded(footer)
+    text = encoded(footer)
     return pages + text + len(text).to_bytes(4, "little") + b"PAR1"
 
 
@@ -221,11 +221,11 @@ def test_a_dictionary_of_more_values_than_its_page_can_have(
     place = pq.read_schema(path).names.index("server_id")
     column = footer[4][1][1][0][1][1][1][place][3][1]
     start = column[11][1]  # dictionary_page_offset
-    reader = _Reader(pages[start : start + column[7][1]])
+    reader = StructReader(pages[start : start + column[7][1]])
     page = reader.struct()
     body = pages[start + reader.at : start + column[7][1]]
     page[7][1][1] = page[7][1][1][0], 64 << 20  # num_values
-    head = _encoded(page)
+    head = encoded(page)
     moved = len(pages) + len(head) - start - reader.at
     column[11] = column[11][0], len(pages)
     column[9] = column[9][0], column[9][1] + moved  # data_page_offset

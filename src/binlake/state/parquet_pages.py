@@ -1,0 +1,196 @@
+"""The footer and the page headers of a Parquet file that others wrote, read before Arrow reads the file.
+
+Arrow inflates a page as a whole, and returns as many rows at a time as it is asked for, however long their values are.
+Its Python binding ends the process for some footers, if it is asked for the chunk of a column. So binlake reads both itself,
+limits what a page and the file may inflate to, and asks for as few rows as their values allow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from binlake.errors import SourceError
+from binlake.stream.index.compact_protocol import (
+    DamagedError,
+    Struct,
+    StructReader,
+    number,
+    structs,
+)
+
+__all__ = ["ParquetPages"]
+
+_TAIL_BYTES = 8
+_HEADER_BYTES = 4 << 10
+# Statistics in a header may contain two values.
+_MOST_HEADER_BYTES = 1 << 20
+# Python objects take up to 75 times the bytes of the footer.
+_FOOTER_SHARE = 64
+# As an event of a compressed log: a quarter of max_memory plus this number of times the stored bytes.
+_PAGE_SHARE, _PAGE_RATIO = 4, 32
+# As a compressed dump.
+_FILE_RATIO = 100
+
+# Fields of FileMetaData, of a row group, of a chunk and of its metadata.
+_GROUPS, _COLUMNS, _ROWS, _METADATA = 4, 1, 3, 3
+_TYPE, _PATH, _STORED, _DATA_AT, _DICTIONARY_AT = 1, 3, 7, 9, 11
+_BYTE_ARRAYS = (6, 7)
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+# Of a page header, by the type of the page: the struct, and in it the encoding.
+_PAGE_STRUCTS = {_DATA_PAGE: (5, 2), _DICTIONARY_PAGE: (7, 2), _DATA_PAGE_V2: (8, 4)}
+# A few bytes repeat the beginning of the value before.
+_DELTA_BYTE_ARRAY = 7
+_FIXED_BYTES = 16
+
+
+class _Chunk(NamedTuple):
+    """A column of a row group: the bytes in which its pages lie, and whether its values have different lengths."""
+
+    name: str
+    start: int
+    end: int
+    has_lengths: bool
+
+
+@dataclass(slots=True)
+class _Column:
+    """What the page headers of a chunk claim. `value_bytes` is a limit on the mean length of the values of each page."""
+
+    has_lengths: bool
+    dictionary_bytes: int = 0
+    value_bytes: int = _FIXED_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetPages:
+    """The row groups of a file of `size` bytes: for each, its columns by name. `rows` is their number in all groups."""
+
+    rows: int
+    groups: Sequence[dict[str, _Column]] = field(repr=False)
+
+    @classmethod
+    def of(cls, path: str, columns: Collection[str], max_memory: int) -> ParquetPages:
+        """Read the headers of the pages of some columns; those of others do not matter.
+
+        Raises SourceError for a damaged file, and for more bytes than `max_memory` allows. Raises OSError.
+        """
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            reader = _PageReader(path, descriptor, max_memory)
+            return reader.pages(set(columns))
+        except (DamagedError, KeyError, IndexError, TypeError, UnicodeDecodeError):
+            raise SourceError(f"cannot read {path}: its footer or a page is damaged") from None
+        finally:
+            os.close(descriptor)
+
+    @property
+    def dictionaries(self) -> set[str]:
+        """The columns that have dictionaries."""
+        return {name for group in self.groups for name, of in group.items() if of.dictionary_bytes}
+
+    def batch_rows(self, group: int, as_dictionaries: Collection[str], most_bytes: int) -> int:
+        """Return how many rows of a group take not much more than `most_bytes`. `as_dictionaries` are the columns whose
+        values stay in a dictionary.
+        """
+        row_bytes = 0
+        for name, column in self.groups[group].items():
+            row_bytes += column.value_bytes
+            if column.has_lengths and name not in as_dictionaries:
+                row_bytes += column.dictionary_bytes
+        return max(1, most_bytes // max(1, row_bytes))
+
+
+class _PageReader:
+    def __init__(self, path: str, descriptor: int, max_memory: int) -> None:
+        self._path, self._descriptor, self._max_memory = path, descriptor, max_memory
+        self._size = os.fstat(descriptor).st_size
+        self._inflated = 0
+
+    def pages(self, columns: set[str]) -> ParquetPages:
+        rows, stored = 0, 0
+        groups = []
+        for group in structs(self._footer(), _GROUPS):
+            rows += number(group, _ROWS)
+            found: dict[str, _Column] = {}
+            for chunk in _chunks(group):
+                stored += chunk.end - chunk.start
+                if not 0 < chunk.start <= chunk.end <= self._size or stored > self._size:
+                    raise DamagedError
+                if chunk.name in columns:
+                    self._look_at(chunk, found.setdefault(chunk.name, _Column(chunk.has_lengths)))
+            groups.append(found)
+        return ParquetPages(rows, groups)
+
+    def _footer(self) -> Struct:
+        tail = self._read(max(0, self._size - _TAIL_BYTES), self._size)
+        length = int.from_bytes(tail[: _TAIL_BYTES // 2], "little")
+        start = self._size - _TAIL_BYTES - length
+        if start < 0:
+            raise DamagedError
+        self._limit("its footer", length, self._max_memory // _FOOTER_SHARE)
+        return StructReader(self._read(start, start + length)).struct()
+
+    def _look_at(self, chunk: _Chunk, column: _Column) -> None:
+        at = chunk.start
+        while at < chunk.end:
+            page, header_bytes = self._header(at, chunk.end)
+            kind, inflated, stored = (number(page, key) for key in (1, 2, 3))
+            at += header_bytes + stored
+            if min(inflated, stored) < 0 or at > chunk.end:
+                raise DamagedError
+            self._count(chunk.name, inflated, stored)
+            if kind not in _PAGE_STRUCTS:
+                continue
+            of_kind, encoding_field = _PAGE_STRUCTS[kind]
+            described = page[of_kind][1]
+            if kind == _DICTIONARY_PAGE:
+                column.dictionary_bytes = max(column.dictionary_bytes, inflated)
+                continue
+            is_delta = number(described, encoding_field) == _DELTA_BYTE_ARRAY
+            values = 1 if is_delta else max(1, number(described, 1))
+            if chunk.has_lengths:
+                column.value_bytes = max(column.value_bytes, -(-inflated // values))
+
+    def _count(self, name: str, inflated: int, stored: int) -> None:
+        of_page = self._max_memory // _PAGE_SHARE + _PAGE_RATIO * stored
+        self._limit(f"a page of column {name}", inflated, of_page)
+        self._inflated += inflated
+        self._limit("the file", self._inflated, self._max_memory + _FILE_RATIO * self._size)
+
+    def _limit(self, what: str, size: int, most: int) -> None:
+        if size > most:
+            raise SourceError(
+                f"{self._path}: {what} takes {size:,} bytes, and option max_memory allows {most:,}",
+                hint="if you trust the file, set the option max_memory to more",
+            )
+
+    def _header(self, at: int, end: int) -> tuple[Struct, int]:
+        """Return the page header at a place, and its length."""
+        for size in (_HEADER_BYTES, _MOST_HEADER_BYTES):
+            reader = StructReader(self._read(at, min(end, at + size)))
+            try:
+                return reader.struct(), reader.at
+            except (DamagedError, IndexError):
+                if at + size >= end:
+                    break
+        raise DamagedError
+
+    def _read(self, start: int, end: int) -> bytes:
+        data = os.pread(self._descriptor, end - start, start)
+        if len(data) != end - start:
+            raise DamagedError
+        return data
+
+
+def _chunks(group: Struct) -> Iterator[_Chunk]:
+    for chunk in structs(group, _COLUMNS):
+        column = chunk[_METADATA][1]
+        start = number(column, _DATA_AT)
+        if _DICTIONARY_AT in column and 0 < number(column, _DICTIONARY_AT) < start:
+            start = number(column, _DICTIONARY_AT)
+        name = column[_PATH][1][1][0].decode()
+        has_lengths = number(column, _TYPE) in _BYTE_ARRAYS
+        yield _Chunk(name, start, start + number(column, _STORED), has_lengths)
