@@ -38,6 +38,8 @@ _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
 _MIN_COMPRESSED = 50  # the servers do not compress shorter packets
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
+# Of a packet in a stream: a slower server counts as lost, so that an event cannot take hours.
+_LEAST_BYTES_S = 1024
 _COST_OF_PACKET = 64
 _COST_OF_COLUMN = 1024  # PyMySQL's object for the definition of a column
 _COST_OF_VALUE = 56  # a short str of Python and its place in the row
@@ -239,10 +241,12 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         super()._execute_command(command, sql)
 
     def begin_stream(self, silence_s: float) -> Receiver:
-        """Return the receiver for a stream of events: without an end, but with a limit on silence."""
+        """Return the receiver for a stream of events: without an end, but with limits on silence and on slow packets."""
         self._deadline = None
         self._read_timeout = silence_s
-        return self.receiver
+        receiver = self.receiver
+        receiver.least_bytes_s = _LEAST_BYTES_S
+        return receiver
 
     def _read_packet(self, packet_type: Any = None) -> Any:
         if packet_type is None:

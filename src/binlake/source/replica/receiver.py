@@ -49,6 +49,8 @@ class Receiver(ABC):
 
     `data` may be another object after `fill`. `timeout` is how many seconds to wait for a silent
     peer (None: without a limit), `deadline` the monotonic time at which waiting ends in any case.
+    `least_bytes_s` is how many bytes a second a peer has to send of a packet that has begun, 0: any number. The
+    time that counts is that of waiting, not that in which the caller works.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -59,6 +61,10 @@ class Receiver(ABC):
         self._poll: select.poll | None = None
         self.timeout: float | None = None
         self.deadline: float | None = None
+        self.least_bytes_s = 0
+        # since the first byte of the packet that is being received, or since the last time that it came fast enough
+        self._waited_s = 0.0
+        self._arrived = 0
 
     @property
     def held(self) -> int:
@@ -88,7 +94,10 @@ class Receiver(ABC):
         if pending is not None and pending():
             return True
         self._poll = self._poll or _poll_of(self.sock)
-        return bool(self._poll.poll(seconds * 1000))
+        begun = time.monotonic()
+        found = bool(self._poll.poll(seconds * 1000))
+        self._count_wait(begun)
+        return found
 
     def take(self, size: int) -> bytes:
         """Return the next `size` bytes. Memory is allocated as they arrive. Raises as `fill`."""
@@ -122,8 +131,12 @@ class Receiver(ABC):
         """Receive into `view`; return how many bytes."""
         patience_s = self._patience()
         self.sock.settimeout(patience_s)
+        begun = time.monotonic()
         try:
-            return self._received(view)
+            count = self._received(view)
+            self._count_wait(begun)
+            self._count_bytes(count)
+            return count
         except TimeoutError:
             self._patience()  # the deadline may have ended the wait
             raise SilenceError(f"nothing arrived for {patience_s:.3g} seconds") from None
@@ -133,15 +146,38 @@ class Receiver(ABC):
         if self.sock.gettimeout() != 0:  # to set it is a system call
             self.sock.settimeout(0)
         try:
-            return self._received(view)
+            count = self._received(view)
         except _NOTHING_YET:
             return 0
+        self._count_bytes(count)
+        return count
 
     def _received(self, view: memoryview) -> int:
         count = self.sock.recv_into(view)
         if not count:
             raise EOFError("the server has closed the connection")
         return count
+
+    def _count_bytes(self, count: int) -> None:
+        """Note bytes that have come, and are not held yet."""
+        if not self.held:  # a packet begins
+            self._waited_s, self._arrived = 0.0, 0
+        self._arrived += count
+
+    def _count_wait(self, begun: float) -> None:
+        """Note a wait since a monotonic time. Raises SilenceError if the peer sends a packet too slowly."""
+        if not self.least_bytes_s or self.timeout is None:
+            return
+        self._waited_s += time.monotonic() - begun
+        if self._waited_s <= self.timeout:
+            return
+        if not self.held:
+            raise SilenceError(f"nothing arrived for {self.timeout:.3g} seconds")
+        if self._arrived < self.least_bytes_s * self._waited_s:
+            raise SilenceError(
+                f"only {self._arrived:,} bytes of a packet arrived in {self._waited_s:.3g} seconds"
+            )
+        self._waited_s, self._arrived = 0.0, 0
 
     def _patience(self) -> float | None:
         if self.deadline is None:
@@ -194,8 +230,9 @@ class CompressedReceiver(Receiver):
         return self._freely_bytes + _MOST_INFLATION * self._came
 
     def fill(self) -> None:
-        raw = self._raw
+        raw, begun = self._raw, time.monotonic()
         raw.timeout, raw.deadline = self.timeout, self.deadline
+        raw.least_bytes_s = self.least_bytes_s
         low, high, _, plain_low, plain_high = COMPRESSED_HEADER.unpack(
             raw.take(COMPRESSED_HEADER.size)
         )
@@ -206,6 +243,8 @@ class CompressedReceiver(Receiver):
         self._came += COMPRESSED_HEADER.size + size
         if plain_size:
             payload = self._inflated(payload, plain_size)
+        self._count_wait(begun)
+        self._count_bytes(len(payload))
         self._room(len(payload))
         self.data[self.end : self.end + len(payload)] = payload
         self.end += len(payload)
