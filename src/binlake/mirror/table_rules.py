@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from binlake.errors import UnsupportedError
+from binlake.printable import printable
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -14,11 +16,16 @@ __all__ = [
     "LakeName",
     "PartitionField",
     "TableRule",
+    "check_lake_name",
     "parse_partition",
     "parse_partition_rule",
     "parse_rename",
 ]
 
+_OWN = "_binlake"
+# Signs of paths, and of Hadoop's URIs and patterns.
+_NOT_IN_PATHS = re.compile(r"[/\\:*?{}\[\]%#]")
+_MOST_NAME_BYTES = 255
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _FIELD = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?(.+?)\s*\)|([^()]+?))\s*")
 # by the names that Spark's PARTITIONED BY takes, too
@@ -80,9 +87,28 @@ def parse_rename(text: str) -> LakeName:
     namespace, dot, name = value.partition(".")
     if not (namespace and dot and name) or "." in name or "/" in value:
         raise ValueError("expected NAMESPACE.NAME after the =, for example lake.{database}_{table}")
-    if namespace.startswith("_binlake"):
+    if namespace.startswith(_OWN):
         raise ValueError("the namespace _binlake belongs to the mirror")
     return LakeName(namespace, name)
+
+
+def check_lake_name(namespace: str, name: str) -> None:
+    """Raise UnsupportedError for names that are no names of directories in the lake. Whoever may create tables on the
+    server chooses them.
+    """
+    why = ""
+    if namespace.lower().startswith(_OWN):
+        why = "the namespace _binlake belongs to the mirror"
+    for part in (namespace, name):
+        if part in ("", ".", "..") or _NOT_IN_PATHS.search(part) or printable(part) != part:
+            why = why or f"{part!r} is not the name of a directory"
+        elif len(part.encode()) > _MOST_NAME_BYTES:
+            why = why or "the name is too long for a directory"
+    if why:
+        raise UnsupportedError(
+            f"the lake cannot have a table {namespace}.{name}: {why}",
+            hint="give the table another name in the lake with --rename, or leave it out with --exclude-table",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,16 @@ class Conversation:
         self.send(b"\xfe\0\0\2\0", sequence)
         for row in rows:
             sequence += 1
-            self.send(b"".join(bytes([len(v)]) + v.encode() for v in row), sequence)
-        self.send(b"\xfe\0\0\2\0", sequence + 1)
+            self.send(b"".join(map(_text, row)), sequence & 255)
+        self.send(b"\xfe\0\0\2\0", (sequence + 1) & 255)
+
+
+def _text(value: str) -> bytes:
+    """A value of a row, after its length."""
+    raw = value.encode()
+    if len(raw) <= 250:
+        return bytes([len(raw)]) + raw
+    return b"\xfd" + len(raw).to_bytes(3, "little") + raw
 
 
 def greeting(

@@ -16,9 +16,9 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.source.chain import LogPath
+from binlake.stream.index.compact_protocol import StructReader, encoded
 from binlake.stream.index.key_file import read_key_index
 from binlake.stream.index.log_index import LogIndex
-from binlake.stream.index.compact_protocol import StructReader, encoded
 from binlake.table.counting.indexing import index_of
 from support.logs.costly_logs import many_tables, rows, table_map
 from support.logs.log_builder import QUERY, TABLE_MAP, XID, LogBuilder, query_body

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from binlake.errors import SchemaError, SourceError, UnsupportedError
+from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
+from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session, raw_definitions
 from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_tables
+from binlake.mirror.table_rules import check_lake_name
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
@@ -71,6 +73,7 @@ class WantedTables:
         Raises SourceError where there is none, UnsupportedError and SchemaError for one that cannot be
         mirrored.
         """
+        self._check_name(full_name)
         options = replace(self._options.read_options(), exclude_table=())
         found = [
             table
@@ -91,9 +94,25 @@ class WantedTables:
             raise SchemaError(f"{full_name}: its definition cannot be read: {error}") from None
         if declared is None:
             raise SchemaError(f"{full_name}: its definition cannot be read")
+        columns = definition_of(replace(declared, database=table.schema), server.flavour).columns
+        if (
+            columns != table.definition.columns
+        ):  # the copy would have other types than its definition
+            raise ServerError(f"{full_name} was altered while its definition was read")
         if self._options.on_cascade == "quarantine" and not logs_cascades:
             _refuse_cascades(full_name, declared)
         return table, create_table_text(replace(declared, database=table.schema))
+
+    def _check_name(self, full_name: str) -> None:
+        """Raise UnsupportedError for a table whose name in the lake is no name of a directory, or may mean two tables."""
+        database, _, plain = full_name.partition(".")
+        check_lake_name(*self._options.lake_name(database, plain))
+        for name in self.names():
+            if ".".join(name) == full_name and "." in name[0]:
+                raise UnsupportedError(
+                    f"{full_name}: the name of the database contains a dot",
+                    hint="leave it out with --exclude-table",
+                )
 
 
 def _logs_cascades(server: ServerConnection) -> bool:

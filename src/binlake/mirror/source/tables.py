@@ -135,6 +135,12 @@ def _table(
         raise SchemaError(f"{schema}.{name}: its definition cannot be read: {error}") from None
     if declared is None:
         raise UnsupportedError(f"{schema}.{name} has no columns")
+    if (
+        declared.table.lower() != name.lower()
+    ):  # as the server stores names, it may change their case
+        raise ServerError(
+            f"{server.where} answers with the definition of {declared.table} instead of {name}"
+        )
     definition = definition_of(replace(declared, database=schema), server.flavour)
     key = _key(server.table(f"SHOW KEYS FROM {quoted}"), definition)
     ordinals = {column.name: column.ordinal for column in definition.columns}

@@ -1,0 +1,158 @@
+"""What a mirror takes from a server whose tables have hostile names, or that answers differently each time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("pymysql")
+
+from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
+from binlake.mirror.followed.wanted import WantedTables
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.tables import read_tables
+from binlake.mirror.table_rules import check_lake_name
+from binlake.source.replica import driver
+from binlake.values.gtid import GtidSet
+from support.servers.fake_server import OK, Conversation, fake_server
+
+HOSTILE = (
+    "", ".", "..", "../evil", "../../tmp/evil", "/tmp/evil", "a/b", "a\\b", "a\nb", "\x1b[2Jx", "a\tb", "a:b", "a*",
+    "{a,b}", "a%2fb", "a#b", "a\u202eb", "a\x7f", "é" * 130,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_that_are_no_directories_are_refused(name: str) -> None:
+    for names in ((name, "t"), ("shop", name)):
+        with pytest.raises(UnsupportedError, match="the lake cannot have a table") as error:
+            check_lake_name(*names)
+        assert "\n" not in str(error.value)
+        assert "\x1b" not in str(error.value)
+
+
+def test_the_namespace_of_the_mirror_is_refused() -> None:
+    for namespace in ("_binlake", "_BINLAKE", "_binlake2"):
+        with pytest.raises(UnsupportedError, match="belongs to the mirror"):
+            check_lake_name(namespace, "rounds")
+
+
+@pytest.mark.parametrize(
+    "name", ["t", "order items", "日本", "a.b", "a-b", "..a", "`x`", "$t", "'", "a;b"]
+)
+def test_other_names_are_accepted(name: str) -> None:
+    check_lake_name("shop", name)
+
+
+Answers = Callable[[str], "tuple[tuple[str, ...], ...] | None"]
+
+
+@contextmanager
+def answering(answers: Answers) -> Iterator[str]:
+    """The URL of a server that answers a query with these rows, and all others with OK."""
+
+    def talk(conversation: Conversation) -> None:
+        conversation.login()
+        while command := conversation.hear():
+            rows = answers(command[1:].decode("utf-8", "replace"))
+            if rows is None:
+                conversation.send(OK, 1)
+            else:
+                conversation.result(*rows)
+
+    with fake_server(talk) as (port, _):
+        yield f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+
+
+def one_table(create: Callable[[], str], database: str = "shop", name: str = "t") -> Answers:
+    def answers(sql: str) -> tuple[tuple[str, ...], ...] | None:
+        if sql.startswith("SHOW CREATE TABLE"):
+            return ((name, create()),)
+        if "ENGINE" in sql:
+            return ((database, name, "InnoDB", "5"),)
+        if "information_schema.TABLES" in sql:
+            return ((database, name),)
+        if sql.startswith("SHOW KEYS"):
+            return None
+        return None
+
+    return answers
+
+
+CREATE = "CREATE TABLE `{}` (`id` int NOT NULL, `v` {} DEFAULT NULL) ENGINE=InnoDB"
+
+
+def test_a_definition_of_another_table_is_refused() -> None:
+    with (
+        answering(one_table(lambda: CREATE.format("other", "int"))) as url,
+        pytest.raises(ServerError, match="definition of other instead of t"),
+    ):
+        read_tables(url)
+
+
+def test_a_definition_of_5000_columns_is_refused_quickly() -> None:
+    columns = ", ".join(f"`c{n}` int" for n in range(5000))
+    begun = time.process_time()
+    with (
+        answering(one_table(lambda: f"CREATE TABLE `t` ({columns})")) as url,
+        pytest.raises(BinlogError),
+    ):
+        read_tables(url)
+    assert time.process_time() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no definition", "CREATE VIEW v AS SELECT 1", "CREATE TABLE `t` (", "\0"]
+)
+def test_a_definition_that_is_none_is_refused(text: str) -> None:
+    with answering(one_table(lambda: text)) as url, pytest.raises((SchemaError, UnsupportedError)):
+        read_tables(url)
+
+
+def wanted(url: str) -> WantedTables:
+    return WantedTables(url, MirrorOptions(tables=("*.*",)))
+
+
+def test_a_definition_that_changes_with_each_answer_is_refused() -> None:
+    """The types would be those of one answer, and the definition in the lake that of another."""
+    kinds = itertools.cycle(["int", "varchar(10) CHARACTER SET utf8mb4"])
+    with (
+        answering(one_table(lambda: CREATE.format("t", next(kinds)))) as url,
+        pytest.raises(ServerError, match="altered while its definition was read"),
+    ):
+        wanted(url).read("shop.t")
+
+
+@pytest.mark.parametrize(
+    ("database", "name"),
+    [("shop", "../../evil"), ("..", "t"), ("a.b", "t"), ("_binlake", "rounds")],
+)
+def test_a_table_with_a_hostile_name_is_not_read(database: str, name: str) -> None:
+    """As an error of this table only: the mirror puts it into quarantine, and follows the others."""
+    answers = one_table(lambda: CREATE.format(name, "int"), database, name)
+    with answering(answers) as url, pytest.raises(UnsupportedError):
+        wanted(url).read(f"{database}.{name}")
+
+
+def test_a_list_of_tables_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_MAX_ANSWER_BYTES", 1 << 20)
+    names = tuple(("shop", f"t{n}") for n in range(40_000))
+
+    def answers(sql: str) -> tuple[tuple[str, ...], ...] | None:
+        return names if "information_schema.TABLES" in sql else None
+
+    with answering(answers) as url, pytest.raises(ServerError, match="takes more than 1024 KB"):
+        wanted(url).names()
+
+
+def test_a_gtid_set_of_megabytes_takes_little_time() -> None:
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    text = uuid + "".join(f":{n}" for n in range(1, 800_000, 2))
+    begun = time.process_time()
+    GtidSet.parse(text)
+    assert len(text) > 2 << 20
+    assert time.process_time() - begun < 10
