@@ -1,0 +1,253 @@
+"""The steps that bring the columns of a lake table from one definition of the server's table to the next.
+
+A column of the new definition continues the old column that the statement keeps or renames, by its field id.
+All others are new, also one that gets the name of a column that the same statement drops.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.ddl.new_columns import existing_value
+from binlake.mirror.followed.table import Followed, widens
+from binlake.mirror.source.definition import definition_of
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_initial_default
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import silent
+from binlake.table.schema.alter import altered_columns, dropped_columns, renamed_columns
+from binlake.table.schema.ddl_effects import why_values_may_change
+from binlake.table.schema.ddl_tokens import items_of
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.types.base import Target
+from binlake.values.options import ReadOptions
+
+__all__ = ["Step", "column_steps"]
+
+#: A step as `Lake.java` takes it.
+Step = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """How the columns of two definitions belong together.
+
+    `renames`: new names by old ones. `was`: old columns by the names that they have now. `removed`: the names of
+    columns that are dropped. The keys are in lower case.
+    """
+
+    renames: dict[str, str]
+    was: dict[str, DeclaredColumn]
+    removed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ddl: DdlStatement, old: DeclaredTable) -> _Pairs:
+        """The pairs of a statement on a table."""
+        items = items_of(ddl)
+        dropped = dropped_columns(items)
+        there = {column.lower_name for column in old.columns} - dropped
+        renames = {a.lower(): b for a, b in renamed_columns(items) if a.lower() in there}
+        kept = [column for column in old.columns if column.lower_name in there]
+        was = {renames.get(c.lower_name, c.name).lower(): c for c in kept}
+        removed = tuple(column.name for column in old.columns if column.lower_name in dropped)
+        return cls(renames, was, removed)
+
+    def now(self, name: str) -> str:
+        """The name, in lower case, that an old column has now."""
+        return self.renames.get(name.lower(), name).lower()
+
+
+def column_steps(
+    ddl: DdlStatement,
+    new: DeclaredTable,
+    table: Followed,
+    options: ReadOptions,
+    rules: ColumnRules,
+) -> tuple[tuple[Step, ...], ...]:
+    """The steps to the definition that a table has after an ALTER TABLE, in groups done one after the other.
+
+    Raises UnsupportedError with the reason if the statement's effect on the existing rows is unknown, or if the lake
+    table cannot have it.
+    """
+    pairs = _Pairs.of(ddl, table.declared)
+    shown = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
+    _check_names(table, shown)
+    _check_key(table, new, pairs)
+    _check_renames(table, pairs, rules)
+    drops, renaming = _drops(table, pairs, rules), _renaming(table, pairs, rules)
+    types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
+    changed = _Changed(ddl, table, types, rules, pairs).steps(shown)
+    is_moved = not table.shard_column and _is_moved(new, pairs)
+    order = _moves([column.name for column in shown]) if is_moved else ()
+    return tuple(group for group in (drops, renaming, changed, order) if group)
+
+
+def _check_names(table: Followed, shown: Sequence[DeclaredColumn]) -> None:
+    """Refuse columns whose names the lake needs itself."""
+    if taken := table.mode.taken(column.name for column in shown):
+        raise UnsupportedError(taken)
+
+
+def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
+    """Refuse a statement after which rows are identified in another way."""
+    before = [pairs.now(part) for part in table.declared.primary_key]
+    if before != [part.lower() for part in new.primary_key]:
+        raise UnsupportedError("the primary key changes")
+    if not table.key and table.mode.holds_rows:
+        raise UnsupportedError("the table has no key, and its rows are told apart by all columns")
+    removed = {name.lower() for name in pairs.removed}
+    if {part.lower() for part in table.key} & (removed | pairs.renames.keys()):
+        raise UnsupportedError("a column of the key is dropped or renamed")
+    if table.shard_column and (removed or pairs.renames):
+        raise UnsupportedError(
+            "a column is dropped or renamed, which other shards of the lake table may still have"
+        )
+
+
+def _check_renames(table: Followed, pairs: _Pairs, rules: ColumnRules) -> None:
+    """Refuse a new name that is left out or hashed differently from the old one: the lake has no values for it."""
+    for a, b in sorted(pairs.renames.items()):
+        before, after = (rules.treatment(*table.id, name) for name in (a, b))
+        if before != after != "left out":
+            raise UnsupportedError(
+                f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
+            )
+
+
+def _drops(table: Followed, pairs: _Pairs, rules: ColumnRules) -> tuple[Step, ...]:
+    """Drop the columns that the server drops, and those whose new names are left out."""
+    in_lake = {name.lower() for name in table.lake.schema.names}
+    hidden = [a for a, b in sorted(pairs.renames.items()) if _is_left_out(table, b, rules)]
+    names = [_spelled(table, n) for n in (*pairs.removed, *hidden) if n.lower() in in_lake]
+    if dropped := sorted(table.lake.partition_columns & set(names)):
+        raise UnsupportedError(
+            f"column {dropped[0]} is dropped, by which the lake table is partitioned"
+        )
+    return tuple({"do": "drop", "name": name} for name in names)
+
+
+def _renaming(table: Followed, pairs: _Pairs, rules: ColumnRules) -> tuple[Step, ...]:
+    return tuple(
+        {"do": "rename", "name": _spelled(table, a), "to": b}
+        for a, b in sorted(pairs.renames.items())
+        if not _is_left_out(table, b, rules)
+    )
+
+
+def _is_left_out(table: Followed, name: str, rules: ColumnRules) -> bool:
+    return rules.treatment(*table.id, name) == "left out"
+
+
+class _Changed:
+    """The columns that a statement adds or widens."""
+
+    def __init__(
+        self,
+        ddl: DdlStatement,
+        table: Followed,
+        types: TableTypes,
+        rules: ColumnRules,
+        pairs: _Pairs,
+    ) -> None:
+        self.ddl, self.table, self.types, self.rules, self.pairs = ddl, table, types, rules, pairs
+        self.schema = rules.lake_schema(*table.id, types.schema)
+        self.stored = storage_schema(iceberg_schema(self.schema))
+        items = items_of(ddl)
+        self.redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
+
+    def steps(self, columns: Sequence[DeclaredColumn]) -> tuple[Step, ...]:
+        """The steps for the columns of the new definition. Raises UnsupportedError."""
+        found: list[Step] = []
+        for column in columns:
+            before = self.pairs.was.get(column.lower_name)
+            found += self._added(column) if before is None else self._widened(before, column)
+        return tuple(found)
+
+    def _added(self, column: DeclaredColumn) -> list[Step]:
+        name = column.name
+        value = existing_value(self.ddl, column, self.types, self.table, self.rules)
+        there = _in_lake(self.table, name) if self.table.shard_column else None
+        if there is None:
+            one = with_initial_default(self._one(name), value)
+            return [{"do": "add", "name": name, "schema": one}]
+        if not _holds(there, self.stored.field(name).type):
+            raise UnsupportedError(f"column {name} is {there} in the lake table, by other shards")
+        return []
+
+    def _widened(self, before: DeclaredColumn, column: DeclaredColumn) -> list[Step]:
+        name = column.name
+        if (why := why_values_may_change(before, column)) is not None:
+            raise UnsupportedError(why)
+        if column.lower_name in self.redefined and _loses_nulls(before, column, self.table):
+            raise UnsupportedError(
+                f"column {before.name} becomes NOT NULL, and the server replaces NULL by another value"
+            )
+        here = self.table.lake.schema.field(_spelled(self.table, before.name)).type
+        there = self.stored.field(name).type
+        if _equal(here, there) or (self.table.shard_column and widens(there, here)):
+            return []
+        if not widens(here, there):
+            raise UnsupportedError(f"column {name} changes from {here} to {there}")
+        return [{"do": "widen", "name": name, "schema": self._one(name)}]
+
+    def _one(self, name: str) -> Step:
+        return iceberg_schema(pa.schema([self.schema.field(name)]))
+
+
+def _loses_nulls(before: DeclaredColumn, after: DeclaredColumn, table: Followed) -> bool:
+    """Return whether the lake has NULL in a column whose new definition may not allow it.
+
+    A server that is strict refuses the statement.
+    """
+    # a setting of the server decides whether a TIMESTAMP may be NULL by default
+    may_be_null = after.nullable or (
+        after.nullable is None and not after.sql.startswith("timestamp")
+    )
+    if may_be_null or before.nullable is False or not table.mode.holds_rows:
+        return False
+    name = _spelled(table, before.name)
+    return any(rows[name].null_count for rows in table.lake.scan([name]))
+
+
+def _equal(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether two stored types are equal, ignoring field ids."""
+    return one == other or (pa.types.is_nested(one) and str(one) == str(other))
+
+
+def _spelled(table: Followed, name: str) -> str:
+    """A column's name as the lake has it."""
+    names = table.lake.schema.names
+    return next((known for known in names if known.lower() == name.lower()), name)
+
+
+def _in_lake(table: Followed, name: str) -> pa.DataType | None:
+    """The type of a column of the lake table that another shard had before; None: there is none."""
+    at = table.lake.schema.get_field_index(_spelled(table, name))
+    return None if at < 0 else table.lake.schema.field(at).type
+
+
+def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    return _equal(wide, narrow) or widens(narrow, wide)
+
+
+def _is_moved(new: DeclaredTable, pairs: _Pairs) -> bool:
+    """Return whether the columns need to be moved: the order differs from that of the remaining columns followed by the new ones."""
+    names = [column.lower_name for column in new.columns]
+    kept = list(pairs.was)
+    return names != kept + [name for name in names if name not in kept]
+
+
+def _moves(names: Sequence[str]) -> tuple[Step, ...]:
+    """Steps that put the columns in this order."""
+    first: Step = {"do": "first", "name": names[0]}
+    rest = [
+        {"do": "after", "name": name, "other": before} for before, name in itertools.pairwise(names)
+    ]
+    return (first, *rest)
