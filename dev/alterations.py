@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["APPLIED", "COPIED", "QUARANTINED", "Alteration"]
+__all__ = ["APPLIED", "COPIED", "QUARANTINED", "RETYPED", "Alteration", "Retyping"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,16 @@ class Alteration:
     statement: str
     effect: str
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retyping:
+    """A change of a column's type from `before` to `after`, and an SQL value of each."""
+
+    before: str
+    value: str
+    after: str
+    later: str
 
 
 _TEXT = "VARCHAR(10) CHARACTER SET latin1"
@@ -92,4 +102,20 @@ QUARANTINED = {
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),
     "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which"),
+}  # fmt: skip
+
+#: By the name of the column: the lake needs another type for its values.
+RETYPED = {
+    "whole": Retyping("INT", "-5", "VARCHAR(20)", "'text'"),
+    "word": Retyping("VARCHAR(20)", "'42'", "BIGINT UNSIGNED", "18446744073709551615"),
+    "narrow": Retyping("BIGINT", "7", "INT", "-8"),
+    "exact": Retyping("DECIMAL(8,2)", "1.5", "DECIMAL(10,3)", "-0.125"),
+    "single": Retyping("FLOAT", "1024.5", "DECIMAL(20,2)", "-1"),
+    "twice": Retyping("DOUBLE", "0.1", "FLOAT", "123456.789"),
+    "moment": Retyping("VARCHAR(40)", "'2026-01-02 03:04:05'", "DATETIME(3)", "'2026-01-02 03:04:05.12'"),
+    "instant": Retyping("DATETIME", "'2026-01-02 03:04:05'", "TIMESTAMP(2) NULL", "'2026-02-03 04:05:06.5'"),
+    "day": Retyping("DATE", "'2026-01-02'", "DATETIME", "'2026-01-02 03:04:05'"),
+    "bits": Retyping("BIT(9)", "b'101'", "INT", "-1"),
+    "raw": Retyping("VARCHAR(20)", "'A'", "VARBINARY(20)", "x'00FF'"),
+    "year": Retyping("YEAR", "1999", "VARCHAR(9)", "'2000'"),
 }  # fmt: skip

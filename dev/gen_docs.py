@@ -27,7 +27,7 @@ from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.options import READ_OPTIONS
-from dev.alterations import APPLIED, COPIED, QUARANTINED, Alteration
+from dev.alterations import APPLIED, COPIED, QUARANTINED, RETYPED, Alteration
 from dev.known_faults import KNOWN_FAULTS
 from dev.tested import (
     COLUMN_PROPERTIES,
@@ -351,11 +351,22 @@ def alter_page() -> str:
         "## Quarantined",
         "",
         "The mirror quarantines the table, and continues with the others. `binlake mirror status` shows the statement and the reason. With",
-        "`--on-alter resync` it copies the table again, except after `RENAME TO …`: the table may have another name then.",
+        "`--on-alter resync`, `text` or `new-column` it copies the table again, except after `RENAME TO …`: the table may have another name then.",
         "",
         "| Columns | Statement | The reason contains |",
         "| --- | --- | --- |",
         *(_alteration(one, one.reason) for one in QUARANTINED.values()),
+        "",
+        "## Changes of type",
+        "",
+        "After these changes, the column of the lake needs another type. It becomes text with `--on-alter text`, and",
+        "a new column with `--on-alter new-column`. [Mirror](mirror.md#changes-of-type) explains both. A test makes these changes:",
+        "",
+        "    .venv/bin/python -m pytest tests/mirror/ddl/test_type_policies.py",
+        "",
+        "| Type | Type after `MODIFY` |",
+        "| --- | --- |",
+        *(f"| `{one.before}` | `{one.after}` |" for one in RETYPED.values()),
     ]
     return "\n".join(lines) + "\n"
 

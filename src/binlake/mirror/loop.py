@@ -299,10 +299,13 @@ class Mirror:
     def _decoded(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
         names = tuple(table.full_name for table in group)
         read = self.options.read_options(names)
+        rules = self._rules
+        for table in group:
+            rules = table.rules(rules)
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
             "\n".join(table.create_table for table in group),
-            self._rules,
+            rules,
             {table.id: table.mode.facts for table in group},
         )
         files = self._planner.splits(start, end)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import OptionError
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
 from binlake.mirror.table_rules import (
+    ALTER_POLICIES,
     PartitionField,
     TableRule,
+    parse_alter_rule,
     parse_partition,
     parse_partition_rule,
     parse_rename,
@@ -187,8 +189,16 @@ class MirrorOptions:
     on_alter: str = _choice(
         "--on-alter",
         "HOW",
-        "If an ALTER cannot be applied: quarantine the table, or resync it.",
-        *("quarantine", "resync"),
+        "If an ALTER cannot be applied: quarantine the table, or resync it. With text, resync it, and columns whose "
+        "types have changed become text; with new-column, their earlier values stay in other columns.",
+        *ALTER_POLICIES,
+    )
+    on_alter_tables: tuple[str, ...] = _option(
+        (),
+        "The same for these tables. The first rule that matches a table applies.",
+        flag="--on-alter-table",
+        metavar="DB.TABLE=HOW",
+        parse=parse_alter_rule,
     )
     on_other_writer: str = _choice(
         "--on-other-writer",
@@ -380,6 +390,14 @@ class MirrorOptions:
             if rule.matches(database, table):
                 return parse_partition(rule.value)
         return ()
+
+    def alter_policy(self, database: str, table: str) -> str:
+        """The outcome for a table of an ALTER that cannot be applied, see `on_alter`."""
+        for text in self.on_alter_tables:
+            rule = TableRule.parse(text)
+            if rule.matches(database, table):
+                return rule.value
+        return self.on_alter
 
     @property
     def column_rules(self) -> ColumnRules:

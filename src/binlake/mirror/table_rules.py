@@ -13,10 +13,12 @@ from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
 __all__ = [
+    "ALTER_POLICIES",
     "LakeName",
     "PartitionField",
     "TableRule",
     "check_lake_name",
+    "parse_alter_rule",
     "parse_partition",
     "parse_partition_rule",
     "parse_rename",
@@ -26,6 +28,8 @@ _OWN = "_binlake"
 # Signs of paths, and of Hadoop's URIs and patterns.
 _NOT_IN_PATHS = re.compile(r"[/\\:*?{}\[\]%#]")
 _MOST_NAME_BYTES = 255
+#: Outcomes for a table of an ALTER that cannot be applied; the first one is the default.
+ALTER_POLICIES = ("quarantine", "resync", "text", "new-column")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _FIELD = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?(.+?)\s*\)|([^()]+?))\s*")
 # by the names that Spark's PARTITIONED BY takes, too
@@ -151,3 +155,11 @@ def _field(text: str) -> PartitionField:
 def parse_partition_rule(text: str) -> tuple[PartitionField, ...]:
     """The spec of `DATABASE.TABLE=SPEC`. Raises ValueError."""
     return parse_partition(TableRule.parse(text).value)
+
+
+def parse_alter_rule(text: str) -> str:
+    """The policy of `DATABASE.TABLE=HOW`. Raises ValueError."""
+    value = TableRule.parse(text).value
+    if value not in ALTER_POLICIES:
+        raise ValueError(f"{value!r} is not one of {', '.join(ALTER_POLICIES)}")
+    return value

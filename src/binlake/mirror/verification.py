@@ -212,11 +212,11 @@ def _compared(
     there = followed.lake.schema
     shown = pa.schema([there.field(name) for name in followed.columns])
     lake = LakeRows(shown, followed.present)
-    rules = mirror.options.column_rules
+    rules = followed.rules(mirror.options.column_rules)
     schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
     expected = storage_schema(iceberg_schema(schema))
-    hashed = rules.hashed(table.schema, table.name, schema.names)
-    return compare(source.server, table, lake, expected=expected, options=options, hashed=hashed)
+    columns = rules.in_lake(table.schema, table.name, table.types)
+    return compare(source.server, table, lake, expected=expected, options=options, columns=columns)
 
 
 def _described(name: str, found: Comparison) -> TableVerification:

@@ -272,7 +272,13 @@ def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
         yield f"    compaction due: {counted(table.compaction_due, 'data file')}"
     if table.mode != "mirror":
         yield f"    {table.mode}"
-    for what, columns in (("left out", table.left_out), ("hashed", table.hashed)):
+    treated = (
+        ("left out", table.left_out),
+        ("hashed", table.hashed),
+        ("as text", table.as_text),
+        ("earlier values", table.kept),
+    )
+    for what, columns in treated:
         if columns:
             yield f"    {what}: {', '.join(columns)}"
     if table.reason:

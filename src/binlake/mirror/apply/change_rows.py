@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
-from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
+from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
 
@@ -53,13 +53,13 @@ def fact(name: str) -> str:
 def change_rows(
     changes: TableChanges,
     key: Sequence[str],
-    hashed: HashedColumns = NOTHING_HASHED,
+    lake: LakeColumns = AS_DECODED,
     facts: Mapping[str, pa.Array] = MappingProxyType({}),
 ) -> pa.RecordBatch:
     """The changes of one definition of a table with this key. Raises UnsupportedError."""
     types = changes.types
     name = types.definition.full_name
-    columns = hashed.columns(dict(zip(types.names, changes.after.columns, strict=True)))
+    columns = lake.columns(dict(zip(types.names, changes.after.columns, strict=True)))
     columns[OP] = changes.facts.op
     columns[ABSENT] = changes.after.absent().cast(_NAMES)
     columns.update({fact(known): values for known, values in facts.items()})
@@ -67,7 +67,7 @@ def change_rows(
     before: Mapping[str, pa.Array] = {}
     if changes.before is not None:
         images = dict(zip(types.names, changes.before.columns, strict=True))
-        before = hashed.columns({name: images[name] for name in key if name in images})
+        before = lake.columns({name: images[name] for name in key if name in images})
     for part in key:
         if part not in columns:
             raise UnsupportedError(f"{name}: the log has no column {part} of the table's key")

@@ -44,7 +44,7 @@ _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The tables to decode: their keys (all columns of a table without one), their CREATE TABLE
-    statements, the columns to hash, and for each table the requested facts of each change, as names
+    statements, the columns to hash or to keep as text, and for each table the requested facts of each change, as names
     of metadata columns.
     """
 
@@ -123,9 +123,9 @@ def _decode(
                 if key is None or name in into.failed:
                     continue
                 try:
-                    hashed = wanted.rules.hashed(*name, table.types.names)
+                    lake = wanted.rules.in_lake(*name, table.types)
                     facts = changes.metadata_values(table, wanted.facts.get(name, ()))
-                    into.add(name, change_rows(table, key, hashed, facts))
+                    into.add(name, change_rows(table, key, lake, facts))
                 except UnsupportedError as error:
                     into.failed[name] = str(error)
     for full_name, count in ledger.json_differences.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,17 +108,6 @@ class HashedColumns:
         if self.keyed is None or name not in self.names:
             return values
         return self.keyed.of(values)
-
-    def columns(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The same for several."""
-        return {name: self.column(name, values) for name, values in columns.items()}
-
-    def rows(self, rows: pa.RecordBatch) -> pa.Table:
-        """Rows as the lake has them."""
-        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-        if not self.names:
-            return pa.Table.from_batches([rows])
-        return pa.table(self.columns(columns))
 
 
 #: Of a table without hashed columns.

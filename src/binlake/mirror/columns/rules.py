@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns, read_key
+from binlake.mirror.columns.lake_columns import LakeColumns
+from binlake.table.plan import TableTypes
 from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import matches_column
 
 __all__ = ["ColumnRules", "Treatment"]
 
-Treatment = Literal["shown", "hashed", "left out"]
+Treatment = Literal["shown", "hashed", "as text", "left out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +25,20 @@ class ColumnRules(PickledByName):
     """The patterns, `DATABASE.TABLE.COLUMN`; a column that matches both is left out.
 
     `key_file` holds the key of the hash; "": the environment does. The key itself does not travel: each
-    process reads it, and `key_id` says which it must be, "" for any.
+    process reads it, and `key_id` says which it must be, "" for any. `texts`: database, table and name of each
+    column that the lake keeps as text, which the lake's tables record.
     """
 
     exclude: tuple[str, ...] = ()
     hash: tuple[str, ...] = ()
     key_file: str = ""
     key_id: str = ""
+    texts: frozenset[tuple[str, str, str]] = frozenset()
+
+    def with_texts(self, database: str, table: str, names: Iterable[str]) -> ColumnRules:
+        """The rules with more columns of a table that the lake keeps as text."""
+        found = frozenset((database, table, name.lower()) for name in names)
+        return replace(self, texts=self.texts | found) if found else self
 
     def pinned(self) -> ColumnRules:
         """Return the rules with the id of the current key. Raises OptionError if a key is needed and missing."""
@@ -39,7 +48,18 @@ class ColumnRules(PickledByName):
         """The treatment of a column."""
         if matches_column(self.exclude, database, table, column):
             return "left out"
-        return "hashed" if matches_column(self.hash, database, table, column) else "shown"
+        if matches_column(self.hash, database, table, column):
+            return "hashed"
+        return "as text" if (database, table, column.lower()) in self.texts else "shown"
+
+    def in_lake(self, database: str, table: str, types: TableTypes) -> LakeColumns:
+        """How the lake has the columns of a table that is decoded with `types`. Raises OptionError."""
+        texts = {
+            kind.column.name: kind.column
+            for kind in types.columns
+            if self.treatment(database, table, kind.column.name) == "as text"
+        }
+        return LakeColumns(self.hashed(database, table, types.names), texts)
 
     def hashed(self, database: str, table: str, names: Iterable[str]) -> HashedColumns:
         """The columns of a table that are hashed, and how. Raises OptionError."""
@@ -56,10 +76,10 @@ class ColumnRules(PickledByName):
         return HashedColumns(found, keyed)
 
     def lake_schema(self, database: str, table: str, schema: pa.Schema) -> pa.Schema:
-        """The schema of a table in which hashed columns are text. Those left out are not in `schema`."""
+        """The schema of a table in which hashed columns, and those kept as text, are text. Those left out are not in `schema`."""
         fields = [
             pa.field(field.name, pa.string())
-            if self.treatment(database, table, field.name) == "hashed"
+            if self.treatment(database, table, field.name) in ("hashed", "as text")
             else field
             for field in schema
         ]

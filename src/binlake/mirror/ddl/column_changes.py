@@ -6,10 +6,8 @@ All others are new, also one that gets the name of a column that the same statem
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +16,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.followed.table import Followed, widens
 from binlake.mirror.source.definition import definition_of
+from binlake.mirror.tables.change import Step, in_order
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_initial_default
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
@@ -29,10 +28,7 @@ from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 
-__all__ = ["Step", "column_steps"]
-
-#: A step as `Lake.java` takes it.
-Step = dict[str, Any]
+__all__ = ["column_steps", "texts_after"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +73,7 @@ def column_steps(
     table cannot have it.
     """
     pairs = _Pairs.of(ddl, table.declared)
+    rules = rules.with_texts(*table.id, texts_after(ddl, table))
     shown = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
     _check_names(table, shown)
     _check_key(table, new, pairs)
@@ -85,14 +82,24 @@ def column_steps(
     types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
     changed = _Changed(ddl, table, types, rules, pairs).steps(shown)
     is_moved = not table.shard_column and _is_moved(new, pairs)
-    order = _moves([column.name for column in shown]) if is_moved else ()
+    order = tuple(in_order([column.name for column in shown])) if is_moved else ()
     return tuple(group for group in (drops, renaming, changed, order) if group)
+
+
+def texts_after(ddl: DdlStatement, table: Followed) -> list[str]:
+    """The columns that the lake table keeps as text, by the names that they have after an ALTER TABLE."""
+    pairs = _Pairs.of(ddl, table.declared)
+    old = {name.lower() for name in table.text_columns}
+    return [name for name, column in pairs.was.items() if column.lower_name in old]
 
 
 def _check_names(table: Followed, shown: Sequence[DeclaredColumn]) -> None:
     """Refuse columns whose names the lake needs itself."""
     if taken := table.mode.taken(column.name for column in shown):
         raise UnsupportedError(taken)
+    kept = {name.lower() for name in table.kept_columns}
+    if clash := next((c.name for c in shown if c.lower_name in kept), None):
+        raise UnsupportedError(f"the lake table has earlier values in a column of the name {clash}")
 
 
 def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
@@ -113,8 +120,9 @@ def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
 
 def _check_renames(table: Followed, pairs: _Pairs, rules: ColumnRules) -> None:
     """Refuse a new name that is left out or hashed differently from the old one: the lake has no values for it."""
+    old = table.rules(rules)
     for a, b in sorted(pairs.renames.items()):
-        before, after = (rules.treatment(*table.id, name) for name in (a, b))
+        before, after = old.treatment(*table.id, a), rules.treatment(*table.id, b)
         if before != after != "left out":
             raise UnsupportedError(
                 f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
@@ -185,11 +193,13 @@ class _Changed:
         name = column.name
         if (why := why_values_may_change(before, column)) is not None:
             raise UnsupportedError(why)
+        here = _in_lake(self.table, before.name)
+        if here is None:
+            raise UnsupportedError(f"the lake table has no column {before.name}")
         if column.lower_name in self.redefined and _loses_nulls(before, column, self.table):
             raise UnsupportedError(
                 f"column {before.name} becomes NOT NULL, and the server replaces NULL by another value"
             )
-        here = self.table.lake.schema.field(_spelled(self.table, before.name)).type
         there = self.stored.field(name).type
         if _equal(here, there) or (self.table.shard_column and widens(there, here)):
             return []
@@ -228,7 +238,7 @@ def _spelled(table: Followed, name: str) -> str:
 
 
 def _in_lake(table: Followed, name: str) -> pa.DataType | None:
-    """The type of a column of the lake table that another shard had before; None: there is none."""
+    """The type of a column of the lake table; None: there is none."""
     at = table.lake.schema.get_field_index(_spelled(table, name))
     return None if at < 0 else table.lake.schema.field(at).type
 
@@ -242,12 +252,3 @@ def _is_moved(new: DeclaredTable, pairs: _Pairs) -> bool:
     names = [column.lower_name for column in new.columns]
     kept = list(pairs.was)
     return names != kept + [name for name in names if name not in kept]
-
-
-def _moves(names: Sequence[str]) -> tuple[Step, ...]:
-    """Steps that put the columns in this order."""
-    first: Step = {"do": "first", "name": names[0]}
-    rest = [
-        {"do": "after", "name": name, "other": before} for before, name in itertools.pairwise(names)
-    ]
-    return (first, *rest)

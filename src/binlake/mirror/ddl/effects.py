@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from binlake.errors import BinlogError
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.ddl.column_changes import Step, column_steps
+from binlake.mirror.ddl.column_changes import column_steps, texts_after
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import (
     altered_table,
@@ -39,13 +40,14 @@ _UNCERTAIN = "it is not certain which tables the statement names"
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The action: nothing (all empty), empty the table, change its schema, copy it again because of
-    `recopied`, leave it because it is `gone` (the reason; its rows are deleted if the server has
+    """The action: nothing (all empty), empty the table, change its schema (`texts`: the columns that are kept as text
+    after it), copy it again because of `recopied`, leave it because it is `gone` (the reason; its rows are deleted if the server has
     `dropped` it); or `refused`, the reason why it cannot follow.
     """
 
     steps: tuple[tuple[Step, ...], ...] = ()
     create_table: str | None = None
+    texts: tuple[str, ...] = ()
     truncate: bool = False
     dropped: bool = False
     gone: str = ""
@@ -110,4 +112,5 @@ def _altered(
     ):
         return Effect()
     steps = column_steps(ddl, new, table, options, rules)
-    return Effect(steps=steps, create_table=create_table_text(new))
+    texts = tuple(texts_after(ddl, table))
+    return Effect(steps=steps, create_table=create_table_text(new), texts=texts)

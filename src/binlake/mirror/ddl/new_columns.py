@@ -42,8 +42,7 @@ def existing_value(
             f"column {column.name} is added with values in the existing rows: {why}"
         )
     values = pa.array([value_of(kind, column, constant)], kind.arrow_type)
-    hashed = rules.hashed(*table.id, [column.name])
-    return hashed.column(column.name, values)[0]
+    return rules.in_lake(*table.id, types).column(column.name, values)[0]
 
 
 def _why_without_default(table: Followed, kind: pa.DataType) -> str | None:

@@ -10,7 +10,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
-from binlake.mirror.followed.kept import definition_properties
+from binlake.mirror.followed.kept import definition_properties, text_properties
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
@@ -102,7 +102,10 @@ class SchemaChanges:
         kept = {}
         if effect.create_table is not None:
             kept = definition_properties(table.id, effect.create_table, self.rules)
-        change = Change(schema=effect.steps, table_properties=table.kept_as(kept))
+        own = table.kept_as(kept)
+        if set(effect.texts) != set(table.text_columns):
+            own |= text_properties(effect.texts)
+        change = Change(schema=effect.steps, table_properties=own)
         table.lake.commit(change, table.position_properties(end, self.control.round + 1))
 
     def _truncate(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
@@ -148,7 +151,8 @@ class SchemaChanges:
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
-        if self.options.on_alter == "resync" and self.tables.source.has(table.full_name):
+        policy = self.options.alter_policy(*table.id)
+        if policy != "quarantine" and self.tables.source.has(table.full_name):
             self._copied_again(table, ddl, why)
         else:
             self.tables.quarantine(

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from binlake.errors import OptionError, UnsupportedError
-from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
+from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.texts import MD5, SHA256, Hash
 from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
@@ -136,11 +136,11 @@ def compare(
     *,
     expected: pa.Schema | None = None,
     options: VerifyOptions | None = None,
-    hashed: HashedColumns = NOTHING_HASHED,
+    columns: LakeColumns = AS_DECODED,
 ) -> Comparison:
     """Compare a table with its copy in the lake. The server's transaction determines the moment.
 
-    `expected` is the schema that the lake should have, the source's own by default. With `hashed` columns
+    `expected` is the schema that the lake should have, the source's own by default. With hashed `columns`
     all rows of the server are read, since it does not know the hash's key. Raises ServerError,
     UnsupportedError for a table without consistent reads, and the errors of reading the lake.
     """
@@ -150,16 +150,16 @@ def compare(
             f"{table.full_name}: a table of engine {table.engine} has no state at one position",
             hint="only tables of transactional engines (InnoDB) can be verified",
         )
-    columns = list(_column_differences(expected or table.arrow_schema, lake.schema))
+    differences = list(_column_differences(expected or table.arrow_schema, lake.schema))
     digest = SHA256 if server.flavour == "mysql" and server.version >= (8, 0) else MD5
     fields = tuple(_common(expected or table.arrow_schema, lake.schema))
     parts = _parts(table, digest, fields, options)
     if any(name not in {f.name for f in parts.fields} for name in table.key) or not parts.fields:
-        return Comparison(table.full_name, 0, 0, 0, 0, tuple(columns))
-    source = _SourceRows(server, parts, hashed)
+        return Comparison(table.full_name, 0, 0, 0, 0, tuple(differences))
+    source = _SourceRows(server, parts, columns)
     there, here = source.sums(), parts.of_rows(lake.scan())
     differing = sorted(n for n in there.keys() | here.keys() if there.get(n) != here.get(n))
-    search = _Search(source, lake, parts, options.most_differences - len(columns))
+    search = _Search(source, lake, parts, options.most_differences - len(differences))
     groups = [differing] if parts.may_misplace else _groups(differing, there, here)
     for numbers in groups:
         if not numbers:
@@ -173,7 +173,7 @@ def compare(
         sum(part.rows for part in here.values()),
         parts.looked_at,
         len(differing),
-        (*columns, *search.found),
+        (*differences, *search.found),
         search.is_full,
     )
 
@@ -239,27 +239,27 @@ class _SourceRows:
 
     server: ServerConnection
     parts: TableParts
-    hashed: HashedColumns
+    columns: LakeColumns
 
     def sums(self) -> dict[int, PartSum]:
         """The checksums of all parts that are compared."""
-        if self.hashed:
+        if self.columns.hashed:
             return self.parts.of_rows(self._read(""))
         return self.parts.of_server(self.server)
 
     def of_parts(self, numbers: Sequence[int]) -> Iterator[pa.Table]:
         """The rows of some parts, or all: only here the part of a row with a hashed key is known."""
-        return self._read("" if self.hashed else self.parts.condition(numbers))
+        return self._read("" if self.columns.hashed else self.parts.condition(numbers))
 
     def wanted(self, numbers: Sequence[int]) -> Container[int]:
         """The parts of those rows that count: else the server has chosen its rows by its own texts."""
-        return frozenset(numbers) if self.hashed else range(self.parts.count)
+        return frozenset(numbers) if self.columns.hashed else range(self.parts.count)
 
     def _read(self, condition: str) -> Iterator[pa.Table]:
         select = RowSelect(self.parts.table, _LIMITS)
         wanted = pa.schema([pa.field(f.name, f.type) for f in self.parts.fields])
         for batch in select.batches(self.server, condition):
-            yield self.hashed.rows(batch).select(wanted.names).cast(wanted)
+            yield self.columns.rows(batch).select(wanted.names).cast(wanted)
 
 
 @dataclass(slots=True)

@@ -103,9 +103,12 @@ class TableParts:
 
     def _joined(self, names: Sequence[str]) -> str:
         columns = {column.name: column for column in self.table.definition.columns}
-        kinds = {field.name: field.type for field in self.fields}
+        source, lake = self.table.arrow_schema, {field.name: field.type for field in self.fields}
         texts = [
-            sql_text(columns[name], quoted_name(name), kinds[name], self.digest) for name in names
+            sql_text(
+                columns[name], quoted_name(name), source.field(name).type, lake[name], self.digest
+            )
+            for name in names
         ]
         return f"CONCAT_WS('{SEPARATOR}', {', '.join(texts)})"
 

@@ -29,6 +29,7 @@ __all__ = [
     "Hash",
     "Texts",
     "is_digested",
+    "real_text",
     "sql_text",
     "texts_of",
 ]
@@ -74,9 +75,37 @@ MD5 = Hash("md5", "MD5({})")
 SHA256 = Hash("sha256", "SHA2({}, 256)")
 
 
-def sql_text(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:
-    """SQL for the text of a column's value, never NULL. `kind`: the type that the lake has it in."""
-    return f"COALESCE({_sql(column, name, kind, digest)}, '{NULL}')"
+def sql_text(
+    column: ColumnDefinition, name: str, source: pa.DataType, lake: pa.DataType, digest: Hash
+) -> str:
+    """SQL for the text of a column's value, never NULL. `source`: its type as it is decoded, `lake`: as the lake has it."""
+    if pa.types.is_string(lake) and not _is_text(source):
+        found = digest.sql(_kept_as_text(column, name, source, digest))
+    else:
+        found = _sql(column, name, lake, digest)
+    return f"COALESCE({found}, '{NULL}')"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    of = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
+
+
+def _kept_as_text(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:
+    """SQL for the text of a value that the lake keeps as text, see `columns.texts`."""
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return f"LOWER(HEX({name}))"
+    if pa.types.is_float32(kind):
+        return f"CONCAT({name})"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _date(name, f"CONCAT({name})")
+    return _sql(column, name, kind, digest)
+
+
+def _date(name: str, shown: str) -> str:
+    """SQL for a date or moment; NULL for zero and partial dates."""
+    partial = f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0"
+    return f"IF({partial}, NULL, {shown})"
 
 
 def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:
@@ -100,9 +129,8 @@ def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -
         )
         return f"CONCAT(IF({name} < '00:00:00', -1, 1) * {size})"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        shown = f"CONCAT({name}{_padding(column) if pa.types.is_timestamp(kind) else ''})"
-        partial = f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0"
-        return f"IF({partial}, NULL, {shown})"
+        padding = _padding(column) if pa.types.is_timestamp(kind) else ""
+        return _date(name, f"CONCAT({name}{padding})")
     return f"CONCAT({name})"
 
 
@@ -173,9 +201,14 @@ def _reals(values: pa.Array) -> Texts:
 
 def _real(value: float) -> str:
     """A double as a server writes it: the shortest digits that read back the same."""
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    return real_text(Decimal(repr(value)))
+
+
+def real_text(value: Decimal) -> str:
+    """The digits of a floating-point number as a server writes them."""
+    sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        return repr(value)  # infinite or not a number: no server stores it
+        return str(value)  # infinite or not a number: no server stores it
     text = "".join(map(str, digits)).rstrip("0")
     if not text:
         return "-0" if sign else "0"

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import offset_of, place_key
+from binlake.mirror.control import place_key
 from binlake.mirror.followed.copy_state import CopyState
+from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.kept import (
-    begun_properties,
-    copied_from,
-    is_partitioned_by,
-    key_of,
+    kept_columns,
     mirrored_tables,
-    shard_column,
     sources,
     table_properties,
-    treated_columns,
+    text_columns,
     without_shard,
 )
+from binlake.mirror.followed.kept_columns import files_with_kept_values
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
@@ -40,9 +37,9 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter
-from binlake.mirror.tables.formats import LakeTable, LakeTables, StoredTable
-from binlake.mirror.tables.partitions import Partitioning, check_partition
-from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.tables.formats import LakeTable, LakeTables
+from binlake.mirror.tables.partitions import Partitioning
+from binlake.mirror.tables.schema import conformed
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
@@ -96,11 +93,11 @@ class _ChunkTask(Task):
     def run(self) -> str:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         table = self.chunk.table
-        hashed = self.rules.hashed(table.schema, table.name, table.types.names)
+        columns = self.rules.in_lake(table.schema, table.name, table.types)
         mode = mode_named(self.mode)
         with self.chunk.read(self.url) as reading:
             rows = (
-                mode.copied(hashed.rows(batch), reading.position, reading.moment_us)
+                mode.copied(columns.rows(batch), reading.position, reading.moment_us)
                 for batch in reading
             )
             batches = (conformed(self._of_shard(batch), schema) for batch in rows)
@@ -127,9 +124,9 @@ class _ChunkTask(Task):
 class FirstCopy:
     """Copies tables of a server into lake tables.
 
-    `note` receives messages for the user, `watch` the progress of a copy. A copy ends early, to be
-    continued, when `is_interrupted` returns true. `shards_in` finds the shards of a lake table that
-    are followed.
+    `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of a copy. A copy
+    ends early, to be continued, when `is_interrupted` returns true. `shards_in` finds the shards of a lake table
+    that are followed.
     """
 
     lake: LakeTables
@@ -138,6 +135,7 @@ class FirstCopy:
     planner: StreamPlanner
     options: MirrorOptions
     rules: ColumnRules
+    targets: CopyTargets
     indexes: Path
     note: Callable[[str], None]
     watch: Callable[[CopyProgress], None]
@@ -157,7 +155,7 @@ class FirstCopy:
         altered meanwhile: the log from the first chunk on may not contain the statement.
         """
         self._refuse(table)
-        target = self._target(table)
+        target = self.targets.open(table)
         state = self._state(table, create_table, target)
         start = self._begun(table, state)
         if not self._read(table, target, state):
@@ -170,14 +168,20 @@ class FirstCopy:
         if start is None or place_key(oldest) < place_key(start.position):
             start = self._offset(oldest, exact=not table.key)
         files = [file for answer in answers for file in answer["files"]]
+        if earlier := kept_columns(target.properties):
+            files = files_with_kept_values(files, target, table.key, earlier)
         # the end must be one that the log had when the last row was read, or later
         until = self.planner.latest()
-        shards = self.shards_in(self._name(table)) if self._shard_column(table) else {}
+        shards = (
+            self.shards_in(self.targets.name(table)) if self.targets.shard_column(table) else {}
+        )
         made = Followed(table.schema, table.name, target, start, shards)
         properties = made.position_properties(start, round_number) | {"binlake.copied": "true"}
-        if target.snapshot is not None and self._mode(table).fields:  # rows that no copy has
-            self._tag_as_before(target.stored)
-        kept = table_properties(table, create_table, self.rules, self._mode(table).name, until)
+        if target.snapshot is not None and self.targets.mode(table).fields:  # rows that no copy has
+            tag_as_before(target.stored)
+        kept = table_properties(
+            table, create_table, self.rules, self.targets.mode(table).name, until
+        )
         if made.shard_column:
             only = (made.shard_column, table.full_name)
             target.replace(files, properties, made.kept_as(kept), only)
@@ -196,7 +200,8 @@ class FirstCopy:
             self.planner.head().position.server_uuid,
             create_table,
             str(table.arrow_schema),
-            json.dumps([self._mode(table).name, self._treated(table)]),
+            json.dumps([self.targets.mode(table).name, self.targets.treated(table)]),
+            json.dumps(text_columns(target.properties)),
             json.dumps(table.key),
             str(self.options.chunk_rows),
             str(known["uuid"]),
@@ -233,6 +238,8 @@ class FirstCopy:
         left = [chunk for chunk in chunks if chunk.number not in state.answers]
         schema = target.schema.serialize().to_pybytes()
         prefix = target.data_prefix()
+        texts = text_columns(target.properties)
+        rules = self.rules.with_texts(table.schema, table.name, texts)
         width = max(1, self.engine.cores) * _CHUNKS_PER_CORE
         self._tell(table, state, 0)
         for at in range(0, len(left), width):
@@ -244,10 +251,10 @@ class FirstCopy:
                     self.url,
                     schema,
                     prefix,
-                    self.rules,
-                    self._mode(table).name,
+                    rules,
+                    self.targets.mode(table).name,
                     target.partitioning,
-                    self._shard_column(table),
+                    self.targets.shard_column(table),
                 )
                 for chunk in left[at : at + width]
             ]
@@ -281,9 +288,9 @@ class FirstCopy:
         shown = [
             n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
         ]
-        self._mode(table).check(table.full_name, shown, table.key)
-        if merged_by := self._shard_column(table):
-            self._refuse_shard(table.full_name, merged_by, shown, self._mode(table))
+        self.targets.mode(table).check(table.full_name, shown, table.key)
+        if merged_by := self.targets.shard_column(table):
+            self._refuse_shard(table.full_name, merged_by, shown, self.targets.mode(table))
         for column in table.definition.columns:
             if "\0" in column.name:
                 raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
@@ -301,108 +308,10 @@ class FirstCopy:
                 f"{full_name}: tables in the mode {mode.name!r} cannot be merged"
             )
 
-    def _name(self, table: SourceTable) -> tuple[str, str]:
-        """Namespace and name of the lake table."""
-        return self.options.lake_name(table.schema, table.name)
-
-    def _shard_column(self, table: SourceTable) -> str:
-        """The column that tells shards apart; "" if the table is none."""
-        return self.options.shard_column if self.options.is_shard(table.schema, table.name) else ""
-
     def _chunk_options(self) -> SnapshotOptions:
         rate = self.options.max_rows_per_s
         share = max(1, rate // max(1, self.engine.cores)) if rate else 0
         return SnapshotOptions(chunk_rows=self.options.chunk_rows, max_rows_per_s=share)
-
-    def _target(self, table: SourceTable) -> LakeTable:
-        """The lake table: the one that is there if its columns are these, else a new one."""
-        name, column = self._name(table), self._shard_column(table)
-        mode = self._mode(table)
-        key = mode.index_key((*table.key, column) if table.key and column else table.key)
-        schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
-        schema = mode.lake_schema(schema)
-        if column:
-            schema = schema.append(pa.field(column, pa.string()))
-        partition = self.options.partition(table.schema, table.name)
-        check_partition(table.full_name, partition, storage_schema(iceberg_schema(schema)))
-        if self.lake.exists(*name):
-            if self._fits(table, name, schema):
-                for shard in self.shards_in(name).values() if column else ():
-                    return shard.lake
-                return self.lake.open_table(*name, key, self.indexes, mode.open_column)
-            self.note(
-                f"{table.full_name}: its columns or options have changed; the lake table is created again"
-            )
-            if not self._keeps_snapshots(table, name):
-                self.lake.drop(*name)
-            elif mode.fields:
-                self._tag_as_before(self.lake.load(*name))
-        return self.lake.create_table(
-            *name,
-            schema,
-            key,
-            self.indexes,
-            deletes=self.options.deletes,
-            open_column=mode.open_column,
-            properties=begun_properties(table.full_name, column, partition),
-            partition=partition,
-        )
-
-    def _fits(self, table: SourceTable, name: tuple[str, str], schema: pa.Schema) -> bool:
-        """Return whether the copy can use the existing lake table. Raises BinlogError if it belongs to another table."""
-        known = self.lake.load(*name).describe()
-        properties = known["properties"]
-        if "binlake.deletes" not in properties:
-            raise BinlogError(
-                f"{table.full_name}: the lake has a table {'.'.join(name)} that no mirror made",
-                hint="move it away, rename the table with --rename, or leave it out with --exclude-table",
-            )
-        other = copied_from(properties) or table.full_name
-        if other != table.full_name:
-            raise UnsupportedError(
-                f"{table.full_name}: the lake table {'.'.join(name)} belongs to {other}"
-            )
-        column = self._shard_column(table)
-        others = [shard for shard in self.shards_in(name) if column and shard != table.full_name]
-        own = {one.name for one in self._mode(table).fields} | {column}
-        wanted = _columns(storage_schema(iceberg_schema(schema)), own)
-        there = _columns(storage_schema(known["schema"]), own)
-        # shards may have their columns in any order
-        same = sorted(there) == sorted(wanted) if column else there == wanted
-        partition = self.options.partition(table.schema, table.name)
-        same = same and is_partitioned_by(properties, partition)
-        for full_name, kept in sources(properties).items():
-            if full_name == table.full_name or not column:
-                same = same and treated_columns(kept) == self._treated(table)
-            if column:
-                same = same and key_of(kept) == tuple(table.key)
-        same = same and properties.get("binlake.deletes") == self.options.deletes
-        same = same and shard_column(properties) == column
-        if others and not same:
-            raise UnsupportedError(
-                f"{table.full_name}: its columns, key or options are not those of the lake table {'.'.join(name)}, which "
-                f"has the rows of {', '.join(others)}, too",
-                hint="make the same change to all of them, then `binlake mirror resync` all of them",
-            )
-        return bool(same)
-
-    @staticmethod
-    def _tag_as_before(there: StoredTable) -> None:
-        """Keep the rows of a table that no copy will contain."""
-        place = offset_of(there.describe().get("summary", {}))
-        if place is not None:
-            there.tag(f"before-copy-{place.position.file}-{place.position.offset}")
-
-    def _keeps_snapshots(self, table: SourceTable, name: tuple[str, str]) -> bool:
-        """Whether the earlier snapshots of a lake table that gets other columns may stay.
-
-        A column that is now left out or hashed must not stay readable. Iceberg does not go back to format v2.
-        """
-        properties = self.lake.load(*name).describe()["properties"]
-        same = (
-            treated_columns(kept) == self._treated(table) for kept in sources(properties).values()
-        )
-        return all(same) and properties["binlake.deletes"] == self.options.deletes
 
     def _drop_renamed(self, table: SourceTable, target: LakeTable) -> None:
         """Remove lake tables of the same table under other names; those of other shards, too, forget it."""
@@ -416,14 +325,6 @@ class FirstCopy:
                 else:
                     there.set_properties(without_shard(properties, table.full_name))
 
-    def _mode(self, table: SourceTable) -> Mode:
-        return mode_named(self.options.mode(table.schema, table.name))
-
-    def _treated(self, table: SourceTable) -> dict[str, Any]:
-        """The columns that are left out or hashed."""
-        names = [column.name for column in table.definition.columns]
-        return self.rules.described(table.schema, table.name, names)
-
     def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
         """The position with everything known about it: the transactions before it, and its log."""
         found = self.planner.at_position(FilePosition(position.file, position.offset))
@@ -433,9 +334,3 @@ class FirstCopy:
 
 
 _ORDERED = ("aria", "myisam", "memory", "archive")
-
-
-def _columns(schema: pa.Schema, own: Container[str]) -> Sequence[tuple[str, str]]:
-    """Names and types, those of the mode last: columns that were added later stand behind them."""
-    columns = [(field.name, str(field.type)) for field in schema]
-    return sorted(columns, key=lambda column: column[0] in own)

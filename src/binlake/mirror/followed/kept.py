@@ -23,6 +23,8 @@ __all__ = [
     "definition_properties",
     "flavour_of",
     "is_partitioned_by",
+    "kept_columns",
+    "kept_properties",
     "key_of",
     "mirrored_tables",
     "mode_of",
@@ -35,6 +37,8 @@ __all__ = [
     "snapshot_until",
     "sources",
     "table_properties",
+    "text_columns",
+    "text_properties",
     "treated_columns",
     "without_shard",
 ]
@@ -48,6 +52,8 @@ _COLUMNS = "binlake.columns"
 _MODE = "binlake.mode"
 _PARTITION = "binlake.partition"
 _OFFSETS = "binlake.offsets"
+_TEXTS = "binlake.text-columns"
+_KEPT = "binlake.kept-columns"
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
 
@@ -142,6 +148,26 @@ def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:
     """The columns of a lake table that are left out or hashed, see `ColumnRules.described`."""
     found: dict[str, Any] = json.loads(properties.get(_COLUMNS, "{}"))
     return found
+
+
+def text_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that a lake table keeps as text, whatever their types are on the server."""
+    return tuple(json.loads(properties.get(_TEXTS, "[]")))
+
+
+def text_properties(names: Iterable[str]) -> dict[str, str]:
+    """The record of these columns."""
+    return {_TEXTS: json.dumps(sorted(names))}
+
+
+def kept_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of a lake table with the values that others had before their types changed."""
+    return tuple(json.loads(properties.get(_KEPT, "[]")))
+
+
+def kept_properties(names: Iterable[str]) -> dict[str, str]:
+    """The record of these columns."""
+    return {_KEPT: json.dumps(list(names))}
 
 
 def mode_of(properties: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from binlake.mirror.followed.kept import (
     create_table_of,
     flavour_of,
     is_partitioned_by,
+    kept_columns,
     key_of,
     mode_of,
     offset_properties,
@@ -35,9 +36,11 @@ from binlake.mirror.followed.kept import (
     shown_partition,
     snapshot_until,
     sources,
+    text_columns,
     treated_columns,
     without_shard,
 )
+from binlake.mirror.followed.kept_columns import with_kept_values
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
@@ -111,7 +114,7 @@ class Followed:
     @property
     def columns(self) -> tuple[str, ...]:
         """The lake's columns that the server has."""
-        own = {one.name for one in self.mode.fields} | {self.shard_column}
+        own = {one.name for one in self.mode.fields} | {self.shard_column, *self.kept_columns}
         names = tuple(name for name in self.lake.schema.names if name not in own)
         if not self.shard_column:
             return names
@@ -150,6 +153,20 @@ class Followed:
         kept = without_shard(self.lake.properties, self.full_name) if forget else {}
         properties = self.position_properties(offset, round_number)
         self.lake.replace((), properties, kept, (self.shard_column, self.full_name))
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that the lake keeps as text, whatever their types are on the server."""
+        return text_columns(self.lake.properties)
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """The columns of the lake with the values that others had before their types changed."""
+        return kept_columns(self.lake.properties)
+
+    def rules(self, rules: ColumnRules) -> ColumnRules:
+        """The rules for its columns, with those that the lake keeps as text."""
+        return rules.with_texts(*self.id, self.text_columns)
 
     @property
     def create_table(self) -> str:
@@ -249,7 +266,15 @@ class Followed:
             may_be_ahead=self.may_be_ahead,
             rows_of=self.lake.rows_of,
         )
-        return self.mode.changes(of, most_bytes)
+        changes = self.mode.changes(of, most_bytes)
+        return map(self._with_kept_values, changes) if self.kept_columns else changes
+
+    def _with_kept_values(self, change: Change) -> Change:
+        """The change, after which rows still have the values of columns that the server does not have."""
+        if change.upserts is None or not change.upserts.num_rows:
+            return change
+        rows = with_kept_values(change.upserts, self.lake, self.lake_key, self.kept_columns)
+        return replace(change, upserts=rows)
 
     def emptying(self, place: Position, commit_us: int | None) -> Emptying:
         """A statement at a place that removes all rows of the table, which is not a shard."""

@@ -9,6 +9,7 @@ from binlake.errors import BinlogError, ServerError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
+from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
@@ -67,6 +68,7 @@ class FollowedTables:
             planner,
             options,
             rules,
+            CopyTargets(lake, options, rules, indexes, note, self._shards_in),
             indexes,
             note,
             watch,

@@ -12,10 +12,12 @@ from typing import Any
 from binlake.mirror.control import NAMESPACE, Control, offset_of, place_key
 from binlake.mirror.followed.kept import (
     copied_from,
+    kept_columns,
     mode_of,
     offsets_of,
     shard_column,
     sources,
+    text_columns,
     treated_columns,
 )
 from binlake.mirror.reporting.pulse import Beat, last_beat
@@ -34,7 +36,7 @@ class TableStatus:
 
     `reason` and `since` are those of a quarantine, or how and when the table went. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the row index on
-    this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
+    this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table, as are those that the lake keeps `as_text` since a change of their types. `kept` are columns of the lake with the values from before such a change. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
     how many data files the next compaction rewrites, 0: none is due. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
     """
 
@@ -55,6 +57,8 @@ class TableStatus:
     mode: str = "mirror"
     left_out: tuple[str, ...] = ()
     hashed: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     lake_table: str = ""
     compaction_due: int = 0
     shards: tuple[str, ...] = ()
@@ -245,6 +249,8 @@ def _status(
         shards=tuple(sorted(shards)) if is_merged else (),
         left_out=tuple(treated.get("left out", ())),
         hashed=tuple(treated.get("hashed", ())),
+        as_text=text_columns(known["properties"]),
+        kept=kept_columns(known["properties"]),
         lake_table=table.full_name,
         compaction_due=due,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
     from binlake.mirror.tables.keys import Keys
 
-__all__ = ["Change", "CommitConflictError"]
+__all__ = ["Change", "CommitConflictError", "Step", "in_order"]
+
+#: A step of a change of the schema, as `Lake.java` takes it.
+Step = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,13 @@ class Change:
         """Whether it surely changes nothing."""
         rows = sum(rows.num_rows for rows in (self.upserts, self.deletes) if rows is not None)
         return not (rows or self.appended or self.truncate or self.schema or self.table_properties)
+
+
+def in_order(names: Sequence[str]) -> list[Step]:
+    """Steps that put columns in an order, before all others."""
+    first: Step = {"do": "first", "name": names[0]}
+    pairs = itertools.pairwise(names)
+    return [first, *({"do": "after", "name": name, "other": other} for other, name in pairs)]
 
 
 class CommitConflictError(BinlogError):

@@ -1,0 +1,61 @@
+"""Values of columns that the lake keeps as text, in the form that the server's `CAST(… AS CHAR)` gives.
+
+Bytes, which have no such form in every character set, are hexadecimal digits in lower case. BIT is its number, a
+TIMESTAMP is in UTC, and a ZEROFILL column has no leading zeros.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+
+from binlake.mirror.equality.texts import Texts, real_text, texts_of
+from binlake.values.plan import ColumnDefinition
+
+__all__ = ["has_text", "server_texts"]
+
+_FLOAT_DIGITS = 6  # a server prints so many of a FLOAT
+_MOMENT_CHARACTERS = len("2026-01-02 03:04:05")
+
+
+def has_text(kind: pa.DataType) -> bool:
+    """Whether values of an Arrow type can be kept as text: all but lists."""
+    return not pa.types.is_nested(kind)
+
+
+def server_texts(values: pa.Array, column: ColumnDefinition) -> pa.Array:
+    """The texts of a column's values as the log's reader decodes them; null stays null."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return values.cast(pa.string())
+    return pa.array(_texts(values, kind, column), pa.string())
+
+
+def _texts(values: pa.Array, kind: pa.DataType, column: ColumnDefinition) -> Texts:
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [None if one is None else one.hex() for one in values.to_pylist()]
+    if pa.types.is_float32(kind):
+        return [None if one is None else _float_text(one) for one in values.to_pylist()]
+    texts = texts_of(values, _NO_DIGEST)
+    if pa.types.is_timestamp(kind):
+        length = _MOMENT_CHARACTERS + (1 + column.decimals if column.decimals else 0)
+        return [None if text is None else text[:length] for text in texts]
+    return texts
+
+
+def _float_text(value: float) -> str:
+    """A FLOAT with the digits that a server prints."""
+    return real_text(Decimal(f"{value:.{_FLOAT_DIGITS - 1}e}"))
+
+
+class _NoDigest:
+    """Types whose texts are digests have none here."""
+
+    def hex(self, data: bytes) -> str:
+        raise TypeError(f"{len(data)} bytes should have been text already")
+
+
+_NO_DIGEST = _NoDigest()
