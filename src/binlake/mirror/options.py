@@ -313,6 +313,13 @@ class MirrorOptions:
                     value=value,
                     hint="leave it out, or use the format iceberg",
                 )
+        rules = (TableRule.parse(text).value for text in self.on_alter_tables)
+        if unknown := {self.on_alter, *rules} & {"text", "new-column"}:
+            raise OptionError(
+                f"option on_alter: tables of format delta do not have {min(unknown)}",
+                name="on_alter",
+                hint="choose quarantine or resync, or use the format iceberg",
+            )
 
     @staticmethod
     def _check(option: MirrorOption, value: Any) -> None:

@@ -37,8 +37,7 @@ def report(lake: Lake, name: str) -> Any:
 SHOWN = {"raw": "LOWER(HEX(raw))"}
 
 
-@pytest.mark.parametrize("form", ["iceberg", "delta"])
-def test_text(server: Server, iceberg_spark: Any, tmp_path: Path, form: str) -> None:
+def test_text(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     """Columns whose types change are text from then on, through kills and more changes."""
     name, names = f"{DATABASE}.texts", list(RETYPED)
     columns = ", ".join(f"{column} {one.before}" for column, one in RETYPED.items())
@@ -59,7 +58,6 @@ def test_text(server: Server, iceberg_spark: Any, tmp_path: Path, form: str) -> 
             server,
             tables=(f"{DATABASE}.*",),
             on_alter_tables=(f"{DATABASE}.t*=text",),
-            format=form,
         )
         lake.catch_up()
         modified = ", ".join(f"MODIFY {column} {one.after}" for column, one in RETYPED.items())
@@ -70,8 +68,7 @@ def test_text(server: Server, iceberg_spark: Any, tmp_path: Path, form: str) -> 
             "UPDATE texts SET whole = '007' WHERE id = 1",
             "ALTER TABLE other MODIFY v VARCHAR(9)",
         )
-        commit = "commit of Delta" if form == "delta" else "commit"
-        for kill in (Kill("tasks of a copy", 1, after=True), Kill(commit, 1, after=True)):
+        for kill in (Kill("tasks of a copy", 1, after=True), Kill("commit", 1, after=True)):
             assert killed(lake, kill) == -signal.SIGKILL, kill
         lake.catch_up()
         check_texts(lake, name, names)
@@ -113,24 +110,17 @@ def check_texts(lake: Lake, name: str, names: list[str]) -> None:
     assert here == {int(row[0] or 0): tuple(row[1:]) for row in there}
 
 
-def kills(commit: str) -> tuple[Kill, ...]:
-    """Ends of a process, one after the other, until a column has its earlier values beside it."""
-    return (
-        Kill(commit, 1, after=True),
-        Kill(commit, 1, after=True),  # the column has its place, and no values yet
-        Kill("tasks of a copy", 1, after=True),
-        Kill("data file", 1, after=True),  # with the earlier values
-    )
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"deletes": "vectors"}, {"deletes": "position"}, {"format": "delta"}],
-    ids=["vectors", "position", "delta"],
+#: Ends of a process, one after the other, until a column has its earlier values beside it.
+KILLS = (
+    Kill("commit", 1, after=True),
+    Kill("commit", 1, after=True),  # the column has its place, and no values yet
+    Kill("tasks of a copy", 1, after=True),
+    Kill("data file", 1, after=True),  # with the earlier values
 )
-def test_new_column(
-    server: Server, iceberg_spark: Any, tmp_path: Path, options: dict[str, str]
-) -> None:
+
+
+@pytest.mark.parametrize("deletes", ["vectors", "position"])
+def test_new_column(server: Server, iceberg_spark: Any, tmp_path: Path, deletes: str) -> None:
     """A column whose type changes is a new column, beside one with the earlier values, through kills and more changes."""
     name = f"{DATABASE}.columns"
     with server.session(DATABASE) as session:
@@ -145,7 +135,7 @@ def test_new_column(
             server,
             tables=(f"{DATABASE}.*",),
             on_alter="new-column",
-            **options,
+            deletes=deletes,
         )
         lake.catch_up()
         session.execute(
@@ -156,7 +146,7 @@ def test_new_column(
             "INSERT INTO columns VALUES ('five', 5, 'e', 5)",
             "ALTER TABLE columns ADD more DATE DEFAULT '2020-01-01'",
         )
-        for kill in kills("commit of Delta" if "format" in options else "commit"):
+        for kill in KILLS:
             assert killed(lake, kill) == -signal.SIGKILL, kill
         lake.catch_up()
         check_kept(lake, name, {"c_before_1": {1: 10, 2: 21, 3: None, 5: None}})

@@ -74,6 +74,13 @@ def test_policies_of_tables() -> None:
         MirrorOptions(on_alter_tables=("shop.*=drop",))
 
 
+@pytest.mark.parametrize("chosen", [{"on_alter": "text"}, {"on_alter_tables": ("a.b=new-column",)}])
+def test_delta_has_no_such_policies(chosen: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="on_alter: tables of format delta do not have"):
+        MirrorOptions(format="delta", **chosen)
+    MirrorOptions(format="delta", on_alter="resync", on_alter_tables=("a.b=quarantine",))
+
+
 def test_names_of_earlier_values() -> None:
     assert kept_name("c", ["id", "c"]) == "c_before_1"
     assert kept_name("c", ["id", "C_BEFORE_1", "c"]) == "c_before_2"
