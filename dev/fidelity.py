@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "fidelity.md"
 TESTS = (
     "tests/server/test_matrix.py",
     "tests/server/test_tool_events.py",
-    "tests/server/test_charsets.py",
+    "tests/server/charsets/test_charsets.py",
     "tests/truth/test_golden.py",
     "tests/truth/test_corpus.py",
     "tests/truth/test_reencode.py",
@@ -206,7 +206,7 @@ def page(figures: dict[str, list[Figure]], tests: int) -> str:
         *_reencoded(figures),
         "## Character sets",
         "",
-        "`tests/server/test_charsets.py` compares these with the servers:",
+        "`tests/server/charsets/test_charsets.py` compares these with the servers:",
         "",
         "- all codes of one and two bytes, the codes of three bytes in ujis and eucjpms, and the basic plane of gb18030",
         "- edge cases and 6,000 random characters of the Unicode character sets",

@@ -3,7 +3,7 @@
 The facts come from real servers (MySQL 9.7, MySQL 5.6, MariaDB 10.11 and 11.8 agree) by converting
 every one- and two-byte code, and every three-byte code of ujis and eucjpms, on the server:
 most sets are a Python codec with some codes that the servers map otherwise, or not at all.
-`tests/server/test_charsets.py` does the same comparison again.
+`tests/server/charsets/test_charsets.py` does the same comparison again.
 
 A code that the servers do not map (they show `?` for it) has no character here either.
 """

@@ -97,8 +97,8 @@ def parse_rename(text: str) -> LakeName:
 
 
 def check_lake_name(namespace: str, name: str) -> None:
-    """Raise UnsupportedError for names that are no names of directories in the lake. Whoever may create tables on the
-    server chooses them.
+    """Raise UnsupportedError for names that are no names of directories in the lake. Every user who may create
+    tables on the server chooses them.
     """
     why = ""
     if namespace.lower().startswith(_OWN):

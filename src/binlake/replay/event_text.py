@@ -41,7 +41,7 @@ class Base64(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """What is held of the text of rows, in bytes.
+    """How much of the text of rows is in memory, in bytes.
 
     `decoded`: rows with the text that they become, before that is written; `window`: the comments of a whole
     window; `recorded`: the first part of an event's text, of which the words that may occur again are learned.

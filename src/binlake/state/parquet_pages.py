@@ -57,7 +57,7 @@ class _Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Column:
-    """What the page headers of a chunk claim. `value_bytes` is a limit on the mean length of the values of each page."""
+    """The claims of the page headers of a chunk. `value_bytes` is a limit on the mean length of the values of each page."""
 
     has_lengths: bool
     dictionary_bytes: int = 0

@@ -42,7 +42,7 @@ def refused(folder: Path, data: bytes, words: str) -> None:
 def written(table: pa.Table, **options: object) -> bytes:
     target = pa.BufferOutputStream()
     pq.write_table(table, target, **options)
-    return target.getvalue().to_pybytes()
+    return bytes(target.getvalue().to_pybytes())
 
 
 def footer_of(data: bytes) -> tuple[Struct, int]:

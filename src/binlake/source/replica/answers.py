@@ -20,7 +20,7 @@ _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """What one answer to a query may take: `memory_bytes` as PyMySQL holds it (a listing of 200,000 logs fits),
+    """The limits of one answer to a query: `memory_bytes` as PyMySQL holds it (a listing of 200,000 logs fits),
     `seconds` until it is complete, however slowly it arrives.
     """
 

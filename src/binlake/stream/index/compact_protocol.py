@@ -2,7 +2,7 @@
 
 The file may be made by others: a length is compared with the bytes that are left before it takes memory.
 
-Format: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+Format: doc/specs/thrift-compact-protocol in the sources of Apache Thrift.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def test_the_values_of_other_options_stay(arguments: list[str]) -> None:
 
 def secret_options() -> list[tuple[str, ...]]:
     """The options of all commands whose value is a secret, by their names."""
-    found = []
+    found: list[tuple[str, ...]] = []
     waiting: list[click.Command] = [PROGRAM]
     while waiting:
         command = waiting.pop()

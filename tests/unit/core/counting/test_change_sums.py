@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from array import array
 from collections import defaultdict
+from collections.abc import Sequence
 
 import pytest
 
 from binlake.core.counting.change_sums import (
+    ChangeSums,
     rows_by_transaction,
     sum_changes,
     sum_rows,
@@ -43,6 +45,13 @@ def _columns(entries: list[tuple[int, int, int, int, int]]) -> list[memoryview[i
     return [_int64([entry[place] for entry in entries]) for place in range(5)]
 
 
+def _summed(
+    entries: list[tuple[int, int, int, int, int]], transactions: int, tables: int
+) -> ChangeSums:
+    transaction, table, op, rows, size = _columns(entries)
+    return sum_changes(transaction, table, op, rows, size, transactions, tables)
+
+
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_sums_of_entries_in_any_order(seed: int) -> None:
     rng = random.Random(seed)
@@ -52,7 +61,7 @@ def test_sums_of_entries_in_any_order(seed: int) -> None:
     for transaction, table, op, rows, size in entries:
         wanted[transaction, table, op][0] += rows
         wanted[transaction, table, op][1] += size
-    sums = sum_changes(*_columns(entries), transactions, tables)
+    sums = _summed(entries, transactions, tables)
     assert list(zip(*sums, strict=True)) == [(*key, *wanted[key]) for key in sorted(wanted)]
 
 
@@ -96,7 +105,7 @@ def test_sums_of_rows(seed: int) -> None:
     assert list(zip(*sums, strict=True)) == [(*key, *wanted[key]) for key in sorted(wanted)]
 
 
-def _buffers(*columns: tuple[int, ...] | list[int]) -> TableBuffers:
+def _buffers(*columns: Sequence[int]) -> TableBuffers:
     txn, op, row, pos, end_pos = (
         memoryview(array(code, values)).cast("B")
         for code, values in zip("IBIqq", columns, strict=True)
@@ -112,9 +121,8 @@ def _buffers(*columns: tuple[int, ...] | list[int]) -> TableBuffers:
     [(5, 0, 0), (-1, 0, 0), (0, 2, 0), (0, -1, 0), (0, 0, 3), (0, 0, -1)],
 )
 def test_numbers_out_of_range_are_errors(transaction: int, table: int, op: int) -> None:
-    columns = _columns([(0, 0, 0, 1, 1), (transaction, table, op, 1, 1)])
     with pytest.raises(IndexError):
-        sum_changes(*columns, 5, 2)
+        _summed([(0, 0, 0, 1, 1), (transaction, table, op, 1, 1)], 5, 2)
 
 
 def test_an_operation_out_of_range_is_an_error_in_counts_of_transactions() -> None:

@@ -39,8 +39,8 @@ def value(
     connection_charset: str | None = None,
 ) -> Any:
     """The value of the column `c` in the existing rows after ALTER TABLE t `added`."""
-    session = {"sql_mode": sql_mode, "connection_charset": connection_charset}
-    statement = ddl(f"ALTER TABLE t {added}", **session)
+    alter = f"ALTER TABLE t {added}"
+    statement = ddl(alter, sql_mode=sql_mode, connection_charset=connection_charset)
     old = parse_schema(MADE.encode()).tables[0]
     new = altered_table(statement, ("shop", "t"), old)
     [column] = [one for one in new.columns if one.name == name]
@@ -250,7 +250,7 @@ def test_a_name_that_one_column_leaves_to_another(items: str) -> None:
 def test_a_text_is_converted_to_the_character_set_of_the_connection(
     charset: str | None, definition: str, expected: Any
 ) -> None:
-    """As in tests/server/test_text_charsets.py, which asks real servers."""
+    """As in tests/server/charsets/test_text_charsets.py, which asks real servers."""
     added = f"ADD c {definition}"
     if isinstance(expected, str) and " " in expected:
         with pytest.raises(UnsupportedError, match=expected):

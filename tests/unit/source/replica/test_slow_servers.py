@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError, ConnectionLostError, ServerError
-from binlake.source.replica import driver
+from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.commands import BinlogDump
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Follower, FollowOptions
@@ -167,10 +167,8 @@ def test_a_packet_of_many_small_compressed_packets() -> None:
             take_in_pieces(receiver)
 
 
-def test_a_row_of_a_table_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_of_a_table_byte_by_byte() -> None:
     from binlake.source.replica import prepared
-
-    monkeypatch.setattr(driver, "_ANSWER_SECONDS", 0.5)
 
     def talk(talk: Conversation) -> None:
         talk.login()
@@ -182,7 +180,7 @@ def test_a_row_of_a_table_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with fake_server(talk) as (port, _):
         url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
-        with connect(ServerUrl.parse(url)) as server:
+        with connect(ServerUrl.parse(url), AnswerLimits(seconds=0.5)) as server:
             rows = prepared.query_rows(server, "SELECT 1", [], prepared.BatchLimits())
             begun = time.monotonic()
             with pytest.raises((ServerError, ConnectionLostError)):
