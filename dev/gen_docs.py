@@ -227,10 +227,10 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
     return before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
 
 
-#: The results with the decoders, the commands and archives.
-_DECODING = "2026-11-24-decoders-commands-start-archive"
-#: Those with the Python decoder, questions to logs, and Spark.
-_EXPORTS = "2026-11-24-python-ask-spark"
+#: The results with the decoders, with exports and archives, and with the Python decoder.
+_DECODING = "2026-11-26-decoders"
+_COPIES = "2026-11-26-commands-start-spark-archive"
+_PYTHON = "2026-11-24-python-ask-spark"
 
 #: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
@@ -241,29 +241,30 @@ _DUELS = (
         "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
-        _EXPORTS, "write Parquet, with Spark", "export", "spark write.parquet",
+        _COPIES, "write Parquet, with Spark", "export", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        _EXPORTS, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
+        _COPIES, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        _DECODING, "copy a log from a server", "binlake mysqlbinlog --raw",
+        _COPIES, "copy a log from a server", "binlake mysqlbinlog --raw",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`",
     ),
     (
-        _DECODING, "archive a log from a server", "archive",
+        _COPIES, "archive a log from a server", "archive",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`",
     ),
     (
-        _DECODING, "archive it and write indexes", "archive, indexes",
+        _COPIES, "archive it and write indexes", "archive, indexes",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`, which writes no indexes",
     ),
 )  # fmt: skip
 _BENCH = {
-    _DECODING: 'make bench ARGS="--megabytes 100 --runs 5 --only decoders --only commands --only start --only archive"',
-    _EXPORTS: 'make bench ARGS="--megabytes 100 --runs 3 --only python --only ask --only spark"',
+    _DECODING: 'make bench ARGS="--runs 5 --only decoders"',
+    _COPIES: 'make bench ARGS="--runs 3 --only spark --only archive"',
+    _PYTHON: 'make bench ARGS="--megabytes 100 --runs 3 --only python --only ask --only spark"',
 }
 
 
@@ -288,16 +289,16 @@ def comparison_page() -> str:
     found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{_DECODING}.json").read_text())
     machine, rate = found["machine"], _measured(_DECODING)
     images = rate["java peer"]["output"]["images"] / rate["decode"]["seconds"]
-    python = _measured(_EXPORTS)["python-mysql-replication"]["output"]["images_per_second"]
+    python = _measured(_PYTHON)["python-mysql-replication"]["output"]["images_per_second"]
     lines = [
         "",
-        f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 101 MB, one table of 13",
+        f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 301 MB, one table of 13",
         "columns, one of them JSON. Times are medians of wall-clock seconds. A ratio above 1 means that binlake is faster.",
         "",
         *_duels_table(),
         "",
         f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
-        f"(`{_BENCH[_EXPORTS]}`).",
+        f"(`{_BENCH[_PYTHON]}`).",
         "",
     ]
     return _inserted("comparison.md", "measurements", lines)
