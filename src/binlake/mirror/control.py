@@ -27,6 +27,7 @@ from binlake.values.log_names import LogName
 from binlake.values.position import Position
 
 __all__ = [
+    "DROPPED",
     "NAMESPACE",
     "ROUNDS",
     "Control",
@@ -57,6 +58,10 @@ _MOMENTS = "binlake.moments"
 _RESYNC = "binlake.resync"
 _ADDED = "binlake.added"
 _REMOVED = "binlake.removed"
+
+
+#: How the reason begins for which a table is gone that the server has dropped or replaced.
+DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,11 @@ class Control:
     def leave(self, name: str, reason: str) -> None:
         """Do not change a lake table any more: the server no longer has a table of this name."""
         self._set({_GONE: _with(self.gone, name, reason)})
+
+    def was_dropped(self, name: str) -> bool:
+        """Whether the server has dropped the table of this name that the lake has."""
+        entry = self.gone.get(name)
+        return entry is not None and entry.reason.startswith(DROPPED)
 
     def returned(self, name: str) -> None:
         """A new table of this name has been copied."""

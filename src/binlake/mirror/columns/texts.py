@@ -1,11 +1,14 @@
 """Values of columns that the lake keeps as text, in the form that the server's `CAST(… AS CHAR)` gives.
 
 Bytes, which have no such form in every character set, are hexadecimal digits in lower case. BIT is its number, a
-TIMESTAMP is in UTC, and a ZEROFILL column has no leading zeros.
+TIMESTAMP is in UTC, and a ZEROFILL column has no leading zeros. A FLOAT has more than six digits if its value needs
+them, so that no value is lost.
 """
 
 from __future__ import annotations
 
+import struct
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
@@ -16,6 +19,7 @@ from binlake.values.plan import ColumnDefinition
 __all__ = ["has_text", "server_texts"]
 
 _FLOAT_DIGITS = 6  # a server prints so many of a FLOAT
+_MOST_FLOAT_DIGITS = 9  # which every FLOAT survives
 _MOMENT_CHARACTERS = len("2026-01-02 03:04:05")
 
 
@@ -47,8 +51,14 @@ def _texts(values: pa.Array, kind: pa.DataType, column: ColumnDefinition) -> Tex
 
 
 def _float_text(value: float) -> str:
-    """A FLOAT with the digits that a server prints."""
-    return real_text(Decimal(f"{value:.{_FLOAT_DIGITS - 1}e}"))
+    """A FLOAT with the digits that a server prints, or with as many as its value needs: FLOAT(10,2) has more."""
+    text = ""
+    for digits in range(_FLOAT_DIGITS, _MOST_FLOAT_DIGITS + 1):
+        text = f"{value:.{digits - 1}e}"
+        with suppress(OverflowError):  # rounded up, it is beyond the largest
+            if struct.unpack("<f", struct.pack("<f", float(text)))[0] == value:
+                break
+    return real_text(Decimal(text))
 
 
 class _NoDigest:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from binlake.errors import BinlogError
 from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.control import DROPPED
 from binlake.mirror.ddl.column_changes import column_steps, texts_after
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
@@ -93,7 +94,7 @@ def departure_of(ddl: DdlStatement, table: Followed) -> Effect | None:
         return None
     if drops(ddl.sql) or replaces(ddl.sql):
         certain = concerns_certainly(ddl)
-        return Effect(gone="dropped", dropped=True) if certain else Effect(refused=_UNCERTAIN)
+        return Effect(gone=DROPPED, dropped=True) if certain else Effect(refused=_UNCERTAIN)
     try:
         name = new_name(ddl, *table.id)
     except BinlogError as error:

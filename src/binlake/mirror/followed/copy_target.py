@@ -19,13 +19,14 @@ from binlake.mirror.control import offset_of
 from binlake.mirror.followed.kept import (
     begun_properties,
     copied_from,
-    create_table_of,
+    declared_before,
     is_partitioned_by,
     kept_columns,
     kept_properties,
     key_of,
     mode_of,
     partition_of,
+    pending_properties,
     shard_column,
     sources,
     text_columns,
@@ -56,7 +57,8 @@ __all__ = ["CopyTargets", "tag_as_before"]
 class CopyTargets:
     """Opens or makes the lake tables of copies.
 
-    `note` receives messages for the user. `shards_in` finds the shards of a lake table that are followed.
+    `note` receives messages for the user. `shards_in` finds the shards of a lake table that are followed. `was_dropped`
+    tells whether the table with which a lake table was made is no longer on the server.
     """
 
     lake: LakeTables
@@ -65,6 +67,7 @@ class CopyTargets:
     indexes: Path
     note: Callable[[str], None]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
+    was_dropped: Callable[[str], bool]
 
     def name(self, table: SourceTable) -> tuple[str, str]:
         """Namespace and name of the lake table."""
@@ -88,24 +91,29 @@ class CopyTargets:
 
         Raises BinlogError if the table that is there belongs to another table, UnsupportedError.
         """
-        name, column = self.name(table), self.shard_column(table)
+        name, column, before = self.name(table), self.shard_column(table), ""
         mode = self.mode(table)
         key = mode.index_key((*table.key, column) if table.key and column else table.key)
         known = self.lake.load(*name).describe() if self.lake.exists(*name) else None
-        texts = () if known is None else self._texts(table, known)
+        # another table of the same name: values from before are those of other rows
+        is_other = self.was_dropped(table.full_name)
+        texts = () if known is None or is_other else self._texts(table, known)
         schema = self._lake_schema(table, texts)
         partition = self.options.partition(table.schema, table.name)
         check_partition(table.full_name, partition, storage_schema(iceberg_schema(schema)))
         if known is not None:
-            if self._fits(table, known, schema):
+            fits = self._fits(table, known, schema)
+            if fits and not (is_other and kept_columns(known["properties"])):
                 for shard in self.shards_in(name).values() if column else ():
                     return shard.lake
                 return self.lake.open_table(*name, key, self.indexes, mode.open_column)
-            if (change := self._beside(table, known, schema)) is not None:
+            change = None if is_other else self._beside(table, known, schema)
+            if change is not None:
                 there = self.lake.open_table(*name, key, self.indexes, mode.open_column)
                 # the table stays at its position: after a kill, the statement is read again
                 there.commit(change, _of_mirror(there.summary))
                 return there
+            before = "" if is_other else declared_before(known["properties"], table.full_name)
             self._make_way(table, known)
         return self.lake.create_table(
             *name,
@@ -115,7 +123,7 @@ class CopyTargets:
             deletes=self.options.deletes,
             open_column=mode.open_column,
             properties={
-                **begun_properties(table.full_name, column, partition),
+                **begun_properties(table.full_name, column, partition, before),
                 **(text_properties(texts) if texts else {}),
             },
             partition=partition,
@@ -132,8 +140,10 @@ class CopyTargets:
     def _make_way(self, table: SourceTable, known: Mapping[str, Any]) -> None:
         """Note that the lake table is created again, and keep its snapshots if they may stay readable."""
         name = self.name(table)
+        lost = kept_columns(known["properties"])
         self.note(
             f"{table.full_name}: its columns or options have changed; the lake table is created again"
+            f"{', without ' if lost else ''}{', '.join(lost)}"
         )
         if not self._keeps_snapshots(table, known["properties"]):
             self.lake.drop(*name)
@@ -152,23 +162,24 @@ class CopyTargets:
         if self.options.alter_policy(table.schema, table.name) == "text":
             changed = (name.lower() for name in self._changed_types(table, properties))
             found |= set(changed)
-        return tuple(sorted(found))
+        # two values of a key may have the same text
+        return tuple(sorted(found - {part.lower() for part in table.key}))
 
     def _changed_types(self, table: SourceTable, properties: Mapping[str, str]) -> list[str]:
-        """The columns whose types in the lake are others after a change on the server that the lake cannot follow.
+        """The columns whose types have changed on the server so that the lake's types no longer fit.
 
         Columns of the key are never among them, nor columns that are hashed or left out.
         """
-        kept = sources(properties).get(table.full_name)
-        if kept is None or self.shard_column(table):
+        before = declared_before(properties, table.full_name)
+        if not before or self.shard_column(table):
             return []
-        [declared] = parse_schema(create_table_of(kept).encode()).tables
+        [declared] = parse_schema(before.encode()).tables
         definition = definition_of(declared, table.definition.flavour)
         old = TableTypes.of(definition, table.options, Target.TYPED, silent).schema
-        before = {one.name.lower(): one.type for one in storage_schema(iceberg_schema(old))}
+        types = {one.name.lower(): one.type for one in storage_schema(iceberg_schema(old))}
         found = []
         for field in storage_schema(iceberg_schema(table.arrow_schema)):
-            was = before.get(field.name.lower(), field.type)
+            was = types.get(field.name.lower(), field.type)
             shown = self.rules.treatment(table.schema, table.name, field.name) == "shown"
             if was == field.type or widens(was, field.type) or field.name in table.key or not shown:
                 continue
@@ -205,9 +216,13 @@ class CopyTargets:
         renames: dict[str, str] = {}
         for name in retyped:
             renames[name] = kept_name(name, {*there.names, *stored.names, *renames.values()})
+        added = [one.name for one in stored if one.name not in pairs or one.name in renames]
         return Change(
             schema=_steps(list(pairs), schema, renames, widened),
-            table_properties=kept_properties([*before, *renames.values()]),
+            table_properties={
+                **kept_properties([*before, *renames.values()]),
+                **pending_properties(added or stored.names),
+            },
         )
 
     def _holds_same_rows(
@@ -255,6 +270,9 @@ class CopyTargets:
                 same = same and key_of(kept) == tuple(table.key)
         same = same and properties.get("binlake.deletes") == self.options.deletes
         same = same and shard_column(properties) == column
+        if kept_columns(properties):  # their values are found by the key
+            source = sources(properties).get(table.full_name)
+            same = same and source is not None and self._holds_same_rows(table, properties, source)
         if others and not same:
             raise UnsupportedError(
                 f"{table.full_name}: its columns, key or options are not those of the lake table {'.'.join(name)}, which "

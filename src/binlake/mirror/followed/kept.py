@@ -20,6 +20,7 @@ __all__ = [
     "begun_properties",
     "copied_from",
     "create_table_of",
+    "declared_before",
     "definition_properties",
     "flavour_of",
     "is_partitioned_by",
@@ -31,6 +32,8 @@ __all__ = [
     "offset_properties",
     "offsets_of",
     "partition_of",
+    "pending_columns",
+    "pending_properties",
     "shard_column",
     "shard_properties",
     "shown_partition",
@@ -54,6 +57,8 @@ _PARTITION = "binlake.partition"
 _OFFSETS = "binlake.offsets"
 _TEXTS = "binlake.text-columns"
 _KEPT = "binlake.kept-columns"
+_PENDING = "binlake.pending-columns"
+_BEFORE = "binlake.create-table-before"
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
 
@@ -134,6 +139,8 @@ def table_properties(
         _FLAVOUR: table.definition.flavour,
         _MODE: mode,
         _UNTIL: json.dumps(until.to_json()),
+        _PENDING: "[]",
+        _BEFORE: "",
     }
 
 
@@ -170,6 +177,16 @@ def kept_properties(names: Iterable[str]) -> dict[str, str]:
     return {_KEPT: json.dumps(list(names))}
 
 
+def pending_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of a lake table that have no values until the copy that has begun is complete."""
+    return tuple(json.loads(properties.get(_PENDING, "[]")))
+
+
+def pending_properties(names: Iterable[str]) -> dict[str, str]:
+    """The record of these columns."""
+    return {_PENDING: json.dumps(list(names))}
+
+
 def mode_of(properties: Mapping[str, str]) -> str:
     """The name of the mode of a lake table."""
     return properties.get(_MODE, MIRROR)
@@ -186,11 +203,21 @@ def copied_from(properties: Mapping[str, str]) -> str | None:
 
 
 def begun_properties(
-    full_name: str, shard_column: str, partition: Sequence[PartitionField]
+    full_name: str, shard_column: str, partition: Sequence[PartitionField], before: str = ""
 ) -> dict[str, str]:
-    """The record of a lake table from the beginning of the first snapshot. `shard_column` "": of one table."""
+    """The record of a lake table from the beginning of the first snapshot. `shard_column` "": of one table. `before`:
+    the CREATE TABLE of the lake table that it replaces.
+    """
     of = {_SHARD_COLUMN: shard_column} if shard_column else {_TABLE: full_name}
-    return {**of, _PARTITION: shown_partition(partition)}
+    return {**of, _PARTITION: shown_partition(partition), **({_BEFORE: before} if before else {})}
+
+
+def declared_before(properties: Mapping[str, str], full_name: str) -> str:
+    """The CREATE TABLE with which a table was copied last, "" if it never was: that of the lake table, or of the one
+    that this one replaces while its copy is not complete.
+    """
+    kept = sources(properties).get(full_name)
+    return properties.get(_BEFORE, "") if kept is None else create_table_of(kept)
 
 
 def is_partitioned_by(properties: Mapping[str, str], partition: Sequence[PartitionField]) -> bool:

@@ -11,7 +11,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
-from binlake.mirror.followed.kept import mirrored_tables
+from binlake.mirror.followed.kept import mirrored_tables, pending_columns
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -68,7 +68,9 @@ class FollowedTables:
             planner,
             options,
             rules,
-            CopyTargets(lake, options, rules, indexes, note, self._shards_in),
+            CopyTargets(
+                lake, options, rules, indexes, note, self._shards_in, self._control.was_dropped
+            ),
             indexes,
             note,
             watch,
@@ -102,6 +104,9 @@ class FollowedTables:
             known = opened[name].get(full_name)
             if known is None:
                 continue  # a shard whose copy was asked for
+            if pending_columns(known.lake.properties):
+                self.unfinished.add(full_name)  # a copy was stopped: some columns have no values
+                continue
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
