@@ -383,8 +383,8 @@ def busy(folder: Folder, closed: threading.Event | None = None) -> tuple[Finishe
     finisher = Finisher(folder, Finish("zstd", index=False), closed=closed)
     finisher.add(["binlog.000002", "binlog.000003"])
     partials = Path(folder.path).glob
-    until(lambda: list(partials("*.partial")))
-    return finisher, next(iter(partials("*.partial")))
+    until(lambda: list(partials("binlog.000002*.partial")))
+    return finisher, next(iter(partials("binlog.000002*.partial")))
 
 
 def test_who_is_stopped_ends_what_is_under_way(folder: Folder) -> None:
@@ -396,7 +396,10 @@ def test_who_is_stopped_ends_what_is_under_way(folder: Folder) -> None:
     assert process.code == -signal.SIGTERM
     assert finisher.unfinished == 0
     assert {"binlog.000002", "binlog.000003", "binlog.000004"} <= set(folder.sizes())
-    assert remove_leftovers(folder) == [partial.name]
+    left = remove_leftovers(folder)
+    assert partial.name in left
+    assert len(left) <= 2  # the process finishes two logs at a time
+    assert not list(Path(folder.path).glob("*.partial"))
     finisher.stop()
 
 
