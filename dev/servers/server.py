@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -65,6 +66,14 @@ def _text(value: str | bytes | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def _refuse_real_time() -> None:
+    """Raise SetupError under `chrt`: threads of InnoDB that spin would then keep all processors from everything else."""
+    if sys.platform == "linux" and os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
+        raise SetupError(
+            "a server with real-time priority can stop the machine: start this without chrt"
+        )
+
+
 class Server:
     """A server with its data under `run`, reached over a socket there and on 127.0.0.1."""
 
@@ -105,6 +114,7 @@ class Server:
 
         `options` come last, so they win. Raises SetupError with the end of the error log.
         """
+        _refuse_real_time()
         base = self.prepare()
         log = [f"--log-bin={self.data / 'binlog'}", "--binlog-format=ROW", "--server-id=1"]
         command = [*self.kind.server_command(), *base, *log, *options]
