@@ -161,6 +161,8 @@ def _column_types(driver: Any, count: int) -> list[int]:
 def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[ImageBuffers, int]]:
     patience_s = seconds_option(server.url, "read-timeout", _SILENCE_S)
     receiver = server.driver.begin_stream(patience_s)
+    # A scan may send a small row a second. The deadline of each row is the limit.
+    receiver.least_bytes_s = 0
     receiver.grow(_RECEIVE_BYTES)
     received = 0
     receiver.deadline = time.monotonic() + patience_s

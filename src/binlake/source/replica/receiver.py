@@ -62,7 +62,8 @@ class Receiver(ABC):
         self.timeout: float | None = None
         self.deadline: float | None = None
         self.least_bytes_s = 0
-        # since the first byte of the packet that is being received, or since the last time that it came fast enough
+        # since the first byte of the packet that is being received, or since the last time that it came fast enough;
+        # between packets, since the end of the last one
         self._waited_s = 0.0
         self._arrived = 0
 
@@ -70,6 +71,11 @@ class Receiver(ABC):
     def held(self) -> int:
         """How many bytes can be taken."""
         return self.end - self.start
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether a part of a packet is here."""
+        return self.held > 0
 
     @property
     def most_inflated(self) -> int | None:
@@ -160,7 +166,7 @@ class Receiver(ABC):
 
     def _count_bytes(self, count: int) -> None:
         """Note bytes that have come, and are not held yet."""
-        if not self.held:  # a packet begins
+        if not self._has_begun:  # a packet begins
             self._waited_s, self._arrived = 0.0, 0
         self._arrived += count
 
@@ -168,10 +174,12 @@ class Receiver(ABC):
         """Note a wait since a monotonic time. Raises SilenceError if the peer sends a packet too slowly."""
         if not self.least_bytes_s or self.timeout is None:
             return
+        if not self._has_begun and self._arrived:  # a packet has ended
+            self._waited_s, self._arrived = 0.0, 0
         self._waited_s += time.monotonic() - begun
         if self._waited_s <= self.timeout:
             return
-        if not self.held:
+        if not self._has_begun:
             raise SilenceError(f"nothing arrived for {self.timeout:.3g} seconds")
         if self._arrived < self.least_bytes_s * self._waited_s:
             raise SilenceError(
@@ -210,6 +218,26 @@ class PlainReceiver(Receiver):
         return count > 0
 
 
+class _PackedReceiver(PlainReceiver):
+    """The compressed packets as they come. `inflated_bytes` of those before have not been taken yet."""
+
+    inflated_bytes = 0
+
+    @property
+    def _has_begun(self) -> bool:
+        return self.held + self.inflated_bytes > 0
+
+    def follow(self, inflated: Receiver) -> None:
+        """Apply the limits of the receiver that inflates the packets."""
+        self.timeout, self.deadline = inflated.timeout, inflated.deadline
+        self.least_bytes_s = inflated.least_bytes_s
+        self.inflated_bytes = inflated.held
+
+    def count_wait(self, begun: float) -> None:
+        """Note a wait since a monotonic time. Raises SilenceError."""
+        self._count_wait(begun)
+
+
 class CompressedReceiver(Receiver):
     """Bytes out of the packets of the compressed protocol (zlib, or zstd where agreed).
 
@@ -222,7 +250,7 @@ class CompressedReceiver(Receiver):
         super().__init__(sock)
         self._freely_bytes = freely_bytes
         self._zstd = zstandard.ZstdDecompressor() if algorithm == "zstd" else None
-        self._raw = PlainReceiver(sock)
+        self._raw = _PackedReceiver(sock)
         self._came = 0
 
     @property
@@ -230,26 +258,22 @@ class CompressedReceiver(Receiver):
         return self._freely_bytes + _MOST_INFLATION * self._came
 
     def fill(self) -> None:
-        raw, begun = self._raw, time.monotonic()
-        raw.timeout, raw.deadline = self.timeout, self.deadline
-        raw.least_bytes_s = self.least_bytes_s
+        raw = self._raw
+        raw.follow(self)
         low, high, _, plain_low, plain_high = COMPRESSED_HEADER.unpack(
             raw.take(COMPRESSED_HEADER.size)
         )
         size, plain_size = low | high << 16, plain_low | plain_high << 16
-        if not size:
-            return
         payload = raw.take(size)
         self._came += COMPRESSED_HEADER.size + size
         if plain_size:
             payload = self._inflated(payload, plain_size)
-        self._count_wait(begun)
-        self._count_bytes(len(payload))
         self._room(len(payload))
         self.data[self.end : self.end + len(payload)] = payload
         self.end += len(payload)
 
     def fill_at_once(self) -> bool:
+        self._raw.follow(self)
         while not self._has_whole():
             if not self._raw.fill_at_once():
                 return False
@@ -266,6 +290,10 @@ class CompressedReceiver(Receiver):
 
     def is_readable(self, seconds: float = 0.0) -> bool:
         return self._has_whole() or super().is_readable(seconds)
+
+    def _count_wait(self, begun: float) -> None:
+        self._raw.follow(self)
+        self._raw.count_wait(begun)
 
     def _inflated(self, payload: bytes, size: int) -> bytes:
         try:

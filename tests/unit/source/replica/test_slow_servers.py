@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import repeat
+from itertools import chain, repeat
 
 import pytest
 
@@ -167,6 +167,54 @@ def test_a_packet_of_many_small_compressed_packets() -> None:
             take_in_pieces(receiver)
 
 
+def stored(payload: bytes) -> bytes:
+    """A compressed packet whose payload is not compressed."""
+    return COMPRESSED_HEADER.pack(len(payload), 0, 0, 0, 0) + payload
+
+
+def test_a_slow_compressed_packet_that_is_fast_enough_is_read() -> None:
+    """It takes longer than the limit on silence."""
+    packet = stored(b"x" * 10_000)
+    with dripping((packet[at : at + 100] for at in range(0, len(packet), 100)), 0.02) as sock:
+        receiver = CompressedReceiver(sock, "zlib")
+        receiver.timeout, receiver.least_bytes_s = 1.0, 100
+        begun = time.monotonic()
+        while receiver.held < 10_000:
+            if not receiver.fill_at_once():
+                receiver.is_readable(0.1)
+        assert time.monotonic() - begun > 1.0
+
+
+def test_a_packet_that_is_followed_by_empty_compressed_packets() -> None:
+    with dripping(chain([compressed(b"x")], repeat(stored(b"")))) as sock:
+        receiver = CompressedReceiver(sock, "zlib")
+        receiver.timeout, receiver.least_bytes_s = 0.5, 1024
+        with pytest.raises(SilenceError, match="only"):
+            receiver.take(2)
+
+
+def slow_packets(packet: bytes) -> Iterator[bytes]:
+    """A packet that takes a while, and another one after a pause."""
+    for at in range(0, len(packet), 100):
+        yield packet[at : at + 100]
+        time.sleep(0.2)
+    time.sleep(0.8)
+    yield packet
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_pause_after_a_slow_packet_begins_when_the_packet_is_here(is_compressed: bool) -> None:
+    packet = b"x" * 600
+    with dripping(slow_packets(stored(packet) if is_compressed else packet)) as sock:
+        receiver = CompressedReceiver(sock, "zlib") if is_compressed else PlainReceiver(sock)
+        receiver.timeout, receiver.least_bytes_s = 1.5, 1
+        for _ in range(2):
+            while receiver.held < len(packet):
+                if not receiver.fill_at_once():
+                    receiver.is_readable(0.01)
+            receiver.take(len(packet))
+
+
 def test_a_row_of_a_table_byte_by_byte() -> None:
     from binlake.source.replica import prepared
 
@@ -186,3 +234,26 @@ def test_a_row_of_a_table_byte_by_byte() -> None:
             with pytest.raises((ServerError, ConnectionLostError)):
                 list(rows)
             assert time.monotonic() - begun < MOST_S
+
+
+def test_rows_of_a_slow_scan_are_read() -> None:
+    """Each row comes before the limit on silence, but the buffer of the server always ends inside of a row."""
+    from binlake.source.replica import prepared
+
+    def talk(talk: Conversation) -> None:
+        talk.login()
+        for answer in (b"\0\0\0\2\0\0\0", b"\0" + struct.pack("<IHHBH", 1, 0, 0, 0, 0)):
+            talk.hear()
+            talk.send(answer, 1)
+        talk.hear()
+        talk.send(b"\0", 1)
+        talk.send(b"\xfe\0\0\2\0", 2)
+        rows = b"\2\0\0\2\0\0" * 20 + b"\5\0\0\3\xfe\0\0\2\0"
+        drip(talk.sock, (rows[max(0, at - 3) : at + 3] for at in range(0, len(rows), 6)), 0.15)
+        talk.hear()
+
+    with fake_server(talk) as (port, _):
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&read-timeout=2"
+        with connect(ServerUrl.parse(url), AnswerLimits(seconds=5)) as server:
+            rows = prepared.query_rows(server, "SELECT 1", [], prepared.BatchLimits())
+            assert [buffers.count for buffers, _ in rows] == [20]
