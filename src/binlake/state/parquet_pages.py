@@ -35,24 +35,33 @@ _PAGE_SHARE, _PAGE_RATIO = 4, 32
 _FILE_RATIO = 100
 
 # Fields of FileMetaData, of a row group, of a chunk and of its metadata.
-_GROUPS, _COLUMNS, _ROWS, _METADATA = 4, 1, 3, 3
-_TYPE, _PATH, _STORED, _DATA_AT, _DICTIONARY_AT = 1, 3, 7, 9, 11
-_BYTE_ARRAYS = (6, 7)
+_SCHEMA, _GROUPS, _COLUMNS, _ROWS, _METADATA = 2, 4, 1, 3, 3
+_PATH, _STORED, _DATA_AT, _DICTIONARY_AT = 3, 7, 9, 11
+# Fields of an element of the schema: the type and length of a leaf, or the number of its children.
+_TYPE, _LENGTH, _CHILDREN = 1, 2, 5
+_BYTE_ARRAY, _FIXED_BYTE_ARRAY = 6, 7
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 # Of a page header, by the type of the page: the struct, and in it the encoding.
 _PAGE_STRUCTS = {_DATA_PAGE: (5, 2), _DICTIONARY_PAGE: (7, 2), _DATA_PAGE_V2: (8, 4)}
-# A few bytes repeat the beginning of the value before.
-_DELTA_BYTE_ARRAY = 7
+# Arrow does not read these encodings of texts as dictionaries.
+_DELTA_LENGTH_BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7
 _FIXED_BYTES = 16
 
 
+class _Leaf(NamedTuple):
+    """The type of a column: whether its values have different lengths, and otherwise their length."""
+
+    has_lengths: bool
+    value_bytes: int
+
+
 class _Chunk(NamedTuple):
-    """A column of a row group: the bytes in which its pages lie, and whether its values have different lengths."""
+    """A column of a row group: the bytes in which its pages lie, and its type."""
 
     name: str
     start: int
     end: int
-    has_lengths: bool
+    leaf: _Leaf
 
 
 @dataclass(slots=True)
@@ -60,13 +69,16 @@ class _Column:
     """The claims of the page headers of a chunk. `value_bytes` is a limit on the mean length of the values of each page."""
 
     has_lengths: bool
+    value_bytes: int
     dictionary_bytes: int = 0
-    value_bytes: int = _FIXED_BYTES
+    is_delta: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetPages:
-    """The row groups of a file of `size` bytes: for each, its columns by name. `rows` is their number in all groups."""
+    """The row groups of a file: for each, its columns by name; none for a group without rows. `rows` is their number in
+    all groups.
+    """
 
     rows: int
     groups: Sequence[dict[str, _Column]] = field(repr=False)
@@ -88,8 +100,10 @@ class ParquetPages:
 
     @property
     def dictionaries(self) -> set[str]:
-        """The columns that have dictionaries."""
-        return {name for group in self.groups for name, of in group.items() if of.dictionary_bytes}
+        """The columns that have dictionaries, and no page that Arrow cannot read as one."""
+        columns = [item for group in self.groups for item in group.items()]
+        delta = {name for name, column in columns if column.is_delta}
+        return {name for name, column in columns if column.dictionary_bytes} - delta
 
     def batch_rows(self, group: int, as_dictionaries: Collection[str], most_bytes: int) -> int:
         """Return how many rows of a group take not much more than `most_bytes`. `as_dictionaries` are the columns whose
@@ -112,16 +126,20 @@ class _PageReader:
     def pages(self, columns: set[str]) -> ParquetPages:
         rows, stored = 0, 0
         groups = []
-        for group in structs(self._footer(), _GROUPS):
+        footer = self._footer()
+        leaves = _leaves(footer)
+        for group in structs(footer, _GROUPS):
             rows += number(group, _ROWS)
             found: dict[str, _Column] = {}
-            for chunk in _chunks(group):
+            groups.append(found)
+            if not number(group, _ROWS):  # it may have no pages
+                continue
+            for chunk in _chunks(group, leaves):
                 stored += chunk.end - chunk.start
                 if not 0 < chunk.start <= chunk.end <= self._size or stored > self._size:
                     raise DamagedError
                 if chunk.name in columns:
-                    self._look_at(chunk, found.setdefault(chunk.name, _Column(chunk.has_lengths)))
-            groups.append(found)
+                    self._look_at(chunk, found.setdefault(chunk.name, _Column(*chunk.leaf)))
         return ParquetPages(rows, groups)
 
     def _footer(self) -> Struct:
@@ -149,9 +167,11 @@ class _PageReader:
             if kind == _DICTIONARY_PAGE:
                 column.dictionary_bytes = max(column.dictionary_bytes, inflated)
                 continue
-            is_delta = number(described, encoding_field) == _DELTA_BYTE_ARRAY
-            values = 1 if is_delta else max(1, number(described, 1))
-            if chunk.has_lengths:
+            encoding = number(described, encoding_field)
+            column.is_delta |= encoding in (_DELTA_LENGTH_BYTE_ARRAY, _DELTA_BYTE_ARRAY)
+            # a few bytes may repeat the beginning of the value before
+            values = 1 if encoding == _DELTA_BYTE_ARRAY else max(1, number(described, 1))
+            if column.has_lengths:
                 column.value_bytes = max(column.value_bytes, -(-inflated // values))
 
     def _count(self, name: str, inflated: int, stored: int) -> None:
@@ -185,12 +205,26 @@ class _PageReader:
         return data
 
 
-def _chunks(group: Struct) -> Iterator[_Chunk]:
-    for chunk in structs(group, _COLUMNS):
+def _leaves(footer: Struct) -> list[_Leaf]:
+    """Return the types of the columns, in the order of the chunks of each row group."""
+    found = []
+    for element in structs(footer, _SCHEMA):
+        if _CHILDREN in element and number(element, _CHILDREN):
+            continue
+        kind = number(element, _TYPE) if _TYPE in element else None
+        length = number(element, _LENGTH) if kind == _FIXED_BYTE_ARRAY else 0
+        found.append(_Leaf(kind == _BYTE_ARRAY, max(_FIXED_BYTES, length)))
+    return found
+
+
+def _chunks(group: Struct, leaves: Sequence[_Leaf]) -> Iterator[_Chunk]:
+    chunks = structs(group, _COLUMNS)
+    if len(chunks) != len(leaves):
+        raise DamagedError
+    for chunk, leaf in zip(chunks, leaves, strict=True):
         column = chunk[_METADATA][1]
         start = number(column, _DATA_AT)
         if _DICTIONARY_AT in column and 0 < number(column, _DICTIONARY_AT) < start:
             start = number(column, _DICTIONARY_AT)
         name = column[_PATH][1][1][0].decode()
-        has_lengths = number(column, _TYPE) in _BYTE_ARRAYS
-        yield _Chunk(name, start, start + number(column, _STORED), has_lengths)
+        yield _Chunk(name, start, start + number(column, _STORED), leaf)

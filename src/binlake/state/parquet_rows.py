@@ -76,7 +76,9 @@ class ParquetRows(Base):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises SourceError for values that their columns cannot hold."""
         rows = 0
-        for group in range(len(self._pages.groups)):
+        for group, columns in enumerate(self._pages.groups):
+            if not columns:
+                continue
             for batch in self._batches_of(group):
                 rows += batch.num_rows
                 yield from map(self._typed, _divided(batch))
@@ -153,8 +155,15 @@ def _with_dictionaries(schema: pa.Schema, pages: ParquetPages) -> list[str]:
     """Return the columns that have dictionaries. They are read as such: a file of a few bytes may repeat a long value
     millions of times.
     """
-    texts = {f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
+    texts = {field.name for field in schema if _has_lengths(field.type)}
     return sorted(texts & pages.dictionaries)
+
+
+def _has_lengths(kind: pa.DataType) -> bool:
+    """Whether a type, or that of the values of a dictionary, is text or bytes of any length."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
 def _divided(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -171,7 +180,7 @@ def _plain_bytes(batch: pa.RecordBatch) -> int:
     """The length of the values of a batch whose columns have dictionaries."""
     total = 0
     for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type) and _has_lengths(column.type):
             lengths = pc.binary_length(column.dictionary).cast(pa.int64())
             total += pc.sum(lengths.take(column.indices)).as_py() or 0
     return total

@@ -198,6 +198,26 @@ def test_long_values_come_in_small_batches(
     assert pa.Table.from_batches(found).to_pylist() == table.to_pylist()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_dictionary": False},
+        {"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY"}},
+        {"dictionary_pagesize_limit": 1 << 30},
+    ],
+    ids=["plain", "delta", "dictionary"],
+)
+def test_long_values_of_one_length_come_in_small_batches(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    """Arrow has as many bytes for NULL."""
+    values = pa.array([b"x" * MB, *[None] * 99], pa.binary(MB))
+    data = written(LONG.set_column(1, "v", values), compression="zstd", **options)
+    with opened(tmp_path, data) as rows:
+        found = [batch.num_rows for batch in rows.batches()]
+    assert (max(found), sum(found)) == (15, 100)
+
+
 def _read_mutations(folder: Path, seed: int) -> None:
     data = written(SMALL)
     start = footer_of(data)[1]
