@@ -471,18 +471,25 @@ class _Work:
         self._lock = threading.Lock()
 
     def finish(self, name: str) -> None:
-        """Finish a log and report the outcome. An error that is not binlake's ends the process: then its logs are
-        tried again.
-        """
-        outcome = _DONE
+        """Finish a log and report the outcome. If that is impossible, the process ends, and its logs are tried again."""
+        try:
+            self._report(self._outcome(name), name)
+        except BaseException:  # noqa: BLE001 - a thread cannot end the process by raising it
+            traceback.print_exc()
+            os._exit(1)
+
+    def _outcome(self, name: str) -> str:
         try:
             finish_log(self._folder, name, self._finish)
         except BinlogError as error:
             print(f"binlake: {name} is not finished: {error}", file=sys.stderr)
-            outcome = _AGAIN if isinstance(error, SourceError) else _IN_VAIN
-        except BaseException:  # noqa: BLE001 - a thread cannot end the process by raising it
+            return _AGAIN if isinstance(error, SourceError) else _IN_VAIN
+        except Exception:  # noqa: BLE001 - the other logs do not fail with this one
             traceback.print_exc()
-            os._exit(1)
+            return _AGAIN
+        return _DONE
+
+    def _report(self, outcome: str, name: str) -> None:
         with self._lock:
             sys.stdout.buffer.write(os.fsencode(f"{outcome} {name}\n"))
             sys.stdout.buffer.flush()

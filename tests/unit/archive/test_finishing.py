@@ -492,6 +492,43 @@ def test_a_run_that_ends_says_what_could_not_be_finished(
     assert [line for line in lines if "2 complete logs could not be indexed" in line] == lines
 
 
+# The process with a fault: its arguments are those of the module.
+FAULTY = """if True:
+    import sys, threading
+    from binlake.archive import finishing
+    seen = threading.Event()
+    def finish(folder, name, options):
+        if name == "bad":
+            {fault}
+        assert seen.wait(30)
+    finishing.finish_log = finish
+    {output}
+    sys.exit(finishing._main(sys.argv[1:]))
+"""
+
+
+def faulty(folder: Folder, fault: str, output: str = "") -> subprocess.CompletedProcess[str]:
+    code = FAULTY.format(fault=fault, output=output)
+    command = [sys.executable, "-c", code, folder.path, *Finish().to_words()]
+    return subprocess.run(
+        command, input="bad\ngood\n", capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_an_unexpected_error_of_a_log_leaves_the_others(folder: Folder) -> None:
+    fault = "threading.Timer(0.5, seen.set).start(); raise RuntimeError('unexpected')"
+    done = faulty(folder, fault)
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == ["again bad", "done good"]
+    assert "RuntimeError: unexpected" in done.stderr
+
+
+def test_a_report_that_cannot_be_written_ends_the_process(folder: Folder) -> None:
+    done = faulty(folder, "seen.set()", "sys.stdout = open('/dev/full', 'w')")
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+
+
 def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:
     """pyarrow would import pandas and NumPy, where they are installed; nothing here needs them."""
     name = "binlog.000001"
