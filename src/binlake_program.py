@@ -11,19 +11,26 @@ from __future__ import annotations
 import re
 import sys
 
-__all__ = ["SECRET_NAME", "hide_passwords", "main"]
+__all__ = ["FILE_NAME", "SECRET_NAME", "hide_passwords", "main"]
 
+# Between two words of a name, also percent-encoded.
+_BETWEEN = "(?:[-_.]|%5f|%2d|%2e)?"
 #: What the name of an option, a setting or a part of a URL contains if its value is a secret.
-SECRET_NAME = r"pass|pwd|secret|token|credential|signature|\bsig\b|api[-_.]?key|(?:access|account|private)[-_.]?key"
-# A name with it, except that of a file with a secret.
-_NAME = rb"[\w.-]{0,128}(?:" + SECRET_NAME.encode() + rb")[\w.-]{0,128}(?<!file)"
+SECRET_NAME = (
+    r"pass|pwd|secret|token|credential|signature|\bsig\b|\bsas\b"
+    rf"|(?:api|access|account|private|encryption){_BETWEEN}key"
+)
+#: What it ends with if the value is the name of a file with a secret.
+FILE_NAME = r"[-_.]file"
+# A name with a secret as its value; it may have percent-encoded characters.
+_NAME = rf"[\w.%-]{{0,128}}(?:{SECRET_NAME})[\w.%-]{{0,128}}(?<!{FILE_NAME})".encode()
 _PASSWORD = re.compile(
     rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@"
     # stores: refused at once, and seen by nobody meanwhile
     rb"|\b(?!mysql|mariadb)[a-z][a-z0-9+]*://[^:/@\x00]*:([^@\x00]+)@"
     rb"|[?&]" + _NAME + rb"=([^&\x00]+)"
     # a setting, as in --conf NAME=VALUE, and an option with its value in the next argument
-    rb"|(?<![\w.?&-])" + _NAME + rb"=([^\x00]+)"
+    rb"|(?<![\w.%?&-])" + _NAME + rb"=([^\x00]+)"
     rb"|(?<=\x00)-" + _NAME + rb"\x00([^\x00]+)"
 )
 # What `mysqlbinlog` takes, as the servers' own tools do.

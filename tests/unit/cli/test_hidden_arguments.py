@@ -39,6 +39,12 @@ LOOK = (
          "spark.hadoop.fs.s3a.secret.key=xxxxxxxx --conf a=b"),
         (["mirror", "status", "d", "--conf=spark.hadoop.fs.azure.account.key.x.net=geheim"],
          "--conf=spark.hadoop.fs.azure.account.key.x.net=xxxxxx"),
+        (["rows", "fs.azure.sas.c.a.blob.core.windows.net=geheim"], "windows.net=xxxxxx"),
+        (["rows", "fs.s3a.encryption.key=geheim"], "encryption.key=xxxxxx"),
+        (["rows", "fs.s3a.server-side-encryption.key=geheim"], "encryption.key=xxxxxx"),
+        (["rows", "secret%5Fkey=geheim"], "secret%5Fkey=xxxxxx"),
+        (["rows", "s3://b/x?access%5Fkey=geheim&region=eu"], "access%5Fkey=xxxxxx&region=eu"),
+        (["rows", "secretprofile=geheim"], "secretprofile=xxxxxx"),
     ],
 )  # fmt: skip
 def test_the_command_line_shows_no_password(arguments: list[str], shown: str) -> None:

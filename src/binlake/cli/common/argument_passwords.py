@@ -8,16 +8,16 @@ from itertools import pairwise
 from urllib.parse import unquote
 
 from binlake.printable import printable
-from binlake_program import SECRET_NAME
+from binlake_program import FILE_NAME, SECRET_NAME
 
 __all__ = ["without_passwords"]
 
 _NEXT_URL = re.compile(r",(?=\w+://)")
 _SECRET_NAME = re.compile(SECRET_NAME, re.IGNORECASE)
 # the name of a file with a password is no secret
-_FILE_NAME = re.compile(r"[-_.]file$", re.IGNORECASE)
+_FILE_NAME = re.compile(FILE_NAME + "$", re.IGNORECASE)
 # NAME= outside of a URL, also in a flag or behind other settings
-_SETTING = re.compile(r"([\w.-]{1,128})=")
+_SETTING = re.compile(r"([\w.%-]{1,128})=")
 _SEPARATOR = re.compile(r"[,;]")
 # Each name and value in a query; a value may contain another question mark.
 _URL_OPTION = re.compile(r"(?<=[?&])(?=(([^=&?]*)=([^&]+)))")
@@ -61,7 +61,8 @@ def _without_value(message: str, value: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    """Whether the value of an option or setting is a secret, by its name."""
+    """Whether the value of an option or setting is a secret, by its name, which may be percent-encoded."""
+    name = unquote(name)
     return _SECRET_NAME.search(name) is not None and _FILE_NAME.search(name) is None
 
 
@@ -86,7 +87,7 @@ def _secrets_of_url(url: str) -> list[str]:
     spans = [
         (option.start(1), option.end(3))
         for option in _URL_OPTION.finditer(rest)
-        if _SECRET_NAME.search(unquote(option[2]))
+        if _is_secret(option[2])
     ]
     colon, ends = rest.find(":"), (rest.partition("?")[0].rfind("@"), rest.rfind("@"))
     spans += [(colon, end + 1) for end in ends if 0 <= colon < end]

@@ -33,6 +33,12 @@ from binlake_program import SECRET_NAME
         "api_key=geheim",
         "pwd=geheim",
         "fs.s3a.profile.secret.key=geheim",
+        "fs.azure.sas.container.account.blob.core.windows.net=geheim",
+        "--conf=fs.s3a.encryption.key=geheim",
+        "fs.s3a.server-side-encryption.key=geheim",
+        "access%5Fkey=geheim",
+        "s3://bucket/logs?access%5Fkey=geheim",
+        "secretprofile=geheim",
     ],
 )
 def test_a_message_shows_no_secret_of_an_argument(argument: str) -> None:
@@ -42,7 +48,12 @@ def test_a_message_shows_no_secret_of_an_argument(argument: str) -> None:
 
 @pytest.mark.parametrize(
     "argument",
-    ["--keyring-password-file=/etc/keys", "where=id = 4711", "s3://bucket/logs?region=x"],
+    [
+        "--keyring-password-file=/etc/keys",
+        "where=id = 4711",
+        "s3://bucket/logs?region=x",
+        "mysql://ada@db1/?password-file=/etc/keys",
+    ],
 )
 def test_other_arguments_stay(argument: str) -> None:
     assert without_passwords(f"not here: {argument}", [argument]) == f"not here: {argument}"
