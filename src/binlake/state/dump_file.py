@@ -7,6 +7,7 @@ twice. Its inflated size is limited: a file of 1 MB may inflate to 1 GB with gzi
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,11 +31,17 @@ _HINT = "if you trust the dump, decompress it first, or set the option max_memor
 
 
 def open_dump(path: str, options: ReadOptions) -> DumpText:
-    """Open a dump, to be closed. Raises SourceError for a file that cannot be read, is empty, or inflates to more than
+    """Open a dump, to be closed. Raises SourceError for a file that cannot be read, is a pipe, is empty, or inflates to more than
     `max_memory` allows.
     """
     try:
         with ExitStack() as stack:
+            mode = Path(path).stat().st_mode  # to open a pipe may wait
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise SourceError(
+                    f"{path} is no regular file, and a dump is read twice",
+                    hint="save it as a file; .gz and .zst are read as they are",
+                )
             file = stack.enter_context(Path(path).open("rb"))
             decompress = decompressor_for(os.pread(file.fileno(), MAGIC_BYTES, 0))
             if decompress is None:

@@ -36,6 +36,8 @@ _MICROSECONDS = 1_000_000
 
 def is_parquet(path: str) -> bool:
     """Whether a file is a Parquet file, by its first bytes."""
+    if not Path(path).is_file():  # what is read from a pipe is gone
+        return False
     try:
         with Path(path).open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC

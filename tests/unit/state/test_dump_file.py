@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import tempfile
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing_extensions import Buffer
 
 from binlake.errors import SourceError
 from binlake.state.dump import Dump
+from binlake.state.parquet_rows import is_parquet
 from binlake.values.options import ReadOptions
 
 START = (
@@ -53,6 +55,14 @@ def written(folder: Path, data: bytes) -> Path:
 @pytest.fixture(params=["gz", "zst"])
 def compress(request: pytest.FixtureRequest) -> Compress:
     return gzip.compress if request.param == "gz" else zstandard.ZstdCompressor().compress
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "dump.sql"
+    os.mkfifo(path)
+    assert not is_parquet(str(path))
+    with pytest.raises(SourceError, match="is no regular file, and a dump is read twice"):
+        rows(path)
 
 
 def test_a_compressed_dump_is_read_whatever_its_name_is(tmp_path: Path, compress: Compress) -> None:
