@@ -78,8 +78,10 @@ def int64_array(values: memoryview[int]) -> pa.Array:
 
 
 def integers(values: pa.Array | pa.ChunkedArray) -> memoryview[int]:
-    """Return the values of an int64 array without nulls, without a copy unless it has several chunks."""
+    """Return the values of an int64 array, without a copy unless it has several chunks. Raises ValueError for null."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if whole.null_count:
+        raise ValueError("a number is missing")
     if not len(whole):
         return memoryview(b"").cast("q")
     buffer = memoryview(whole.buffers()[1]).cast("q")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.source.arrays import array, runs, scalar
+from binlake.source.arrays import array, integers, runs, scalar
 
 KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int8(), st.integers(-(1 << 7), (1 << 7) - 1)),
@@ -68,3 +68,9 @@ def test_no_pandas_is_imported() -> None:
         "sys.exit('pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_integers_with_null_are_refused() -> None:
+    assert list(integers(pa.array([1, 2, 3], pa.int64()).slice(1))) == [2, 3]
+    with pytest.raises(ValueError, match="a number is missing"):
+        integers(pa.array([1, None], pa.int64()))
