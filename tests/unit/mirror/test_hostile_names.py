@@ -137,6 +137,20 @@ def test_a_table_with_a_hostile_name_is_not_read(database: str, name: str) -> No
         wanted(url).read(f"{database}.{name}")
 
 
+@pytest.mark.parametrize(("name", "lists"), [("t", 0), ("a.t", 1)])
+def test_only_a_name_with_several_dots_needs_the_list_of_tables(name: str, lists: int) -> None:
+    asked: list[str] = []
+    answers = one_table(lambda: "no definition", "shop", name)
+
+    def recorded(sql: str) -> tuple[tuple[str, ...], ...] | None:
+        asked.append(sql)
+        return answers(sql)
+
+    with answering(recorded) as url, pytest.raises((SchemaError, UnsupportedError)):
+        wanted(url).read(f"shop.{name}")
+    assert sum("information_schema.TABLES" in sql and "ENGINE" not in sql for sql in asked) == lists
+
+
 def test_a_list_of_tables_without_an_end_is_refused() -> None:
     names = tuple(("shop", f"{n:08192}") for n in range(10_000))
 
