@@ -18,9 +18,9 @@ from binlake.values.text import encode
 
 __all__ = ["items_of", "tokens_of"]
 
-# They have all characters that another one has.
+# They have every character of all other character sets.
 _WHOLE_CHARSETS = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030", BINARY})
-# In these, not even each ASCII character has a code.
+# In these, some ASCII characters have no code.
 _WITHOUT_ASCII = frozenset({"swe7"})
 _INTRODUCER = re.compile(r"_[a-z0-9]+", re.IGNORECASE)
 _STRING = re.compile(r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"")
