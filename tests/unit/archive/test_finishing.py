@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -29,8 +28,7 @@ from binlake.archive.finishing import (
 )
 from binlake.archive.folder import Folder
 from binlake.archive.folders import open_folder
-from binlake.archive.retention import Retention, expired, purge
-from binlake.archive.writer import write_index_file
+from binlake.archive.retention import purge
 from binlake.cli.main import main
 from binlake.errors import SourceError
 from binlake.source.bytes import open_reader
@@ -40,17 +38,6 @@ from support.logs.log_builder import LogBuilder
 from support.servers.archiving import until
 from support.servers.fake_server import fake_server
 from support.servers.fake_source import source, whole
-
-DAY = 86_400
-
-
-@pytest.fixture
-def folder(golden: Path, tmp_path: Path) -> Folder:
-    for path in sorted((golden / "mysql-9.7/rotation").glob("binlog.0*")):
-        shutil.copy(path, tmp_path / path.name)
-    found = open_folder(str(tmp_path))
-    write_index_file(found)
-    return found
 
 
 def content(folder: Folder, name: str) -> bytes:
@@ -142,37 +129,6 @@ def test_a_damaged_log_is_kept_as_it_is(folder: Folder) -> None:
     with pytest.raises(binlake.BinlogError, match="bad checksum"):
         finish_log(folder, "binlog.000001", Finish("zstd"))
     assert path.read_bytes() == data
-
-
-def test_retention_by_bytes(folder: Folder) -> None:
-    sizes = {n: s for n, s in folder.sizes().items() if n[-6:].isdigit()}
-    total = sum(sizes.values())
-    growing = "binlog.000005"
-    assert expired(folder, Retention(bytes=total), growing) == []
-    assert expired(folder, Retention(bytes=total - 1), growing) == ["binlog.000001"]
-    everything = [f"binlog.00000{n}" for n in (1, 2, 3, 4)]
-    assert expired(folder, Retention(bytes=1), growing) == everything
-    assert expired(folder, Retention(bytes=1), "binlog.000003") == everything[:2]
-    assert expired(folder, Retention(), growing) == []
-
-
-def test_retention_by_time(folder: Folder) -> None:
-    times = [e.frame.timestamp for e in binlake.open(folder.path).events() if e.pos == 4]
-    ended = times[2]  # the second log ended when the third began
-    rule = Retention(days=1)
-    before = [f"binlog.00000{n}" for n in (1, 2)]
-    assert expired(folder, rule, "binlog.000005", now=ended + DAY + 1)[:2] == before
-    assert expired(folder, rule, "binlog.000005", now=times[1] + DAY) == []
-
-
-def test_purged_logs_leave_nothing_behind(folder: Folder) -> None:
-    for name in ("binlog.000001", "binlog.000002"):
-        finish_log(folder, name, Finish("zstd"))
-    purge(folder, ["binlog.000001", "binlog.000002"])
-    assert not [name for name in folder.sizes() if "000001" in name or "000002" in name]
-    assert (folder.read("binlog.index") or b"").split() == [
-        f"./binlog.00000{n}".encode() for n in (3, 4, 5)
-    ]
 
 
 def stopped(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[bytes], Path]:
@@ -492,58 +448,3 @@ def test_a_run_that_ends_says_what_could_not_be_finished(
     assert main(command) == (1 if failed else 0)
     lines = capfd.readouterr().err.splitlines()
     assert [line for line in lines if "2 complete logs could not be indexed" in line] == lines
-
-
-# The process with a fault: its arguments are those of the module.
-FAULTY = """if True:
-    import sys, threading
-    from binlake.archive import finishing
-    seen = threading.Event()
-    def finish(folder, name, options):
-        if name == "bad":
-            {fault}
-        assert seen.wait(30)
-    finishing.finish_log = finish
-    {output}
-    sys.exit(finishing._main(sys.argv[1:]))
-"""
-
-
-def faulty(folder: Folder, fault: str, output: str = "") -> subprocess.CompletedProcess[str]:
-    code = FAULTY.format(fault=fault, output=output)
-    command = [sys.executable, "-c", code, folder.path, *Finish().to_words()]
-    return subprocess.run(
-        command, input="bad\ngood\n", capture_output=True, text=True, check=False, timeout=60
-    )
-
-
-def test_an_unexpected_error_of_a_log_leaves_the_others(folder: Folder) -> None:
-    fault = "threading.Timer(0.5, seen.set).start(); raise RuntimeError('unexpected')"
-    done = faulty(folder, fault)
-    assert done.returncode == 0
-    assert sorted(done.stdout.splitlines()) == ["again bad", "done good"]
-    assert "RuntimeError: unexpected" in done.stderr
-
-
-def test_a_report_that_cannot_be_written_ends_the_process(folder: Folder) -> None:
-    done = faulty(folder, "seen.set()", "sys.stdout = open('/dev/full', 'w')")
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr
-
-
-def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:
-    """pyarrow would import pandas and NumPy, where they are installed; nothing here needs them."""
-    name = "binlog.000001"
-    (tmp_path / name).write_bytes((golden / "mysql-9.7/rotation" / name).read_bytes())
-    module = [sys.executable, "-X", "importtime", "-m", "binlake.archive.finishing"]
-    words = [*module, str(tmp_path), *Finish().to_words()]
-    done = subprocess.run(words, input=f"{name}\n", capture_output=True, text=True, check=True)
-    assert (tmp_path / index_path(name)).exists()
-    assert "pyarrow.lib" in done.stderr
-    assert not re.search(r"\| +(numpy|pandas)\.", done.stderr)
-
-
-def test_who_follows_a_server_needs_no_pyarrow() -> None:
-    code = "import sys; import binlake.cli.archive, binlake.archive.raw; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"pyarrow", "pandas", "numpy", "rich.console"} & set(done.stdout.split())
