@@ -1,4 +1,4 @@
-"""The footer and the page headers of a Parquet file that others wrote, read before Arrow reads the file.
+"""The footer and the page headers of a Parquet file that others wrote, checked before Arrow reads its rows.
 
 Arrow inflates a page as a whole, and returns as many rows at a time as it is asked for, however long their values are.
 Its Python binding ends the process for some footers, if it is asked for the chunk of a column. So binlake reads both itself,
