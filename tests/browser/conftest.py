@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from binlake.source.chain import resolve
 from binlake.ui.server import PageServer
@@ -27,6 +27,10 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "-
 
 OpensPage = Callable[..., Page]
 
+#: A deadline only: other tests run beside these.
+_PATIENCE_MS = 120_000
+expect.set_options(timeout=_PATIENCE_MS)
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -35,7 +39,9 @@ def browser() -> Iterator[Browser]:
     if program is None:
         missing("chromium is not installed")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=_FLAGS)
+        started = playwright.chromium.launch(
+            executable_path=program, args=_FLAGS, timeout=_PATIENCE_MS
+        )
         yield started
         started.close()
 
@@ -61,7 +67,7 @@ def open_page(browser: Browser) -> Iterator[OpensPage]:
             context = browser.new_context(viewport={"width": width, "height": 900}, **options)
             stack.callback(context.close)
             page = context.new_page()
-            page.set_default_timeout(20_000)
+            page.set_default_timeout(_PATIENCE_MS)
             page.on("pageerror", lambda error: problems.append(f"{error} {error.stack}"))
             page.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
             page.on("console", lambda message: problems.extend(_complaint(message)))

@@ -88,7 +88,7 @@ def test_a_table_is_shown_alone(open_page: Any, demo_url: str) -> None:
     page.get_by_role("link", name="Next page").click()
     expect(page.get_by_role("link", name="First page")).to_be_visible()
     page.get_by_role("link", name="Show everything").click()
-    assert "table=" not in state(page)
+    expect(page).not_to_have_url(re.compile("table="))
 
 
 def test_from_a_search_to_the_undo_with_the_keyboard(open_page: Any, demo_url: str) -> None:

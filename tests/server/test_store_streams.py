@@ -63,7 +63,7 @@ def proxy(store: StoreProxy) -> Iterator[StoreProxy]:
     """The proxy, without what other tests have asked and made it do."""
     store.requests.clear()
     yield store
-    store.refuse, store.delay_s = None, 0.0
+    store.refuse, store.delay_s, store.together = None, 0.0, 0
 
 
 def per_log(proxy: StoreProxy) -> Counter[tuple[str, str]]:
@@ -113,17 +113,17 @@ def test_a_slow_store_is_asked_about_many_logs_at_the_same_time(proxy: StoreProx
     run.start()
     assert run.plan()
     [end] = run.checkpoint.ends
-    proxy.delay_s, proxy.most_at_once = 0.2, 0
+    proxy.delay_s, proxy.together, proxy.most_at_once = 2.0, 12, 0
     run._partitions(run.initial(), end)
     assert proxy.most_at_once >= 12  # of 16 threads
-    proxy.most_at_once = 0
+    proxy.together, proxy.most_at_once = 8, 0
     run._run(0)
     assert proxy.most_at_once >= 8  # by the tasks, of which each reads some of the logs
     assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
 
 
 def test_the_search_for_columns_opens_many_logs_at_the_same_time(proxy: StoreProxy) -> None:
-    proxy.delay_s, proxy.most_at_once = 0.2, 0
+    proxy.delay_s, proxy.together, proxy.most_at_once = 2.0, 12, 0
     Query42(Checkpoint(), path=FOLDER, table="golden.a")
     assert proxy.most_at_once >= 12  # of 16 threads
     assert per_log(proxy) == once("HEAD", "GET")

@@ -31,7 +31,7 @@ from support.spark.stream_query import Checkpoint, Query42
 
 PASSWORD = "not-for-everybody"
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x85\u202e"
-SECONDS = 120  # a deadline only
+SECONDS = 300  # a deadline only
 
 
 def log_of(table: str, rows: int = 3) -> LogBuilder:

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_inflates_is_bounded(folder: Path, name: str, command: tuple[str, ...]) -> None:
     code, memory_kb, err = cost(folder, *command, saved(folder, name))
     assert code in (0, 1), err  # 0: the command does not look into it
-    assert memory_kb < MOST_MEMORY_KB
+    assert memory_kb < MOST_MEMORY_KB, memory_kb
     if command[0] == "rows":
         assert (code, "--max-memory" in err) == (1, True)
 
@@ -50,7 +50,7 @@ def test_a_compressed_log_does_not_inflate_to_one_large_event(
         path.write_bytes(costly_logs.one_event_that_inflates(pack[suffix](), 1000 << 20))
         assert path.stat().st_size <= 1 << 20
     code, memory_kb, err = cost(folder, *command, str(path))
-    assert memory_kb < MOST_MEMORY_KB
+    assert memory_kb < MOST_MEMORY_KB, memory_kb
     assert code == 1, err
     if command[0] == "rows":
         assert "--max-memory" in err
@@ -61,7 +61,7 @@ def test_tables_have_no_more_columns_than_servers_allow(
     folder: Path, command: tuple[str, ...]
 ) -> None:
     code, memory_kb, err = cost(folder, *command, saved(folder, "too_many_columns"))
-    assert memory_kb < MOST_MEMORY_KB
+    assert memory_kb < MOST_MEMORY_KB, memory_kb
     if command[0] in ("rows", "stats"):
         assert (code, "servers allow 4,096" in err) == (1, True)
 
@@ -78,7 +78,7 @@ def test_tables_and_their_definitions_take_bounded_memory(
     folder: Path, name: str, command: tuple[str, ...]
 ) -> None:
     code, memory_kb, err = cost(folder, *command, saved(folder, name))
-    assert memory_kb < MOST_MEMORY_KB
+    assert memory_kb < MOST_MEMORY_KB, memory_kb
     if name == "tables_of_one_statement" and command[0] == "rows":
         assert (code, "--max-memory" in err) == (1, True)
     elif name == "tables_of_one_statement" and command[0] == "stats":
@@ -98,7 +98,7 @@ def test_exports_take_bounded_memory(folder: Path, name: str) -> None:
         folder, "export", "--engine", "local", saved(folder, name), str(target)
     )
     assert code == 0, err
-    assert memory_kb < MOST_MEMORY_KB
+    assert memory_kb < MOST_MEMORY_KB, memory_kb
 
 
 def test_a_payload_may_not_inflate_out_of_all_proportion(folder: Path) -> None:
@@ -130,4 +130,4 @@ def test_schema_files_are_read_in_linear_time(folder: Path, name: str) -> None:
     code, memory_kb, err = cost(folder, "rows", "--schema", str(schema), str(log))
     assert code in (0, 2), err  # a signal: it took too long
     assert "Traceback" not in err
-    assert memory_kb < MOST_MEMORY_KB
+    assert memory_kb < MOST_MEMORY_KB, memory_kb

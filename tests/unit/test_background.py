@@ -135,7 +135,7 @@ fails()
 def test_a_process_ends_with_a_generator_that_nobody_finished() -> None:
     """Its `finally` runs when other threads do not run any more: to wait for them would be for ever."""
     done = subprocess.run(
-        [sys.executable, "-c", ABANDONED], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", ABANDONED], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert "ValueError: the traceback keeps the generator" in done.stderr

@@ -36,8 +36,8 @@ class MetricsPort:
     reason, which is the body.
 
     There are at most 16 connections: a new one ends the oldest, and a scrape takes milliseconds.
-    So connections that send nothing, or a byte now and then, do not keep Prometheus away. Raises
-    OSError, OverflowError (of the port number).
+    So connections that send nothing, or a byte now and then, do not keep Prometheus away. A connection
+    that sends nothing for `idle_s` ends. Raises OSError, OverflowError (of the port number).
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class MetricsPort:
         address: str,
         port: int,
         not_ready: Callable[[], str] = lambda: "",
+        idle_s: float = _IDLE_SECONDS,
     ) -> None:
         from prometheus_client import make_wsgi_app
 
@@ -63,7 +64,8 @@ class MetricsPort:
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         kind = type("_Server", (_Server,), {"address_family": family})
-        self._server: _Server = kind(where[:2], _Handler)
+        handler = type("_Handler", (_Handler,), {"timeout": idle_s})  # of one receive
+        self._server: _Server = kind(where[:2], handler)
         self._server.set_app(answer)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="binlake-metrics", daemon=True
@@ -80,8 +82,6 @@ class MetricsPort:
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = _IDLE_SECONDS  # of one receive
-
     def log_message(self, *_: object) -> None:  # a request is nothing to report
         pass
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,17 +52,19 @@ class StoreProxy:
     """Forwards HTTP requests to 127.0.0.1:`target`, from `address`.
 
     `requests` is what came. `refuse`, if set, is asked about each request before it is forwarded, and
-    returns a Refusal to send instead, or None. `delay_s` passes before each answer. `most_at_once` is the
-    largest number of requests that waited for their answers at the same time.
+    returns a Refusal to send instead, or None. `most_at_once` is the largest number of requests that
+    waited for their answers at the same time. While it is smaller than `together`, an answer waits for
+    more requests, at most `delay_s`.
     """
 
     def __init__(self, target: int) -> None:
         self.requests: list[StoreRequest] = []
         self.refuse: Callable[[StoreRequest], Refusal | None] | None = None
         self.delay_s = 0.0
+        self.together = 0
         self.most_at_once = 0
         self._open = 0
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._target = target
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -75,9 +76,15 @@ class StoreProxy:
 
     def count(self, change: int) -> None:
         """Note that a request has come (1), or has its answer (-1)."""
-        with self._lock:
+        with self._changed:
             self._open += change
             self.most_at_once = max(self.most_at_once, self._open)
+            self._changed.notify_all()
+
+    def hold(self) -> None:
+        """Wait until `together` requests have waited at the same time, at most `delay_s`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.most_at_once >= self.together, self.delay_s)
 
     def close(self) -> None:
         """End it."""
@@ -95,7 +102,7 @@ class StoreProxy:
                 request = StoreRequest(self.command, self.path)
                 proxy.requests.append(request)
                 proxy.count(1)
-                time.sleep(proxy.delay_s)
+                proxy.hold()
                 proxy.count(-1)
                 refusal = None if proxy.refuse is None else proxy.refuse(request)
                 if refusal is None:

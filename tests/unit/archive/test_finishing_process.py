@@ -30,7 +30,7 @@ def faulty(folder: Folder, fault: str, output: str = "") -> subprocess.Completed
     code = FAULTY.format(fault=fault, output=output)
     command = [sys.executable, "-c", code, folder.path, *Finish().to_words()]
     return subprocess.run(
-        command, input="bad\ngood\n", capture_output=True, text=True, check=False, timeout=60
+        command, input="bad\ngood\n", capture_output=True, text=True, check=False, timeout=120
     )
 
 

@@ -74,7 +74,7 @@ def test_the_program_starts_there(module: str) -> None:
 def test_every_way_to_start_binlake_hides_passwords(module: str) -> None:
     """The server is a socket that accepts and says nothing, so the process waits."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(30)
+        server.settimeout(120)
         url = f"mysql://ada:geheim@127.0.0.1:{server.getsockname()[1]}/?option-file=none"
         with subprocess.Popen(
             [sys.executable, "-m", module, "doctor", url], stderr=subprocess.DEVNULL

@@ -91,13 +91,13 @@ def connected(
             yield server
 
 
-def binary(*answers: list[bytes], patience_s: float = 5) -> Callable[[Conversation], None]:
-    """A server that answers one command after the other, and leaves a client that waits for more."""
+def binary(*answers: list[bytes], patience_s: float = 60) -> Callable[[Conversation], None]:
+    """A server that answers one command after the other. It closes the connection of a client that waits
+    for more, after `patience_s`.
+    """
 
     def talk(conversation: Conversation) -> None:
-        conversation.sock.settimeout(
-            0.2
-        )  # of a client that waits for more it closes the connection
+        conversation.sock.settimeout(patience_s)
         for packets in answers:
             conversation.hear()
             send_all(conversation, packets)
@@ -144,7 +144,7 @@ def test_mutated_answers_are_errors_of_binlake() -> None:
         if chance.random() < 0.2:
             chance.choice(answers).pop()
         with connected(
-            binary(*[[bytes(p) for p in packets] for packets in answers], patience_s=0.05)
+            binary(*[[bytes(p) for p in packets] for packets in answers], patience_s=0.2)
         ) as server:
             try:
                 read(server)
@@ -238,7 +238,7 @@ def test_a_table_does_not_divide_without_end() -> None:
         list(walked_bounds(server, TABLE, 10, most_bounds=10))
 
 
-@pytest.mark.parametrize("drips", [0, 400])
+@pytest.mark.parametrize("drips", [0, 6000])
 def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
     """Silent, or sending a row byte by byte: the limit holds for a row, however it arrives."""
     ended = threading.Event()
@@ -254,7 +254,7 @@ def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
                 conversation.sock.sendall(b"\0")
                 if ended.wait(0.01):
                     break
-        ended.wait(10)
+        ended.wait(60)
 
     with connected(talk, "&read-timeout=0.5") as server:
         begun = time.monotonic()
@@ -264,7 +264,7 @@ def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
         ended.set()
     assert "the server has sent no row for 0.5 seconds" in str(caught.value)
     assert "read-timeout" in str(caught.value.hint)
-    assert took_s < 3
+    assert took_s < 30
 
 
 def test_a_row_of_a_compressed_connection_does_not_inflate_without_bound() -> None:

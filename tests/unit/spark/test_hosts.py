@@ -44,7 +44,7 @@ def elsewhere(code: str, thing: object, *path: str) -> subprocess.CompletedProce
     )
     return subprocess.run(
         [sys.executable, "-I", "-S", "-c", prelude + code.format(pickled)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def test_a_pipe_is_written_and_not_replaced(
     reader.start()
     name, option = command
     assert main([name, str(golden / LOG), option, str(pipe)]) == 0
-    reader.join(timeout=10)
+    reader.join(timeout=120)
     assert pipe.is_fifo()
     assert got[0]
 

@@ -74,7 +74,7 @@ def test_it_runs_until_a_signal(number: signal.Signals) -> None:
         with opener.open(found[0]) as page:
             assert b"<main" in page.read()
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (process.returncode, out, err) == (0, "", "stopping\n")
