@@ -16,6 +16,7 @@ from binlake.errors import OptionError, ServerError, SourceError, UnsupportedErr
 from binlake.mirror.source.read_session import begin_snapshot, open_session, settled_position
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import read_tables
+from binlake.values.position import Position
 from dev.servers import Server
 from support.servers.live import tcp_url, url_of
 
@@ -211,7 +212,8 @@ def test_positions_fit_the_rows_while_others_write(filled: Server) -> None:
         "SET GLOBAL sync_binlog = 1",
         "FLUSH BINARY LOGS",
     )
-    settled, exact = [], []
+    settled: list[tuple[Position, set[str | None]]] = []
+    exact: list[tuple[Position, set[str | None]]] = []
     seen: set[str | None] = set()
     with writing(filled):
         # A busy machine writes few rows while 20 positions are taken, so the rows count, too.

@@ -20,7 +20,7 @@ from binlake.cli.main import main
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
-from binlake.stream.index import log_index
+from binlake.stream.index import passages
 from binlake.stream.index.key_index import KeyIndex
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits
@@ -63,7 +63,7 @@ CASES = [
 @pytest.fixture(autouse=True)
 def _jump_over_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Golden logs are small: without this nothing in them is worth passing over."""
-    monkeypatch.setattr(log_index, "_WORTH_A_JUMP_BYTES", 1)
+    monkeypatch.setattr(passages, "_WORTH_A_JUMP_BYTES", 1)
 
 
 def copy_of(folder: Path, into: Path) -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 import binlake
 from binlake.source.chain import resolve
-from binlake.stream.index import log_index
+from binlake.stream.index import passages
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits
 from binlake.table.counting.indexing import index_of
@@ -41,7 +41,7 @@ CASES = [
 @pytest.fixture(autouse=True)
 def _jump_over_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Golden logs are small: without this nothing in them is worth passing over."""
-    monkeypatch.setattr(log_index, "_WORTH_A_JUMP_BYTES", 1)
+    monkeypatch.setattr(passages, "_WORTH_A_JUMP_BYTES", 1)
 
 
 @pytest.fixture(params=CASES)

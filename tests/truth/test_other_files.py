@@ -28,8 +28,9 @@ from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.source.replica.option_file import client_options
 from binlake.spark.streaming.offsets import StreamOffset
-from binlake.stream.index.index_file import read_index
-from binlake.stream.index.log_index import COLUMNS, LogIndex, Stamp
+from binlake.stream.index.index_columns import COLUMNS, Stamp
+from binlake.stream.index.index_file import from_index
+from binlake.stream.index.log_index import LogIndex
 from binlake.table.schema.schema_file import read_schema_file
 from binlake.values.position import Position
 from binlake.values.where import parse_where
@@ -102,7 +103,7 @@ POSITION = Position(UUID, "binlog.000007", 4, f"{UUID}:1-5").to_json().encode()
 
 def _log_index() -> bytes:
     stamp = Stamp("binlog.000001", 4, "0" * 64, "0" * 64)
-    return LogIndex(COLUMNS.empty_table(), stamp).to_bytes()
+    return LogIndex.of_rows([COLUMNS.empty_table()], stamp).to_bytes()
 
 
 def _read_position(path: Path) -> object:
@@ -114,7 +115,7 @@ def _read_position(path: Path) -> object:
 
 def _read_log_index(path: Path) -> object:
     with LogFile.open(str(path.with_name("binlog.000001"))) as log:
-        return read_index(log)
+        return from_index(log, LogIndex.check)
 
 
 def _read_index(path: Path) -> object:

@@ -12,7 +12,7 @@ from binlake.errors import OptionError, UnsupportedError
 from binlake.source.access import Access
 from binlake.source.bytes import mode_like, write_whole
 from binlake.source.chain import LogPath, resolve
-from binlake.stream.index.index_file import read_index
+from binlake.stream.index.index_file import from_index
 from binlake.stream.index.key_file import read_key_index
 from binlake.stream.index.log_index import LogIndex
 from binlake.table.counting.indexing import index_of
@@ -83,8 +83,7 @@ class _Indexing:
     def has_all(self, path: LogPath) -> bool:
         """Whether the indexes of a log are up to date."""
         with Access.of(self._options).open(path) as log:
-            found = read_index(log)
-            is_known = not (found is None or isinstance(found, str))
+            is_known = isinstance(from_index(log, LogIndex.check), int)
             if is_known and self._keys and log.is_splittable:
                 known = read_key_index(LogPath(log.path, log.name, None, log.size))
                 is_known = not (known is None or isinstance(known, str))
@@ -104,7 +103,7 @@ class _Indexing:
         if self._history is not None:
             self._write_keys(path, found, self._history)
         write_whole(index_path(path.path), found.to_bytes(), mode_like(path.path))
-        show(f"{index_path(path.path)}: {counted(found.table.num_rows, 'transaction')}")
+        show(f"{index_path(path.path)}: {counted(found.rows, 'transaction')}")
         return True
 
     def _write_keys(self, path: LogPath, index: LogIndex, history: SchemaHistory) -> None:

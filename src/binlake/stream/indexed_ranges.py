@@ -18,7 +18,7 @@ from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.transactions import FileRange
-from binlake.stream.index.index_file import committed_between, read_index
+from binlake.stream.index.index_file import committed_between, from_index
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from binlake.stream.index.key_index import KeyIndex
     from binlake.stream.index.key_lookup import LooksUpBlocks
     from binlake.stream.index.key_pairs import Blocks
-    from binlake.stream.index.log_index import Passage
+    from binlake.stream.index.log_index import LogIndex
+    from binlake.stream.index.passages import Passage
 
 __all__ = ["IndexedRanges"]
 
@@ -115,20 +116,31 @@ class IndexedRanges:
             keys = self._looked_up(LogPath(log.path, log.name, None, log.size))
         is_whole = start in (None, FIRST_EVENT) and stop is None
         if keys and self._filters.everything and is_whole:
-            from binlake.stream.index.log_index import passages_between
+            from binlake.stream.index.passages import passages_between
 
             return passages_between(keys.index.blocks.without(keys.needed), start, stop)
         if not keys and not self._options.chooses_rows and self._filters.everything:
             return None
-        index = read_index(log)
-        if index is None or isinstance(index, str):
-            if index is not None:
-                self._ledger.warn(index)
+        found = from_index(log, lambda index: self._ask(index, log.ordinal, start, stop, keys))
+        if isinstance(found, str):
+            self._ledger.warn(found)
             return None
-        from binlake.stream.index.log_index import ChosenBlocks
+        return None if found is None else iter(found)
+
+    def _ask(
+        self,
+        index: LogIndex,
+        ordinal: int,
+        start: int | None,
+        stop: int | None,
+        keys: _Found | None,
+    ) -> list[Passage]:
+        """Ask an index for all passages at once: damage is found before the read uses the first one."""
+        from binlake.stream.index.passages import ChosenBlocks, IndexQuery
 
         chosen = ChosenBlocks(keys.index.blocks.starts, keys.blocks) if keys else None
-        return index.passages(self._filters, self._tables, log.ordinal, start, stop, chosen)
+        query = IndexQuery(self._filters, ordinal, self._tables, chosen)
+        return list(query.passages(index, start, stop))
 
     def _looked_up(self, path: LogPath) -> _Found | None:
         if self._last[0] != path.path:

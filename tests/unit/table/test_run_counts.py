@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
+import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
 from binlake.stream.statistics import Statistics
 from binlake.table.counting import counted, run_counts
+from binlake.table.counting.counting_walk import CountingWalk
 from binlake.table.counting.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -233,3 +236,15 @@ def test_transactions_with_and_without_gtid_in_one_run(tmp_path: Path) -> None:
     assert [t["gtid"] for t in found["largest_by_bytes"]].count(None) == 1
     assert found["total"]["transactions"] == 3
     assert found["threads"]["top"] == [{"thread_id": 7, **found["total"]}]
+
+
+def test_what_has_counted_leaves_memory_at_once() -> None:
+    """Its buffers stayed until the interpreter looked for cycles: after hundreds of logs."""
+    walk = CountingWalk(ReadOptions(), Ledger())
+    gone = weakref.ref(walk)
+    gc.disable()
+    try:
+        del walk
+        assert gone() is None
+    finally:
+        gc.enable()

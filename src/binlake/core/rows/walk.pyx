@@ -7,7 +7,9 @@ Tables are found by the bytes of their definition, first in a small table by id.
 """
 
 from functools import lru_cache
+from types import MethodType
 from typing import NamedTuple
+from weakref import WeakMethod
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
@@ -92,6 +94,13 @@ cdef class TableId:
                 self.binding.table = &table.sink.table
 
 
+def _reference(resolve):
+    """Return a function that returns `resolve`. A bound method is that of the object that holds the walker: as a
+    cycle, both would keep their buffers until the interpreter looks for cycles, often after hundreds of logs.
+    """
+    return WeakMethod(resolve) if isinstance(resolve, MethodType) else lambda: resolve
+
+
 @cython.final
 cdef class RowWalker:
     """Decodes the rows events of frames into the sinks of their tables.
@@ -111,11 +120,13 @@ cdef class RowWalker:
     transaction or of a rows event, and goes on where it stopped after `finish()`; it may exceed the
     limit by a sixteenth and by one row. `rows`, `decoded_bytes` and `passed_bytes` count the changes
     taken and the bytes of the rows events decoded and skipped, since the walker was made.
+
+    If `resolve` is a bound method, its object has to live as long as the walker.
     """
 
     def __init__(self, resolve, limit_bytes=1 << 26):
         cdef Walk* w = &self.walk
-        self.resolve = resolve
+        self.resolve = _reference(resolve)
         w.limit_bytes = limit_bytes
         w.recount_bytes = max(limit_bytes >> 4, 1)
         w.action_of = <const uint8_t*><const char*>_ACTION_OF
@@ -416,7 +427,7 @@ cdef class RowWalker:
     cdef DefinedTable _know(self, bytes definition, body):
         """Resolve a definition; where that makes too many columns, forget those of other statements."""
         cdef TableId known
-        cdef DefinedTable table = DefinedTable(definition, self.resolve(body, self.format))
+        cdef DefinedTable table = DefinedTable(definition, self.resolve()(body, self.format))
         cdef int64_t most = self.format.most_table_columns
         self.known_columns += _columns_of(table)
         if self.known_columns > most:

@@ -6,7 +6,8 @@ longer than reading a small log.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from binlake.source.chain import LogPath
 from binlake.source.log_file import LogFile
@@ -15,14 +16,17 @@ from binlake.stream.index.beside import open_beside, read_beside
 from binlake.values.log_names import index_path
 
 if TYPE_CHECKING:
-    from binlake.stream.index.log_index import LogIndex, Stamp
+    from binlake.stream.index.index_columns import Stamp
+    from binlake.stream.index.log_index import LogIndex
 
-__all__ = ["committed_between", "read_index"]
+__all__ = ["committed_between", "from_index"]
+
+T = TypeVar("T")
 
 
-def read_index(log: LogFile) -> LogIndex | str | None:
-    """Return the index beside an open log, or None, and a message about an index that does not
-    fit.
+def from_index(log: LogFile, read: Callable[[LogIndex], T]) -> T | str | None:
+    """Return what `read` finds in the index beside an open log; None if there is none, and a message about an index
+    that does not fit, or of which `read` raises ValueError.
 
     Logs that are always read from their beginning (compressed ones, pipes) have no index. Raises
     SourceError.
@@ -34,14 +38,15 @@ def read_index(log: LogFile) -> LogIndex | str | None:
         data = read_beside(path, log.size)
         if data is None:
             return None
-        from binlake.stream.index.log_index import LogIndex, Stamp
+        from binlake.stream.index.index_columns import Stamp
+        from binlake.stream.index.log_index import LogIndex
 
         index = LogIndex.of_file(memoryview(data).cast("B"), Stamp.of(log.name, log.reader))
+        if index is not None:
+            return read(index)
     except ValueError as error:
         return f"ignored the index {path}: {error}"
-    if index is None:
-        return f"ignored the index {path}: {log.name} has changed since it was indexed"
-    return index
+    return f"ignored the index {path}: {log.name} has changed since it was indexed"
 
 
 def committed_between(

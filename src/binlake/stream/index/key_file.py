@@ -53,7 +53,7 @@ def _open(path: str, log_bytes: int | None) -> KeyIndex | None:
 
 
 def _fits(index: KeyIndex, log: LogPath, reader: ByteReader) -> bool:
-    from binlake.stream.index.log_index import Stamp
+    from binlake.stream.index.index_columns import Stamp
 
     if reader.size is not None:
         return index.stamp == Stamp.of(log.name, reader)

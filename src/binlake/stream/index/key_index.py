@@ -28,10 +28,10 @@ from zlib import crc32
 import pyarrow as pa
 
 from binlake.source.arrays import array
+from binlake.stream.index.index_columns import Stamp
 from binlake.stream.index.key_blocks import KeyBlocks
 from binlake.stream.index.key_forms import INTEGER, hashes
 from binlake.stream.index.key_pairs import Blocks, KeyPairs
-from binlake.stream.index.log_index import Stamp
 
 __all__ = ["MOST_SHARE", "KeyColumn", "KeyIndex", "KeyTable"]
 

@@ -2,7 +2,7 @@
 
 Others may have made the file. Arrow takes as much memory as the header of a page claims, and its Python binding ends
 the process for some footers. So binlake parses both itself (they are structs of Thrift's compact protocol), accepts
-only what `LogIndex.to_bytes` can have written, and gives Arrow a footer of the fields that it has checked.
+only what `LogIndex.of_rows` can have written, and gives Arrow a footer of the fields that it has checked.
 
 Format: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
@@ -28,8 +28,8 @@ __all__ = ["Chunk", "Footer"]
 
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 8
-# One of 100 million transactions has 200 kB.
-_MOST_BYTES = 1 << 20
+# One of 100 million transactions has 0.8 MB.
+_MOST_BYTES = 2 << 20
 _FIRST_READ = 64 << 10
 
 # Fields of FileMetaData.

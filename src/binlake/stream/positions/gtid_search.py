@@ -27,7 +27,7 @@ from binlake.stream.event_at import event_at
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.grouper import Ended, Grouper
 from binlake.stream.groups.step_table import STEP_OF_TYPE
-from binlake.stream.index.index_file import read_index
+from binlake.stream.index.index_file import from_index
 from binlake.stream.runs import Outcome, PlainRun
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
@@ -331,9 +331,8 @@ def _look_into(
     """Return the transaction in one file, or None."""
     path = chain.files[ordinal]
     with access.open(path, ordinal) as log:
-        index = read_index(log)
-        row = None if index is None or isinstance(index, str) else index.find(str(gtid))
-        if row is not None:
+        row = from_index(log, lambda index: index.find(str(gtid)))
+        if isinstance(row, dict):
             return LocatedTransaction(str(gtid), path.path, path.name, row["pos"], row["end_pos"],
                          row["commit_us"], row["server_id"], True)  # fmt: skip
         wanted = TransactionFilter(gtids=parse_gtid_filter(str(gtid)))

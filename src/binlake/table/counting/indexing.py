@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from binlake.core.counting.change_sums import tables_by_transaction
 from binlake.errors import UnsupportedError
 from binlake.source.access import Access
-from binlake.source.arrays import array, int64_array, integers, table
+from binlake.source.arrays import array, int64_array, integers
 from binlake.source.chain import Chain, LogPath
 from binlake.source.grouping import operations_summed
-from binlake.stream.index.log_index import COLUMNS, LogIndex, Stamp
+from binlake.stream.index.index_columns import COLUMNS, Stamp
+from binlake.stream.index.log_index import LogIndex
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
 from binlake.table.batches import OPERATIONS
@@ -49,19 +50,11 @@ def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
         end = log.reader.pinned(stamp.bytes)  # in an encrypted file, more
     # a growing log is indexed up to its length when its stamp was taken
     pinned = LogPath(path.path, path.name, path.number, end)
-    parts = [table([], COLUMNS), *_parts(Chain(pinned.base, (pinned,)), options)]
-    return LogIndex(_in_order(pa.concat_tables(parts).combine_chunks()), stamp)
-
-
-def _in_order(rows: pa.Table) -> pa.Table:
-    """Return the rows by position. Only decided XA transactions are elsewhere; to sort moves all names and lists."""
-    pos = rows["pos"]
-    ascends = pc.all(pc.less(pos.slice(0, max(len(pos) - 1, 0)), pos.slice(1))).as_py()
-    return rows if ascends is not False else rows.sort_by("pos").combine_chunks()
+    return LogIndex.of_rows(_parts(Chain(pinned.base, (pinned,)), options), stamp)
 
 
 def _parts(chain: Chain, options: ReadOptions) -> Iterator[pa.Table]:
-    """Rows of the index, in the order of the log."""
+    """Return the rows of the index, in the order of the log."""
     ledger = Ledger()
     (reader,) = LogReader.of_chains([chain], options, ledger)
     counter = RunCounter(options, ledger)
@@ -80,18 +73,25 @@ def _parts(chain: Chain, options: ReadOptions) -> Iterator[pa.Table]:
 
 
 def _rows(batch: CountedBatch, special: set[int], elsewhere: set[int]) -> pa.Table:
-    """Return the transactions of a batch as rows of the index."""
+    """Return the transactions of a batch as rows of the index, and forget which of them are special or elsewhere."""
     counted = batch.transactions
-    plain = pc.invert(pc.is_in(counted["pos"], value_set=array(sorted(special), pa.int64())))
+    is_special = _among(counted["pos"], special)
+    is_elsewhere = _among(counted["pos"], elsewhere)
     columns = {
         **{name: counted[name] for name in COLUMNS.names if name in counted.column_names},
         **_counts(batch),
         "tables": _tables(batch),
-        "plain": pc.and_(plain, counted["counted"]),
+        "plain": pc.and_(pc.invert(is_special), counted["counted"]),
     }
     rows = pa.table({name: columns[name] for name in COLUMNS.names}).cast(COLUMNS)
-    decided = pc.is_in(rows["pos"], value_set=array(sorted(elsewhere), pa.int64()))
-    return rows.filter(pc.invert(decided))
+    return rows.filter(pc.invert(is_elsewhere))
+
+
+def _among(positions: pa.ChunkedArray, some: set[int]) -> pa.ChunkedArray:
+    """Return which positions are among some, and remove those from the set: each transaction is in one batch."""
+    found = pc.is_in(positions, value_set=array(list(some), pa.int64()))
+    some.difference_update(positions.filter(found).to_pylist())
+    return found
 
 
 def _counts(batch: CountedBatch) -> dict[str, pa.Array]:

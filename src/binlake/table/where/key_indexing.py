@@ -113,20 +113,25 @@ def _blocks_of(log: LogFile, index: LogIndex, least_bytes: int) -> KeyBlocks:
     """Cut the plain transactions of a log into blocks of `least_bytes` or more. A shorter stretch is a block only
     if there is no other.
     """
-    found = list(_stretches(index))
-    long = [one for one in found if one[-1][1] - one[0][0] >= least_bytes]
+    chosen = _stretches(index, least_bytes)
     starts: list[int] = []
     ends: list[int] = []
     counts: list[int] = []
-    for stretch in long or found[:1]:
-        last = stretch[-1][1]
-        for number, (pos, end) in enumerate(stretch):
-            if number == 0 or (pos - starts[-1] >= least_bytes and last - pos >= least_bytes):
-                starts.append(pos)
-                ends.append(end)
-                counts.append(0)
-            ends[-1] = end
-            counts[-1] += 1
+    number = 0
+    for pos, end in _plain_transactions(index):
+        while number < len(chosen) and chosen[number][1] <= pos:
+            number += 1
+        if number == len(chosen):
+            break
+        first, last = chosen[number]
+        if pos < first:
+            continue
+        if pos == first or (pos - starts[-1] >= least_bytes and last - pos >= least_bytes):
+            starts.append(pos)
+            ends.append(end)
+            counts.append(0)
+        ends[-1] = end
+        counts[-1] += 1
     if not starts:
         return KeyBlocks((), (), (), reads_head=True, reads_tail=True)
     return KeyBlocks(
@@ -138,17 +143,34 @@ def _blocks_of(log: LogFile, index: LogIndex, least_bytes: int) -> KeyBlocks:
     )
 
 
-def _stretches(index: LogIndex) -> Iterator[list[tuple[int, int]]]:
-    """The plain transactions of a log (first byte, the byte after it), those back to back together."""
-    rows = index.table.filter(index.table["plain"])
-    stretch: list[tuple[int, int]] = []
-    for pos, end in zip(rows["pos"].to_pylist(), rows["end_pos"].to_pylist(), strict=True):
-        if stretch and pos != stretch[-1][1]:
-            yield stretch
-            stretch = []
-        stretch.append((pos, end))
-    if stretch:
-        yield stretch
+def _stretches(index: LogIndex, least_bytes: int) -> list[tuple[int, int]]:
+    """The ranges of plain transactions back to back that have `least_bytes` or more; the first one if none has."""
+    first: list[tuple[int, int]] = []
+    long: list[tuple[int, int]] = []
+    for start, end in _joined(_plain_transactions(index)):
+        first = first or [(start, end)]
+        if end - start >= least_bytes:
+            long.append((start, end))
+    return long or first
+
+
+def _joined(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Put ranges together that are back to back."""
+    start, stop = next(ranges, (0, 0))
+    for pos, end in ranges:
+        if pos != stop:
+            yield start, stop
+            start = pos
+        stop = end
+    if stop:
+        yield start, stop
+
+
+def _plain_transactions(index: LogIndex) -> Iterator[tuple[int, int]]:
+    """The first byte of each plain transaction of a log, and the byte after it."""
+    for part in index.parts(["pos", "end_pos", "plain"]):
+        rows = part.filter(part["plain"])
+        yield from zip(rows["pos"].to_pylist(), rows["end_pos"].to_pylist(), strict=True)
 
 
 def _block_of_rows(starts: pa.Array, changes: Changes, table: TableChanges) -> pa.Array:
@@ -297,8 +319,15 @@ class _KeysOfColumn:
             self._high[number] = max(high, self._high.get(number, high))
 
     def _drop_doubles(self) -> None:
-        pairs = sorted(set(self._pairs or ()))
-        self._pairs = None if len(pairs) > self._most_pairs else machine_array("I", pairs)
+        if not self._pairs:
+            return
+        buffer = pa.py_buffer(memoryview(self._pairs))
+        pairs = pc.unique(pa.Array.from_buffers(pa.uint32(), len(self._pairs), [None, buffer]))
+        self._pairs = None
+        if len(pairs) <= self._most_pairs:
+            sorted_pairs = memoryview(pairs.sort().buffers()[1])
+            self._pairs = machine_array("I")
+            self._pairs.frombytes(sorted_pairs[: len(pairs) * _PAIR_BYTES])
 
 
 def _names_of(table: TableChanges) -> list[str]:
