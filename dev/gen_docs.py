@@ -227,10 +227,10 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
     return before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
 
 
-#: The results with the decoders, with exports and archives, and with the Python decoder.
-_DECODING = "2026-11-26-decoders"
-_COPIES = "2026-11-26-commands-start-spark-archive"
-_PYTHON = "2026-11-24-python-ask-spark"
+#: The results with the decoders and archives, with exports, and with the Python decoder.
+_DECODING = "2026-11-26-decoders-archive-ask"
+_EXPORTS = "2026-11-26-commands-start-spark-archive"
+_PYTHON = "2026-11-26-shapes-memory-python-spark"
 
 #: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
@@ -241,30 +241,30 @@ _DUELS = (
         "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
-        _COPIES, "write Parquet, with Spark", "export", "spark write.parquet",
+        _EXPORTS, "write Parquet, with Spark", "export", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        _COPIES, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
+        _EXPORTS, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        _COPIES, "copy a log from a server", "binlake mysqlbinlog --raw",
+        _DECODING, "copy a log from a server", "binlake mysqlbinlog --raw",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`",
     ),
     (
-        _COPIES, "archive a log from a server", "archive",
+        _DECODING, "archive a log from a server", "archive",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`",
     ),
     (
-        _COPIES, "archive it and write indexes", "archive, indexes",
+        _DECODING, "archive it and write indexes", "archive, indexes",
         "mysqlbinlog --raw", "`mysqlbinlog --raw`, which writes no indexes",
     ),
 )  # fmt: skip
 _BENCH = {
-    _DECODING: 'make bench ARGS="--runs 5 --only decoders"',
-    _COPIES: 'make bench ARGS="--runs 3 --only spark --only archive"',
-    _PYTHON: 'make bench ARGS="--megabytes 100 --runs 3 --only python --only ask --only spark"',
+    _DECODING: 'make bench ARGS="--only decoders --only archive"',
+    _EXPORTS: 'make bench ARGS="--only spark"',
+    _PYTHON: 'make bench ARGS="--only python"',
 }
 
 

@@ -50,10 +50,10 @@ _PAGES_ABOVE = {
     "../CHANGELOG.md": "project/changelog.md",
     "../CONTRIBUTING.md": "project/contributing.md",
     "../SECURITY.md": "project/security.md",
-    "../benchmarks/results/2026-11-26-decoders.md": "project/benchmark-decoding.md",
+    "../benchmarks/results/2026-11-26-decoders-archive-ask.md": "project/benchmark-decoding.md",
+    "../benchmarks/results/2026-11-26-shapes-memory-python-spark.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-26-commands-start-spark-archive.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-21-stream.md": "project/benchmark-stream.md",
-    "../benchmarks/results/2026-11-24-python-ask-spark.md": "project/benchmark-ask.md",
     "../benchmarks/results/2026-11-24-mirror.md": "project/benchmark-mirror.md",
     "../benchmarks/results/2026-11-23-scale.md": "project/benchmark-scale.md",
 }

@@ -73,7 +73,7 @@ def passages_between(
 
 @dataclass(frozen=True, slots=True)
 class IndexQuery:
-    """What a read wants of a log, file `ordinal` of its chain. `blocks` are those that the key index beside the log
+    """The parts of a log, file `ordinal` of its chain, that a read wants. `blocks` are those that the key index beside the log
     leaves.
     """
 
