@@ -95,12 +95,16 @@ class DeltaLake:
         properties: Mapping[str, str],
         partition: Sequence[PartitionField] = (),
     ) -> DeltaStored:
-        """Create a table, replacing an existing one, whose versions stay."""
+        """Create a table, replacing an existing one, whose versions and tags stay."""
         if partition:
             raise UnsupportedError(f"{namespace}.{table}: Delta tables have no partitions here")
         path = self._path(namespace, table)
         own = {name: value for name, value in properties.items() if name.startswith("binlake.")}
         columns = ", ".join(column_sql(field) for field in storage_schema(dict(schema)))
+        if self.exists(namespace, table):
+            there = self.load(namespace, table)
+            there.replace(columns, own)
+            return there
         created(self._spark, path, f"{namespace}.{table}", columns, own)
         return self.load(namespace, table)
 

@@ -37,6 +37,8 @@ _TABLE = {
     "delta.enableDeletionVectors": "true",
     "delta.enableTypeWidening": "true",
     "delta.checkpointPolicy": "classic",
+    # else Delta refuses a DATETIME column that a later statement adds
+    "delta.feature.timestampNtz": "supported",
 }
 _CONF = "spark.databricks.delta."
 _TOUCHED = "binlake.touched"
@@ -154,6 +156,15 @@ class DeltaStored:
             f"{commits[-1].version if commits else self.log.version}"
         )
 
+    def replace(self, columns: str, kept: Mapping[str, str]) -> None:
+        """Put an empty table with columns as in SQL in the place of this one, whose versions and tags stay."""
+        tags = self.log.metadata.get("configuration", {}).get(_TAGS)
+        properties = {**_TABLE, **({_TAGS: tags} if tags else {})}
+        with self._said():
+            # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
+            _define(self._spark, "REPLACE", self._path, columns, properties, kept)
+        self.refresh()
+
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table; the mirror's state stays as it is."""
         self.refresh()
@@ -270,12 +281,26 @@ def in_one_line(where: str) -> Iterator[None]:
 def created(
     spark: SparkSession, path: Path, full_name: str, columns: str, kept: Mapping[str, str]
 ) -> None:
-    """Make an empty table with columns as in SQL, in the place of one that is there. Raises SourceError."""
-    listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in _TABLE.items())
+    """Make an empty table with columns as in SQL where there is none. Raises SourceError."""
+    with in_one_line(full_name), active_session(spark):
+        # not CREATE TABLE, which refuses a directory in which a killed removal has left files
+        _define(spark, "CREATE OR REPLACE", path, columns, _TABLE, kept)
+
+
+def _define(
+    spark: SparkSession,
+    verb: str,
+    path: Path,
+    columns: str,
+    properties: Mapping[str, str],
+    kept: Mapping[str, str],
+) -> None:
+    """Run CREATE or REPLACE TABLE; `kept`: the record of the source's table."""
+    listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
     name = f"delta.{quoted(str(path))}"
-    sql = f"CREATE OR REPLACE TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
+    sql = f"{verb} TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
     state = {f"{_CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
-    with in_one_line(full_name), active_session(spark), _settings(spark, state):
+    with _settings(spark, state):
         spark.sql(sql)
 
 
