@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.source.chain import Chain
-from binlake.state.names import TableNames, renaming
+from binlake.state.names import TableNames
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import RowChange
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.sql.ddl_targets import without_comments
+from binlake.stream.sql.ddl_targets import renaming, without_comments
 from binlake.stream.sql.statements import ACCOUNT
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.batches import Changes, TableChanges

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binlake.errors import SourceError
@@ -11,13 +11,13 @@ from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement, ignore_ddl
-from binlake.stream.sql.ddl_targets import renamed_tables, without_comments
+from binlake.stream.sql.ddl_targets import renamed_tables, renaming, without_comments
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.schema.ddl_effects import concerns, creates, drops
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["NameMovedError", "TableNames", "names_from_beginning", "names_until_end", "renaming"]
+__all__ = ["NameMovedError", "TableNames", "names_from_beginning", "names_until_end"]
 
 _MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
 _HEAD_CHARACTERS = 4096
@@ -60,16 +60,6 @@ class TableNames:
     def given_at(self, position: ChainPosition) -> Name | None:
         """The name that the statement at this position gives the table."""
         return next((name for place, name in self.later if place == position), None)
-
-
-def renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name | None] | None:
-    """Return the old name of the table that gets a name, and the new one of the table that has it; None if the
-    statement moves the name in neither way. The statement has no comments.
-    """
-    renamed = renamed_tables(ddl) or {}
-    came = next((old for old, new in renamed.items() if _same(new, name)), None)
-    went = next((new for old, new in renamed.items() if _same(old, name)), None)
-    return None if came is None and went is None else (came, went)
 
 
 def names_until_end(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
@@ -126,7 +116,3 @@ def _statements(chain: Chain, options: ReadOptions) -> Iterator[DdlStatement]:
                 ddl = DdlStatement.of(statement.event, statement.position)
                 if _MAY_MOVE.search(ddl.sql):
                     yield ddl._replace(sql=without_comments(ddl.sql))
-
-
-def _same(one: Sequence[str], other: Sequence[str]) -> bool:
-    return [part.lower() for part in one] == [part.lower() for part in other]

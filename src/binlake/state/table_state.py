@@ -25,11 +25,12 @@ from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
 from binlake.state.moments import Moment, between, remark_on_end
-from binlake.state.names import NameMovedError, TableNames, renaming
+from binlake.state.names import NameMovedError, TableNames
 from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
 from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import renames_only, renaming
 from binlake.table.batches import TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.schema.ddl_effects import (
@@ -294,8 +295,14 @@ class TableState:
         self.shape = self._rows.shape = self.shape.under(*name)
         self._known = {}
 
+    def _changes_nothing(self, ddl: DdlStatement) -> bool:
+        """Whether a statement on a table that exists leaves its rows, its columns and its name unchanged."""
+        definition = self.shape.definition
+        keeps_name = renaming(ddl, (definition.database, definition.table)) is None
+        return is_inert(ddl.sql) or (keeps_name and renames_only(ddl))
+
     def _pass_back(self, ddl: DdlStatement) -> None:
-        if is_inert(ddl.sql):
+        if self._changes_nothing(ddl):
             return
         if truncates(ddl.sql):
             raise UnsupportedError("the log does not contain the rows that it removed")
@@ -305,7 +312,7 @@ class TableState:
             raise UnsupportedError("the columns or the key may have been different before it")
 
     def _pass(self, ddl: DdlStatement) -> None:
-        if is_inert(ddl.sql) and self._is_there:
+        if self._is_there and self._changes_nothing(ddl):
             return
         if truncates(ddl.sql):
             self._clear()

@@ -99,6 +99,39 @@ def test_a_state_is_that_of_the_table_that_had_the_name(server: Server, tmp_path
 
 
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_statements_in_which_names_move_and_come_back(server: Server, tmp_path: Path) -> None:
+    """A circle of one table, two tables that swap names, and three that pass theirs on."""
+    moments: list[tuple[str, dict[str, Rows]]] = []
+    with server.session() as session:
+        session.execute("DROP DATABASE IF EXISTS moved", "CREATE DATABASE moved", "USE moved")
+        for number, name in enumerate(("t", "a", "b")):
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO {name} VALUES (1, {number}0), (2, {number}5)",
+            )
+        dump = dumped(server, tmp_path)
+        for statement in (
+            "RENAME TABLE t TO x, x TO t",
+            "UPDATE t SET v = v + 1",
+            "RENAME TABLE t TO x, x TO t, a TO tmp, b TO a, tmp TO b",
+            "UPDATE a SET v = v + 1",
+            "UPDATE b SET id = 3 WHERE id = 1",
+            "ALTER TABLE t RENAME TO t",
+            "RENAME TABLE t TO `x y`, `x y` TO moved.t",
+            "DELETE FROM t WHERE id = 2",
+            "RENAME TABLE a TO tmp, b TO a, t TO b, tmp TO t",
+            "UPDATE t SET v = v + 1",
+        ):
+            session.execute(statement)
+            moments.append((place(server), there(session)))
+    log = binlake.open(str(server.data / "binlog.index"))
+    for number, (moment, tables) in enumerate(moments):
+        for source in (dump, url_of(server)):
+            for name in ("t", "a", "b"):
+                assert state(log, name, moment, source) == tables[name], (number, name, source)
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_copy_takes_the_place_of_a_table(server: Server, tmp_path: Path) -> None:
     """As pt-online-schema-change does it: the table that has the name later is created after the dump."""
     moments: list[tuple[str, dict[str, Rows]]] = []

@@ -21,6 +21,8 @@ __all__ = [
     "names",
     "possible_tables",
     "renamed_tables",
+    "renames_only",
+    "renaming",
     "spellings",
     "without_comments",
 ]
@@ -121,6 +123,29 @@ def renamed_tables(ddl: DdlStatement) -> dict[tuple[str, str], tuple[str, str]] 
     return {old: new for new, old in first.items() if old != new}
 
 
+def renames_only(ddl: DdlStatement) -> bool:
+    """Whether a statement certainly gives tables other names, and does nothing else. It may give a table its own
+    name again: ``RENAME TABLE t TO x, x TO t``.
+    """
+    sql = _GENERATED.sub("", ddl.sql)
+    if changed_tables(ddl) is None:
+        return False
+    altered = _ALTER_RENAME.fullmatch(sql)
+    return _RENAME.fullmatch(sql) is not None or (altered is not None and "," not in sql)
+
+
+def renaming(
+    ddl: DdlStatement, name: tuple[str, str]
+) -> tuple[tuple[str, str] | None, tuple[str, str] | None] | None:
+    """Return the old name of the table that gets a name, and the new one of the table that has it; None if the
+    statement moves the name in neither way. The statement has no comments.
+    """
+    renamed = renamed_tables(ddl) or {}
+    came = next((old for old, new in renamed.items() if _same(new, name)), None)
+    went = next((new for old, new in renamed.items() if _same(old, name)), None)
+    return None if came is None and went is None else (came, went)
+
+
 def without_comments(sql: str) -> str:
     """Return a statement without the comments that the server ignores, where it is certain what they are.
 
@@ -200,6 +225,10 @@ def _names(text: str, database: str) -> list[tuple[str, str]]:
         (_unquoted(found["database"]) if found["database"] else database, _unquoted(found["table"]))
         for found in _ONE_TABLE.finditer(text)
     ]
+
+
+def _same(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return [part.lower() for part in one] == [part.lower() for part in other]
 
 
 def _unquoted(name: str) -> str:

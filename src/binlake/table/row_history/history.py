@@ -9,6 +9,7 @@ for these rows.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from binlake.table.reading import read_changes
 from binlake.table.row_history.entries import RowChange, RowHistory, TableStatement
 from binlake.table.row_history.found import HistoryChange, HistoryChanges
 from binlake.table.row_history.keys import KeyRows, RowKey
-from binlake.table.row_history.lives import keys_of_others, lives_of, other_keys
+from binlake.table.row_history.lives import Renaming, keys_of_others, lives_of, other_keys
 from binlake.table.row_history.statements import StatementsOfTable
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.types.base import Target
@@ -115,7 +116,9 @@ class HistoryReader:
         self.places = []
         changes: list[tuple[tuple[int, ...], RowChange]] = []
         keys = [one.keys for one in found]
-        lives = lives_of(keys)
+        orders = [one.order[:2] for one in found]
+        moves = statements.moves_of(database, table).items()
+        lives = lives_of(keys, [Renaming(bisect_left(orders, at), *move) for at, move in moves])
         self.taken_keys = keys_of_others(keys, lives)
         for one, life in zip(found, lives, strict=True):
             if life and one.change is not None:

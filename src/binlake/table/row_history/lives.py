@@ -7,10 +7,14 @@ changes decides which row has a key.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["KeyChange", "keys_of_others", "lives_of", "other_keys"]
+__all__ = ["KeyChange", "Renaming", "keys_of_others", "lives_of", "other_keys"]
+
+#: Database and table.
+_Name = tuple[str, str]
 
 
 class KeyChange(NamedTuple):
@@ -20,6 +24,16 @@ class KeyChange(NamedTuple):
     after: str | None
     had: bool
     has: bool
+
+
+class Renaming(NamedTuple):
+    """A statement that moves the name of the table: `index` is that of the first change after it, `came` the old name of
+    the table that gets the name, `went` the new one of the table that had it.
+    """
+
+    index: int
+    came: _Name | None
+    went: _Name | None
 
 
 def other_keys(changes: Sequence[KeyChange]) -> frozenset[str]:
@@ -49,15 +63,25 @@ def other_keys(changes: Sequence[KeyChange]) -> frozenset[str]:
     return frozenset(found)
 
 
-def lives_of(changes: Sequence[KeyChange]) -> list[int]:
+def lives_of(changes: Sequence[KeyChange], renamings: Sequence[Renaming] = ()) -> list[int]:
     """Return the number of the row of each change, from 1 in the order of their first changes; 0
     for the changes of rows that never had the key.
+
+    The rows of another table that gets the name are other rows. `renamings` are in the order of the log.
     """
     alive: dict[str, int] = {}  # the row that has a key
     rows: list[int] = []
     wanted: set[int] = set()
     count = 0
-    for change in changes:
+    waiting = deque(renamings)
+    away: dict[_Name, dict[str, int]] = {}  # the rows of tables that had the name
+    for index, change in enumerate(changes):
+        while waiting and waiting[0].index <= index:
+            _, came, went = waiting.popleft()
+            now = {} if came is None else away.pop(_folded(came), {})
+            if went is not None:
+                away[_folded(went)] = alive
+            alive = now
         known = None if change.before is None else alive.pop(change.before, None)
         if known is None:
             count += 1
@@ -80,6 +104,10 @@ def keys_of_others(changes: Sequence[KeyChange], lives: Sequence[int]) -> frozen
         if change.after is not None:
             holders[change.after] = life
     return frozenset(key for key, life in holders.items() if not life)
+
+
+def _folded(name: _Name) -> _Name:
+    return name[0].lower(), name[1].lower()
 
 
 def _moves(change: KeyChange) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import may_change
+from binlake.stream.sql.ddl_targets import may_change, renaming, without_comments
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement, moment
@@ -17,6 +17,7 @@ __all__ = ["StatementsOfTable"]
 
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
+_Move = tuple[tuple[str, str] | None, tuple[str, str] | None]
 
 
 class StatementsOfTable:
@@ -25,6 +26,7 @@ class StatementsOfTable:
     def __init__(self, name: str) -> None:
         self._names = possible_names(name)
         self._found: dict[_Order, tuple[TableStatement, list[tuple[str, str]]]] = {}
+        self._moves: dict[tuple[_Order, str, str], _Move] = {}
 
     def of(self, database: str, table: str) -> dict[_Order, TableStatement]:
         """Return the statements on one of the tables, by place."""
@@ -32,6 +34,16 @@ class StatementsOfTable:
             place: statement
             for place, (statement, tables) in self._found.items()
             if (database, table) in tables
+        }
+
+    def moves_of(self, database: str, table: str) -> dict[_Order, _Move]:
+        """Return, for each statement that moves the name of a table, the old name of the table that gets it, and the new
+        name of the table that had it; by place, in the order of the log.
+        """
+        return {
+            place: move
+            for (place, *name), move in sorted(self._moves.items())
+            if tuple(name) == (database, table)
         }
 
     def watch(self, reader: LogReader) -> WatchedReader:
@@ -43,9 +55,12 @@ class StatementsOfTable:
         for statement in watched_statements(run):
             ddl = DdlStatement.of(statement.event, statement.position)
             if tables := self._concerned(ddl):
-                position = statement.position
-                made = self._made(run, statement, ddl)
-                self._found[position.ordinal, position.offset] = (made, tables)
+                place = (statement.position.ordinal, statement.position.offset)
+                self._found[place] = (self._made(run, statement, ddl), tables)
+                plain = ddl._replace(sql=without_comments(ddl.sql))
+                for name in tables:
+                    if (move := renaming(plain, name)) is not None:
+                        self._moves[place, *name] = move
 
     def _made(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> TableStatement:
         assert isinstance(run, Transaction), "only transactions have statements"
