@@ -5,9 +5,11 @@ Quantifiers are possessive, so a hostile statement costs linear time.
 
 from __future__ import annotations
 
-__all__ = ["ANSI_NAME_BYTES", "NAME"]
+__all__ = ["ANSI_NAME", "ANSI_NAME_BYTES", "NAME"]
 
 #: A name as text, bare or between backquotes.
 NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
+#: The same, also in double quotes, as with sql_mode ANSI_QUOTES: for places where no text can stand.
+ANSI_NAME = r"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$]++)"
 #: A name in the bytes of any character set that contains ASCII; also in double quotes, as with sql_mode ANSI_QUOTES.
 ANSI_NAME_BYTES = rb"(?:`(?:[^`]|``)++`|\"[^\"]++\"|[\w$\x80-\xff]++)"

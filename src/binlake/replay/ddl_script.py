@@ -19,7 +19,7 @@ from typing import NamedTuple
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.events.common.query import QueryEvent
 from binlake.printable import printable
-from binlake.replay.client import delimited
+from binlake.replay.client import delimited, loses_comments
 from binlake.replay.database_names import with_databases
 from binlake.replay.deferred import Deferring
 from binlake.replay.event_text import DELIMITER
@@ -51,6 +51,10 @@ _KEPT = {
         *("sql_if_exists", "system_versioning_insert_history"),
     ),
 }
+_KEEPS_COMMENTS = (
+    "the script creates triggers, events or routines with comments: run it with the client's option --comments,"
+    " without which clients of MariaDB and of older MySQL remove these comments"
+)
 _SESSIONS: Mapping[str, type[ReplaySession]] = {"mysql": MysqlSession, "mariadb": MariadbSession}
 
 
@@ -207,4 +211,6 @@ class DdlScript:
                 event_pos=position.offset,
                 hint="leave --ddl out, and run the statement by other means",
             )
+        if loses_comments(sql):
+            self._ledger.warn(_KEEPS_COMMENTS)
         yield delimited(sql)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from binlake.format.sql_names import NAME
+from binlake.format.sql_names import ANSI_NAME
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import new_name
 from binlake.table.schema.ddl_tokens import tokens_of
@@ -28,8 +28,8 @@ __all__ = ["Deferred", "Deferring", "Name"]
 #: Database and name, as the statement spells them.
 Name = tuple[str, str]
 
-_QUALIFIED = rf"(?:(?P<{{0}}database>{NAME})\s*\.\s*)?(?P<{{0}}name>{NAME})"
-_ACCOUNT = rf"(?:{NAME}|'[^']*'|\"[^\"]*\")"
+_QUALIFIED = rf"(?:(?P<{{0}}database>{ANSI_NAME})\s*\.\s*)?(?P<{{0}}name>{ANSI_NAME})"
+_ACCOUNT = rf"(?:{ANSI_NAME}|'[^']*'|\"\")"
 _PROGRAM = re.compile(
     rf"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+(?P<verb>CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?"
     rf"(?:DEFINER\s*=\s*{_ACCOUNT}(?:\s*@\s*{_ACCOUNT}|\s*\(\s*\))?\s*)?(?P<kind>TRIGGER|EVENT)\s+"
@@ -59,14 +59,18 @@ class Deferred:
     moved: Name | None = None
 
     def text(self, sql: bytes) -> bytes:
-        """The statement for the table's name now."""
+        """The statement for the table's name now; with the database only if the statement needs it."""
         if self.moved is None:
             return sql
+        assert self.table is not None, "only tables move"
         text = sql.decode("latin-1")
         found = _TABLE_OF_TRIGGER.search(text)
         assert found is not None, "its table was found there"
-        database, table = (quoted_name(part).encode() for part in self.moved)
-        return sql[: found.start("table")] + database + b"." + table + sql[found.end("table") :]
+        parts = self.moved
+        if found["of_database"] is None and self.moved[0] == self.table[0]:
+            parts = self.moved[1:]  # as the server writes it in SHOW CREATE TRIGGER
+        name = ".".join(map(quoted_name, parts)).encode()
+        return sql[: found.start("table")] + name + sql[found.end("table") :]
 
 
 class Deferring:
@@ -175,4 +179,5 @@ def _name(found: re.Match[str], prefix: str, database: str) -> Name:
 
 
 def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+    quote = name[0]
+    return name[1:-1].replace(quote * 2, quote) if quote in '`"' else name

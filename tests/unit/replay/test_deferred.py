@@ -71,10 +71,26 @@ def test_what_is_dropped_does_not_wait() -> None:
     "ALTER TABLE shop.orders RENAME `new``ones`", "ALTER TABLE IF EXISTS orders RENAME AS `new``ones`",
 ])  # fmt: skip
 def test_a_trigger_follows_its_table(rename: str) -> None:
-    moved = TRIGGER.replace("ON orders", "ON `shop`.`new``ones`")
+    moved = TRIGGER.replace("ON orders", "ON `new``ones`")
     assert waiting(TRIGGER, rename) == [moved]
     assert waiting(TRIGGER, rename, "DROP TABLE orders") == [moved]
     assert waiting(TRIGGER, rename, "DROP TABLE `new``ones`") == []
+    full = TRIGGER.replace("ON orders", "ON shop.orders")
+    assert waiting(full, rename) == [TRIGGER.replace("ON orders", "ON `shop`.`new``ones`")]
+    away = "RENAME TABLE orders TO other.orders"
+    assert waiting(TRIGGER, away) == [TRIGGER.replace("ON orders", "ON `other`.`orders`")]
+
+
+def test_names_in_double_quotes() -> None:
+    """As with sql_mode ANSI_QUOTES."""
+    trigger = 'CREATE DEFINER="root"@"localhost" TRIGGER "s""ee" AFTER INSERT ON "shop"."orders" FOR EACH ROW SET @a = 1'
+    assert waiting(trigger) == [trigger]
+    assert waiting(trigger, 'DROP TRIGGER "s""ee"') == []
+    assert waiting(trigger, 'DROP TRIGGER "see"') == [trigger]
+    moved = trigger.replace('"shop"."orders"', "`shop`.`o`")
+    assert waiting(trigger, 'RENAME TABLE "orders" TO "o"') == [moved]
+    event = 'CREATE EVENT "so on" ON SCHEDULE EVERY 1 DAY DO SET @a = 1'
+    assert waiting(event, 'ALTER EVENT "so on" RENAME TO "then"', "DROP EVENT then") == []
 
 
 def test_the_swap_of_an_online_schema_change() -> None:
