@@ -34,7 +34,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
-__all__ = ["UndoneChanges"]
+__all__ = ["ChosenRows", "UndoneChanges"]
 
 _MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes of others are not searched for
 _SHOWN_KEYS = 3
@@ -47,14 +47,55 @@ References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
 _Place = tuple[int, int]
 
 
-class UndoneChanges:
-    """The transactions of one chain that an undo reverts, and the changes after them. With `places`,
-    only these changes of them are undone.
+class ChosenRows:
+    """The row changes that the options where and op choose from the transactions of an undo. They are recognised by
+    their operation and their keys: `row` of a change depends on the tables that are read.
     """
 
-    def __init__(self, generated: Sequence[str] = (), places: UndonePlaces | None = None) -> None:
+    def __init__(self) -> None:
+        self._left: Counter[tuple[_Place, str, str, int, str | None, str | None]] = Counter()
+        self._count = 0
+
+    def add(self, changes: Changes, table: TableChanges, sql: SqlTable) -> None:
+        """Take the changes of a table that are undone."""
+        self._count += table.count
+        if self._count <= _MOST_ROWS:
+            self._left.update(self._identities(changes, table, sql))
+
+    def matches(self, changes: Changes, table: TableChanges, sql: SqlTable) -> list[bool]:
+        """Return which changes of a table are undone; each is found once."""
+        found = []
+        for identity in self._identities(changes, table, sql):
+            found.append(self._left[identity] > 0)
+            self._left[identity] -= found[-1]
+        return found
+
+    @staticmethod
+    def _identities(
+        changes: Changes, table: TableChanges, sql: SqlTable
+    ) -> Iterator[tuple[_Place, str, str, int, str | None, str | None]]:
+        definition = table.types.definition
+        rows = zip(
+            _places(changes, table), table.facts.op.to_pylist(), _keys_of(sql, table), strict=True
+        )
+        for place, op, (before, after) in rows:
+            yield place, definition.database, definition.table, op, before, after
+
+
+class UndoneChanges:
+    """The transactions of one chain that an undo reverts, and the changes after them. With `places` or `rows`,
+    only these changes of them are undone; `watch` adds to `rows`.
+    """
+
+    def __init__(
+        self,
+        generated: Sequence[str] = (),
+        places: UndonePlaces | None = None,
+        rows: ChosenRows | None = None,
+    ) -> None:
         self._generated = generated
         self._places = places
+        self._rows = rows
         self._transactions: set[_Place] = set()
         self._tables: set[tuple[str, str]] = set()
         self._keys: dict[tuple[str, str], set[str]] = {}
@@ -71,6 +112,9 @@ class UndoneChanges:
                 definition = table.types.definition
                 self._tables.add((definition.database, definition.table))
                 self._transactions.update(_places(found, table))
+                sql = SqlTable(table.types, self._generated)
+                if self._rows is not None and not sql.is_sequence:
+                    self._rows.add(found, table, sql)
             yield found
 
     def later(
@@ -104,31 +148,40 @@ class UndoneChanges:
         reader = LogReader.of_chain(chain, TransactionFilter(start=start), plain, ledger)
         decoder = ChangeDecoder(plain, Target.TEXT, ledger, history=history)
         for changes in decoder.read(_WithDdl(reader, self._take_ddl)):
-            for index, table in enumerate(changes.tables):
-                self._compare(changes, table, self._undone_rows(changes, index))
+            for index in range(len(changes.tables)):
+                self._compare(changes, index)
         return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
 
     def _take_ddl(self, ddl: DdlStatement) -> None:
+        if ddl.position[::2] < min(self._transactions):
+            return  # a reader also passes on the statements before its start
         for name in self._tables:
             if may_change(ddl, *name):
                 self._altered.setdefault(name, []).append(str(ddl.position))
 
-    def _undone_rows(self, changes: Changes, index: int) -> list[bool]:
-        """Which rows of a table of a batch are undone."""
+    def _undone_rows(self, changes: Changes, index: int, sql: SqlTable) -> list[bool]:
+        """Return which rows of a table of a batch are undone."""
         table = changes.tables[index]
+        definition = table.types.definition
+        if (definition.database, definition.table) not in self._tables:
+            return [False] * table.count
         undone = [place in self._transactions for place in _places(changes, table)]
         if self._places is not None and any(undone):
             return self._places.matches(changes, index)
+        if self._rows is not None and any(undone):
+            return self._rows.matches(changes, table, sql)
         return undone
 
-    def _compare(self, changes: Changes, table: TableChanges, undone: Sequence[bool]) -> None:
+    def _compare(self, changes: Changes, index: int) -> None:
         """Hold the keys of undone rows; count the changes of others to rows with these keys."""
+        table = changes.tables[index]
         definition = table.types.definition
         name = (definition.database, definition.table)
         known = self._keys.setdefault(name, set())
         sql = SqlTable(table.types, self._generated)
         if sql.is_sequence:
             return
+        undone = self._undone_rows(changes, index, sql)
         for shape in shapes_of(table):
             is_undone = [undone[row] for row in shape.rows.to_pylist()]
             self._children.see_undone(sql, shape, is_undone)

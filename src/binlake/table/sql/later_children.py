@@ -73,8 +73,9 @@ class LaterChildren:
         for (child, key), count in sorted(self._found.items()):
             if count:
                 parent = ".".join(key.parent)
+                verb = "refers" if count == 1 else "refer"
                 yield (
-                    f"{child}: {counted(count, 'later change')} refer to rows of {parent} that"
+                    f"{child}: {counted(count, 'later change')} {verb} to rows of {parent} that"
                     " the undo"
                     f" deletes (foreign key {key.name}, ON DELETE {key.on_delete})"
                 )

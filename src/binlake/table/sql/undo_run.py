@@ -17,7 +17,7 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.row_history.undoing import UndonePlaces
 from binlake.table.schema.declared import DeclaredSchema, ForeignKey, lacks_computed
 from binlake.table.schema.history import SchemaHistory
-from binlake.table.sql.later_changes import UndoneChanges
+from binlake.table.sql.later_changes import ChosenRows, UndoneChanges
 from binlake.table.sql.row_sql import Undo, UndoGuard
 from binlake.table.sql.sql_script import ForeignKeys, Watched, backward_script
 from binlake.table.sql.undo_guards import Cascades, ServerComparison
@@ -152,7 +152,10 @@ class UndoRun:
             decoder = ChangeDecoder(
                 self._options, Target.TEXT, self._ledger, history=self._history, rows=rows
             )
-            undone = UndoneChanges(self._choices.generated, self._places)
+            chosen = None
+            if (self._options.where or self._options.op) and not self._options.whole_transaction:
+                chosen = ChosenRows()
+            undone = UndoneChanges(self._choices.generated, self._places, chosen)
             self._undone.append((chain, undone))
             changes = decoder.read(Watched(reader, self._keys))
             yield from undone.watch(changes if self._places is None else self._places.only(changes))

@@ -24,7 +24,7 @@ from binlake.table.where.comparing import COMPARE, Operator, Test
 
 __all__ = ["TextTest", "bytes_test", "is_bytes", "is_text", "like_test", "text_pair", "text_test"]
 
-_ADVICE = "write BINARY {name}, or {name} COLLATE {bin}, instead of {name}, to compare exactly"
+_ADVICE = "write BINARY before the column, or COLLATE {bin} after it, to compare exactly"
 
 
 class TextTest(NamedTuple):
@@ -167,7 +167,7 @@ def _rules(kind: ColumnType, asked: str | None) -> TextRules:
 
 def _advice(kind: ColumnType) -> str:
     charset = collation_of(kind)[0]
-    return _ADVICE.format(name=kind.column.name, bin=f"{charset or 'utf8mb4'}_bin")
+    return _ADVICE.format(bin=f"{charset or 'utf8mb4'}_bin")
 
 
 def _advised(kind: ColumnType, rules: TextRules) -> str:
