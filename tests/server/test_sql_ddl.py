@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from dev.servers import Server
+from dev.servers import RefusedError, Server
 
 pytestmark = pytest.mark.server
 
@@ -210,3 +211,54 @@ def test_into_a_database_of_another_name(server: Server) -> None:
     assert refused.returncode == 1
     assert b"--rewrite-db: the statement names the database script" in refused.stderr
     assert f"file {at.partition(':')[0]}, event at".encode() in refused.stderr
+
+
+#: Statements that fail, and yet drop tables or views: (servers that know them, statement).
+FAILING = (
+    ("", "DROP TABLE dropped, nowhere, dropped_too"),
+    ("", "DROP VIEW seen_through, nowhere"),
+    (
+        "mariadb",
+        "CREATE OR REPLACE TABLE doubled (PRIMARY KEY (x)) SELECT 1 AS x UNION ALL SELECT 1",
+    ),
+    (
+        "mariadb",
+        "CREATE OR REPLACE TABLE refused (a INT, FOREIGN KEY (a) REFERENCES nowhere (b)) ENGINE=InnoDB",
+    ),
+)
+
+
+def test_statements_that_failed_after_they_had_dropped_tables(server: Server) -> None:
+    forget(server, "script")
+    server.execute("FLUSH BINARY LOGS")
+    log = str(server.log_files()[-1])
+    names = ("kept", "dropped", "dropped_too", "doubled", "refused")
+    server.execute("CREATE DATABASE script CHARACTER SET utf8mb4")
+    with server.session("script") as session:
+        session.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in names))
+        session.execute("CREATE VIEW seen_through AS SELECT 1 AS one")
+        for flavour, statement in FAILING:
+            if server.flavour.startswith(flavour):
+                with pytest.raises(RefusedError):
+                    session.execute(statement)
+        session.execute("INSERT INTO kept VALUES (1)")
+        held = session.rows("SHOW TABLES")
+    server.execute("FLUSH BINARY LOGS")
+    made = run_sql(log, "--ddl", "--on-unshown", "error")
+    assert made.returncode == 0, made.stderr.decode()
+    forget(server, "script")
+    server.run_script(made.stdout)
+    assert server.rows("SHOW TABLES FROM script") == held
+    left = {name for (name,) in held} - {"seen_through"}
+    assert _names_of_the_schema(log) == left
+
+
+def _names_of_the_schema(log: str) -> set[str | None]:
+    """The tables that the output of `binlake schema` leaves at its end."""
+    command = [sys.executable, "-m", "binlake.cli.main", "schema", log]
+    text = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+    return {
+        name
+        for name in re.findall(r"CREATE TABLE `script`\.`(\w+)`", text)
+        if not re.search(rf"`script`\.`{name}` is not known: dropped", text)
+    }

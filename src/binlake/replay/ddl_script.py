@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.events.common.query import QueryEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.printable import printable
 from binlake.replay.client import delimited, loses_comments
 from binlake.replay.database_names import with_databases
@@ -28,6 +29,7 @@ from binlake.replay.replay_session import MariadbSession, MysqlSession, ReplaySe
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.executed import executed_text, with_if_exists
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.stream.statistics import utc_text
 from binlake.values.ledger import Ledger
@@ -136,7 +138,10 @@ class DdlScript:
             return None
         gtid = f", {run.gtid}" if run.gtid else ""
         place = f"{utc_text(run.commit_us)}{gtid}, {printable(str(position))}"
-        said = _Said(event, _TABLE_OF_ROWS.sub(rb"\1", event.sql_raw), place, position)
+        text = executed_text(event) or event.sql_raw
+        if isinstance(run.gtid_event, MariadbGtidEvent):
+            text = with_if_exists(text)  # its log names tables that did not exist, too
+        said = _Said(event, _TABLE_OF_ROWS.sub(rb"\1", text), place, position)
         fate = self._deferring.take(ddl)
         if fate is None:
             return said
@@ -147,7 +152,7 @@ class DdlScript:
 
     def _left_out(self, event: QueryEvent, kind: str, ddl: DdlStatement) -> str | None:
         """Why a statement is not part of the script, None if it is."""
-        if event.error_code:
+        if executed_text(event) is None:
             return f"failed on the server with error {event.error_code}"
         if self._options.table or self._options.exclude_table:
             return None if self._is_wanted(kind, ddl) else ""

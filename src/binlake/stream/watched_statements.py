@@ -10,6 +10,7 @@ from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
 
 __all__ = ["WATCHED_KINDS", "WatchedReader", "WatchedStatement", "watched_statements"]
@@ -27,14 +28,14 @@ class WatchedStatement(NamedTuple):
 
 
 def watched_statements(run: Run) -> Iterator[WatchedStatement]:
-    """Yield the statements that a committed transaction ran without an error. Raises BinlogError."""
+    """Yield the statements of a committed transaction that the server executed, in full or in part. Raises BinlogError."""
     if not isinstance(run, Transaction) or run.outcome is not Outcome.COMMITTED:
         return
     if not any(s.kind in WATCHED_KINDS and not s.undone for s in run.statements):
         return
     for found in query_events(run):
         event = found.event
-        if not isinstance(event, QueryEvent) or event.error_code:
+        if not isinstance(event, QueryEvent) or executed_text(event) is None:
             continue
         kind = statement_kind(event.sql_raw)
         if kind in WATCHED_KINDS:

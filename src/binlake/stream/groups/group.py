@@ -16,13 +16,15 @@ sql/log.cc):
 - A group that ends in ROLLBACK is rolled back. A server logs one only because it also changed
   non-transactional tables. Its row events hold the changes of transactional engines, which were
   rolled back; row-format changes of other engines have groups of their own, with COMMIT. Its
-  statements may have changed non-transactional tables, so they are counted.
+  statements may have changed non-transactional tables, so they are counted. A DROP TABLE on its own
+  commits nevertheless: MariaDB writes one with ROLLBACK after a failed CREATE OR REPLACE TABLE.
 - `SAVEPOINT` … `ROLLBACK TO` takes back the events in between.
 - XA_PREPARE leaves the group prepared, unless it says one-phase, which commits.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from binlake.core.events.control_text import text_step
@@ -40,6 +42,7 @@ from binlake.stream.event_at import event_at
 from binlake.stream.groups.transaction_frames import TransactionFrames
 from binlake.stream.runs import ChainPosition, Outcome, Statement
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import (
     DDL,
     INCIDENT,
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BEGIN_STEPS", "GTID_STEPS", "OPENING", "Group"]
 
+_DROP_TABLE = re.compile(r"\s*DROP\s+TABLE\b", re.IGNORECASE)
+
 #: Steps of events that name a transaction, and of statements that begin one.
 GTID_STEPS = frozenset((Step.GTID, Step.GTID_OPEN, Step.GTID_OTHER))
 BEGIN_STEPS = frozenset((Step.BEGIN, Step.XA_START))
@@ -72,6 +77,7 @@ class Group:
 
     __slots__ = (
         "_fresh",
+        "_has_rows",
         "_savepoints",
         "at",
         "begun",
@@ -124,6 +130,7 @@ class Group:
         self.decides: tuple[Xid | None, Outcome] | None = None
         self.warnings: list[str] = []
         self._fresh = True  # nothing but GTID and neutral events
+        self._has_rows = False  # may be true of a group that has none
         self._savepoints: dict[bytes, int] = {}
 
     @property
@@ -149,6 +156,7 @@ class Group:
     def pass_body(self) -> None:
         """Note that frames of the body were added which `take` need not see."""
         self._fresh = False
+        self._has_rows = True
 
     def take(self, step: int, window: Window, index: int, steps: Steps) -> Outcome | None:
         """Apply frame `index`, which the frames of the group already hold, to the state of the
@@ -191,7 +199,12 @@ class Group:
 
     def _rollback(self, window: Window, index: int, steps: Steps) -> Outcome | None:
         self._thread(window, index, steps)
-        return Outcome.ROLLED_BACK
+        return Outcome.COMMITTED if self._only_drops_tables() else Outcome.ROLLED_BACK
+
+    def _only_drops_tables(self) -> bool:
+        if self._has_rows or not self.ddl or len(self.ddl) != len(self.statements):
+            return False
+        return all(_DROP_TABLE.match(ddl.sql) for ddl in self.ddl)
 
     def _xa_prepare(self, window: Window, index: int, steps: Steps) -> Outcome | None:
         event = event_at(window, index)
@@ -233,7 +246,12 @@ class Group:
     def _load_failed(self, window: Window, index: int, steps: Steps) -> Outcome | None:
         return None if self.begun else Outcome.ROLLED_BACK
 
+    def _rows(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        self._has_rows = True
+        return None
+
     def _rows_end(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        self._has_rows = True
         return None if self.begun else Outcome.COMMITTED
 
     def _savepoint(self, window: Window, index: int, steps: Steps) -> Outcome | None:
@@ -294,7 +312,7 @@ class Group:
         except BinlogError as error:
             error.context["event_pos"] = position.offset
             raise
-        if isinstance(event, QueryEvent) and event.error_code == 0:
+        if isinstance(event, QueryEvent) and executed_text(event) is not None:
             into.append(DdlStatement.of(event, position))
 
     def _thread(self, window: Window, index: int, steps: Steps) -> None:
@@ -335,6 +353,7 @@ _HANDLERS = {
         Step.XA_PREPARE: Group._xa_prepare,
         Step.XA_COMMIT: Group._xa_commit,
         Step.XA_ROLLBACK: Group._xa_rollback,
+        Step.ROWS: Group._rows,
         Step.ROWS_END: Group._rows_end,
         Step.INCIDENT: Group._incident,
         Step.LOAD_FAILED: Group._load_failed,

@@ -1,8 +1,7 @@
 """DDL statements of a log, for code that follows how tables change.
 
 This module knows where a statement stands and whether it counts. A statement that failed on the
-server does not count, nor one in a transaction that was rolled back; for MariaDB's two-phase ALTER
-only COMMIT ALTER counts. `table/schema/history.py` decides what a statement means for a table.
+server counts only if the log shows the part of it that took effect. One in a transaction that was rolled back does not count, and of MariaDB's two-phase ALTER only COMMIT ALTER counts. `table/schema/history.py` decides what a statement means for a table.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from binlake.events.common.query import QueryEvent
 from binlake.format.collations import COLLATIONS
 from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES
 from binlake.stream.runs import ChainPosition
+from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import without_set_statement
 
 __all__ = ["DdlStatement", "TakesDdl", "ignore_ddl"]
@@ -28,6 +28,7 @@ class DdlStatement(NamedTuple):
     `server_charset` is the name of the character set of new databases, None when it is not logged.
     `sql_mode` is the value that the log has for it, 0 if it has none. `connection_charset` is the character set to which the
     server converted the quoted texts of the statement, None when it is not logged. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
+    If the statement failed, `sql` is the part that took effect.
     """
 
     position: ChainPosition
@@ -66,7 +67,7 @@ def _charset(collation_id: int | None) -> str | None:
 
 
 def _text(event: QueryEvent) -> str:
-    raw = without_set_statement(event.sql_raw)
+    raw = without_set_statement(executed_text(event) or event.sql_raw)
     text = collation_text(event.client_collation, raw)
     # bytes that are not text are written as hex; most of a definition can still be read
     return raw.decode("utf-8", "replace") if text == f"0x{raw.hex()}" else text

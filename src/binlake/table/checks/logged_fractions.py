@@ -21,6 +21,7 @@ from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import NO_ALTER_YET
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import DDL, statement_kind
 from binlake.table.schema.declared import OLD_TEMPORAL, DeclaredSchema
 from binlake.table.schema.history import SchemaHistory
@@ -62,7 +63,7 @@ class LoggedFractions:
             before = event_at(window, index - 1) if _follows_gtid(window, index) else None
         except BinlogError:  # a separate problem
             return False
-        if not isinstance(event, QueryEvent) or event.error_code:
+        if not isinstance(event, QueryEvent) or executed_text(event) is None:
             return False
         if isinstance(before, MariadbGtidEvent) and (before.flags_extra or 0) & NO_ALTER_YET:
             return False

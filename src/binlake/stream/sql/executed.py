@@ -1,0 +1,58 @@
+"""The part of a logged statement that the server executed.
+
+A server logs a statement that failed if a part of it took effect. Two such statements show which part:
+
+- A DROP of several tables, of which some did not exist, has dropped the others. MySQL before 8.0 logs it so.
+- MariaDB's CREATE OR REPLACE TABLE has dropped the old table before it failed.
+
+MariaDB logs a DROP of several tables without an error, although some did not exist. Its replicas ignore these.
+"""
+
+from __future__ import annotations
+
+import re
+
+from binlake.events.common.query import QueryEvent
+from binlake.format.sql_names import NAME
+from binlake.stream.sql.statements import without_set_statement
+
+__all__ = ["executed_text", "with_if_exists"]
+
+# ER_BAD_TABLE_ERROR; MariaDB: ER_UNKNOWN_SEQUENCES, ER_UNKNOWN_VIEW
+_SOME_DID_NOT_EXIST = frozenset((1051, 4091, 4092))
+_DROP = re.compile(
+    rb"\s*(?P<drop>DROP\s+(?:TEMPORARY\s+)?(?:TABLES?|VIEW|SEQUENCE))\s+(?!IF\s)(?P<names>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_CREATE_OR_REPLACE = re.compile(
+    rf"\s*CREATE\s+OR\s+REPLACE\s+(?P<temporary>TEMPORARY\s+)?TABLE\s+"
+    rf"(?P<name>(?:{NAME}\s*\.\s*)?{NAME})(?=[\s(])",
+    re.IGNORECASE,
+)
+
+
+def executed_text(event: QueryEvent) -> bytes | None:
+    """Return the SQL that the server executed, as the log encodes it.
+
+    This is the text of the statement if it succeeded. If it failed, this is a statement with the effect that it had, or None
+    if the log does not show the effect.
+    """
+    if not event.error_code:
+        return event.sql_raw
+    text = without_set_statement(event.sql_raw)
+    if event.error_code in _SOME_DID_NOT_EXIST and _DROP.fullmatch(text):
+        return with_if_exists(text)
+    try:
+        # a character of gbk, sjis or big5 may contain the byte of a quote, and end a name too early
+        replaced = _CREATE_OR_REPLACE.match(text.decode())
+    except UnicodeDecodeError:
+        return None
+    if replaced is None:
+        return None
+    return f"DROP {replaced['temporary'] or ''}TABLE IF EXISTS {replaced['name']}".encode()
+
+
+def with_if_exists(text: bytes) -> bytes:
+    """Return a DROP of tables, views or sequences with IF EXISTS; other statements, and a DROP that has it, unchanged."""
+    dropped = _DROP.fullmatch(text)
+    return text if dropped is None else dropped["drop"] + b" IF EXISTS " + dropped["names"]
