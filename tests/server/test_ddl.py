@@ -48,6 +48,12 @@ ALTER TABLE t ADD COLUMN c TINYINT UNSIGNED FIRST, ADD COLUMN d DATETIME(3) AFTE
 ALTER TABLE t ADD COLUMN (f DECIMAL(10,2), g SET('p','q') CHARACTER SET utf8mb4)
 ALTER TABLE t ADD z1 INT FIRST, ADD z2 INT FIRST, ADD z3 INT AFTER z1, ADD z4 INT AFTER z3
 ALTER TABLE t DROP z1, DROP COLUMN z2, DROP z3, DROP COLUMN z4
+CREATE TABLE moved (b INT, a INT, c INT)
+ALTER TABLE moved ADD x INT AFTER a, MODIFY a INT FIRST, ADD y INT AFTER b
+ALTER TABLE moved ADD z INT AFTER a, CHANGE a q BIGINT AFTER c
+ALTER TABLE moved ADD z INT AFTER q, CHANGE a q BIGINT AFTER c
+ALTER TABLE moved MODIFY c INT FIRST, MODIFY x INT AFTER c, MODIFY b INT FIRST
+ALTER TABLE moved CHANGE c b INT AFTER x, CHANGE b c INT FIRST
 ALTER TABLE t MODIFY a TEXT, MODIFY COLUMN b BIGINT UNSIGNED DEFAULT 7 AFTER c
 ALTER TABLE t CHANGE a b2 VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin COMMENT 'FIRST, AFTER x', CHANGE COLUMN c c TINYINT
 ALTER TABLE t CHANGE b b2 INT, CHANGE b2 b INT
@@ -297,6 +303,30 @@ def test_columns_that_swap_their_names_are_followed(
     printed = capsys.readouterr().out
     newest = printed[printed.rindex("CREATE TABLE") :]
     assert re.findall(r"`(id|a|b)`", newest)[:3] == re.findall(r"`(id|a|b)`", logged)[:3]
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7"], indirect=True)
+def test_a_generated_invisible_primary_key_stays_the_first_column(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.execute("SET GLOBAL binlog_row_metadata = MINIMAL", "CREATE DATABASE keyless")
+    server.execute("FLUSH BINARY LOGS")
+    log = str(server.log_files()[-1])
+    with server.session("keyless") as session:
+        session.execute(
+            "SET SESSION sql_generate_invisible_primary_key = ON",
+            "CREATE TABLE t (a BIGINT UNSIGNED, b INT)",
+            "ALTER TABLE t ADD c BIGINT UNSIGNED FIRST",
+            "INSERT INTO t (a, b, c) VALUES (10, 20, 30)",
+            "ALTER TABLE t MODIFY a BIGINT UNSIGNED FIRST",
+            "UPDATE t SET b = 21",
+        )
+        [held] = session.rows("SELECT my_row_id, a, b, c FROM t")
+    assert main(["rows", log]) == 0
+    rows = [json.loads(line)["after"] for line in capfd.readouterr().out.splitlines()]
+    inserted, updated = ([str(row[name]) for name in ("my_row_id", "a", "b", "c")] for row in rows)
+    assert inserted == ["1", "10", "20", "30"]
+    assert updated == held
 
 
 @pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")  # they have no such types

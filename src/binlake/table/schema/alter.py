@@ -71,8 +71,7 @@ class _Work:
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     changed: dict[str, DeclaredColumn] = field(default_factory=dict)  # by their old names
-    moved: set[str] = field(default_factory=set)  # old names of changed ones in `put_in`
-    put_in: list[_Placed] = field(default_factory=list)
+    put_in: list[_Placed] = field(default_factory=list)  # new columns, and changed ones that move
     key: tuple[str, ...] | None = None  # a new one; () for none
     converted: str | None = None
     foreign_dropped: set[str] = field(default_factory=set)
@@ -311,11 +310,9 @@ def _change(work: _Work, item: Sequence[Token]) -> bool:
 def _replace(work: _Work, old: str, definition: Sequence[Token]) -> None:
     work.need(old)
     placed = _placed(work, definition)
+    work.changed[old.lower()] = placed.column
     if placed.first or placed.after is not None:
-        work.moved.add(old.lower())
         work.put_in.append(placed)
-    else:
-        work.changed[old.lower()] = placed.column
 
 
 def _after_column_word(item: Sequence[Token]) -> tuple[Sequence[Token], bool]:
@@ -359,15 +356,14 @@ def _lower_names(columns: Iterable[DeclaredColumn]) -> frozenset[str]:
 
 
 def _kept(work: _Work) -> list[DeclaredColumn]:
-    """Return the columns that stay at their places.
+    """Return the columns without new ones. Those that move are still at their old places, where AFTER finds them.
 
     Most statements change few of a table's columns, and a log may contain thousands of statements
     about a wide table, so unchanged columns are not built again.
     """
-    gone = work.dropped | work.moved
-    if not (gone or work.renamed or work.changed):
+    if not (work.dropped or work.renamed or work.changed):
         return list(work.table.columns)
-    touched = gone | work.renamed.keys() | work.changed.keys()
+    touched = work.dropped | work.renamed.keys() | work.changed.keys()
     kept = []
     for column in work.table.columns:
         name = column.lower_name
@@ -376,7 +372,7 @@ def _kept(work: _Work) -> list[DeclaredColumn]:
             continue
         if name in work.renamed:
             column = replace(column, name=work.renamed[name])
-        if name not in gone:
+        if name not in work.dropped:
             kept.append(work.changed.get(name, column))
     return kept
 
@@ -414,6 +410,9 @@ def _foreign_keys(work: _Work) -> tuple[ForeignKey, ...]:
 
 
 def _put_in(columns: list[DeclaredColumn], placed: _Placed) -> None:
+    old = next((i for i, column in enumerate(columns) if column is placed.column), None)
+    if old is not None:
+        del columns[old]
     if placed.first:
         columns.insert(0, placed.column)
         return

@@ -133,7 +133,10 @@ class Catalogue:
             return
         table = self.known(old)
         entry = self.entry(old)
-        self.forget(old, DROPPED)
+        if _lower(old) == _lower(new) and self._before(*old) is None:
+            self._take_out(old)  # with lower_case_table_names=1, TABLE_MAP may have this spelling
+        else:
+            self.forget(old, DROPPED)
         if table is not None:
             self.put(new, table)
         else:

@@ -242,7 +242,10 @@ def _with_hidden(
     columns = list(declared.columns)
     logged = definition.columns
     if definition.flags & TM_GENERATED_INVISIBLE_PK_F and len(logged) == len(columns) + 1:
-        columns.insert(0, _hidden("my_row_id", ct.MYSQL_TYPE_LONGLONG))
+        columns.insert(0, _hidden(_ROW_ID, ct.MYSQL_TYPE_LONGLONG))
+    elif definition.flags & TM_GENERATED_INVISIBLE_PK_F:
+        # stays the first one, whatever an ALTER TABLE puts FIRST
+        columns.sort(key=lambda column: column.lower_name != _ROW_ID)
     if declared.system_versioned and len(logged) >= len(columns) + 2:
         columns += [_hidden(name, ct.MYSQL_TYPE_TIMESTAMP2, 6) for name in ("row_start", "row_end")]
     # MariaDB keeps a hash of each UNIQUE key over long columns behind all others
@@ -252,6 +255,10 @@ def _with_hidden(
             _hidden(f"DB_ROW_HASH_{n + 1}", ct.MYSQL_TYPE_LONGLONG) for n in range(len(hashes))
         ]
     return columns if len(columns) == len(logged) else None
+
+
+#: The column of MySQL's generated invisible primary keys.
+_ROW_ID = "my_row_id"
 
 
 def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:

@@ -256,6 +256,9 @@ def test_names_of_a_server_that_ignores_case() -> None:
     assert table is not None
     assert len(table.columns) == 2
     assert catalogue(made, "DROP TABLE shop.ORDERS").known(("Shop", "Orders")) is None
+    # TABLE_MAP still has the old spelling
+    respelled = catalogue("CREATE TABLE t.orders (a INT)", "ALTER TABLE t.orders RENAME t.Orders")
+    assert respelled.spelled(("t", "orders")) == ("t", "Orders")
     # of a server that does not: two tables
     both = catalogue(made, "CREATE TABLE Shop.orders (b INT)", "ALTER TABLE Shop.orders ADD c INT")
     counts = [both.known(("Shop", name)) for name in ("Orders", "orders", "ORDERS")]
