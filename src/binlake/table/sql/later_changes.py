@@ -1,8 +1,8 @@
 """Find later changes of the rows and tables that an undo reverts.
 
-    undone = UndoneChanges()
+    undone = UndoneChanges(options)
     for changes in undone.watch(decoder.read(reader)): …     # the changes to undo
-    for sentence in undone.later(chain, options, history): …
+    for sentence in undone.later(chain, history, references): …
 
 An undo restores the values from before a change, whatever happened to the row since. So binlake
 reads the log a second time, from the first undone change to its end, without the filters that
@@ -89,14 +89,19 @@ class UndoneChanges:
 
     def __init__(
         self,
+        options: ReadOptions,
         generated: Sequence[str] = (),
         places: UndonePlaces | None = None,
         rows: ChosenRows | None = None,
     ) -> None:
+        self._options = options
+        # where everything that follows is undone, nothing comes later
+        self._remembers = not set(options.filters_given) <= set(_OPEN_ENDED)
         self._generated = generated
         self._places = places
         self._rows = rows
         self._transactions: set[_Place] = set()
+        self._first: _Place | None = None
         self._tables: set[tuple[str, str]] = set()
         self._keys: dict[tuple[str, str], set[str]] = {}
         self._count = 0
@@ -107,27 +112,32 @@ class UndoneChanges:
 
     def watch(self, changes: Iterable[Changes]) -> Iterator[Changes]:
         """Yield the same changes, and remember them as undone."""
+        if not self._remembers:
+            yield from changes
+            return
         for found in changes:
             for table in found.tables:
                 definition = table.types.definition
                 self._tables.add((definition.database, definition.table))
-                self._transactions.update(_places(found, table))
+                places = _places(found, table)
+                self._transactions.update(places)
+                self._first = min(
+                    (place for place in (*places, self._first) if place), default=None
+                )
                 sql = SqlTable(table.types, self._generated)
                 if self._rows is not None and not sql.is_sequence:
                     self._rows.add(found, table, sql)
             yield found
 
-    def later(
-        self, chain: Chain, options: ReadOptions, history: SchemaHistory, references: References
-    ) -> list[str]:
+    def later(self, chain: Chain, history: SchemaHistory, references: References) -> list[str]:
         """Return sentences about later changes of the same rows and tables, and of child rows of
         rows that are deleted; [] if there are none.
 
         `history` is a new one for this second reading; `references` returns the foreign keys that
         refer to a table. Raises BinlogError.
         """
-        filters = set(options.filters_given)
-        if not self._tables or filters <= set(_OPEN_ENDED):
+        options = self._options
+        if self._first is None:
             return []
         if any(log.path == "-" for log in chain.files):
             return ["binlake cannot check for later changes: standard input can be read only once"]
@@ -142,7 +152,7 @@ class UndoneChanges:
             batch_bytes=options.batch_bytes,
             on_error="skip",
         )
-        ordinal, offset = min(self._transactions)
+        ordinal, offset = self._first
         start = ChainPosition(ordinal, chain.names[ordinal], offset)
         ledger = Ledger()
         reader = LogReader.of_chain(chain, TransactionFilter(start=start), plain, ledger)
@@ -153,7 +163,7 @@ class UndoneChanges:
         return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
 
     def _take_ddl(self, ddl: DdlStatement) -> None:
-        if ddl.position[::2] < min(self._transactions):
+        if self._first is None or ddl.position[::2] < self._first:
             return  # a reader also passes on the statements before its start
         for name in self._tables:
             if may_change(ddl, *name):

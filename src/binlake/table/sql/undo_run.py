@@ -132,9 +132,8 @@ class UndoRun:
             self._ledger.warn(f"undo does not set back sequences: {', '.join(listed)}")
         if self._choices.check_later:
             for chain, undone in self._undone:
-                for sentence in undone.later(
-                    chain, self._options, self._new_history(chain), self._history.references
-                ):
+                history = self._new_history(chain)
+                for sentence in undone.later(chain, history, self._history.references):
                     self._ledger.warn(sentence)
 
     def _references(self, database: str, table: str) -> Sequence[tuple[str, ForeignKey]]:
@@ -155,7 +154,7 @@ class UndoRun:
             chosen = None
             if (self._options.where or self._options.op) and not self._options.whole_transaction:
                 chosen = ChosenRows()
-            undone = UndoneChanges(self._choices.generated, self._places, chosen)
+            undone = UndoneChanges(self._options, self._choices.generated, self._places, chosen)
             self._undone.append((chain, undone))
             changes = decoder.read(Watched(reader, self._keys))
             yield from undone.watch(changes if self._places is None else self._places.only(changes))
