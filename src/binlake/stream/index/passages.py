@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array as machine_array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -175,18 +176,19 @@ class IndexQuery:
         return mask
 
 
-def _gtids_in(gtids: GtidFilter, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _gtids_in(gtids: GtidFilter, column: pa.ChunkedArray) -> pa.Array:
     """Return for each GTID whether it is in a set."""
-    parts = pc.extract_regex(column, r"^(?P<source>.*)[:-](?P<number>\d+)$")
-    source = pc.struct_field(parts, "source")
-    number = pc.struct_field(parts, "number").cast(pa.uint64())
-    result = pc.and_(pc.is_valid(source), scalar(False))
-    for name in pc.unique(source).to_pylist():
-        if name is not None:
-            bounds = gtids.bounds_of(name)
-            if bounds:
-                mine = pc.equal(source, scalar(name)).fill_null(scalar(False))
-                result = pc.or_(result, pc.and_(mine, _inside(number, bounds)))
+    column = column.combine_chunks()
+    sources = pc.ascii_rtrim(column, characters="0123456789")  # with the sign before the number
+    result = pc.and_(pc.is_valid(column), scalar(False))
+    for source in pc.unique(sources.drop_null()).to_pylist():
+        bounds = gtids.bounds_of(source[:-1]) if source[-1:] in (":", "-") else None
+        if bounds:
+            mine = pc.equal(sources, scalar(source)).fill_null(scalar(False))
+            texts = column.filter(mine).cast(pa.binary())
+            numbers = pc.binary_replace_slice(texts, 0, len(source.encode()), b"")
+            found = _inside(numbers.cast(pa.string()).cast(pa.uint64()), bounds)
+            result = pc.replace_with_mask(result, mine, found)
     return result
 
 
@@ -198,15 +200,14 @@ def _block_of(starts_of: pa.ChunkedArray, starts: Sequence[int]) -> pa.Array:
     return pc.max_element_wise(pc.subtract(after.cast(pa.int64()), scalar(1)), scalar(0))
 
 
-def _inside(numbers: pa.ChunkedArray, bounds: list[int]) -> pa.ChunkedArray:
+def _inside(numbers: pa.Array, bounds: list[int]) -> pa.Array:
     if len(bounds) > 2 * _FEW_INTERVALS:
-        found = [number is not None and inside(bounds, number) for number in numbers.to_pylist()]
-        return pa.chunked_array([array(found, pa.bool_())])
-    result = pa.chunked_array([array([False] * len(numbers), pa.bool_())])
+        return array([inside(bounds, number) for number in numbers.to_pylist()], pa.bool_())
+    result = pa.repeat(scalar(False), len(numbers))
     for start, end in intervals(bounds):
         low = pc.greater_equal(numbers, scalar(start, pa.uint64()))
         high = pc.less_equal(numbers, scalar(end - 1, pa.uint64()))
-        result = pc.or_(result, pc.and_(low, high).fill_null(scalar(False)))
+        result = pc.or_(result, pc.and_(low, high))
     return result
 
 
@@ -214,8 +215,7 @@ def _stretches(parts: Iterable[pa.Table]) -> Iterator[tuple[int, int, int]]:
     """Return contiguous rows as (pos of the first, end_pos of the last, number of `chosen` rows)."""
     start = end = counts = 0
     for rows in parts:
-        columns = (rows[name].to_pylist() for name in ("pos", "end_pos", "chosen"))
-        for pos, stop, chosen in zip(*columns, strict=True):
+        for pos, stop, chosen in _contiguous(rows):
             if pos != end:
                 if end:
                     yield start, end, counts
@@ -224,3 +224,15 @@ def _stretches(parts: Iterable[pa.Table]) -> Iterator[tuple[int, int, int]]:
             counts += chosen
     if end:
         yield start, end, counts
+
+
+def _contiguous(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
+    """Do the same with the rows of one part."""
+    pos, end, chosen = (rows[name].combine_chunks() for name in ("pos", "end_pos", "chosen"))
+    edge = array([True], pa.bool_())
+    breaks = pc.not_equal(pos[1:], end[:-1])
+    is_last = pa.concat_arrays([breaks, edge])[: len(pos)]
+    sums = pc.cumulative_sum(chosen.cast(pa.int64())).filter(is_last).to_pylist()
+    counts = (after - before for before, after in pairwise([0, *sums]))
+    starts = pos.filter(pa.concat_arrays([edge, breaks])[: len(pos)]).to_pylist()
+    yield from zip(starts, end.filter(is_last).to_pylist(), counts, strict=True)
