@@ -20,7 +20,6 @@ A method imports what it needs: opening a log needs no pyarrow, whose import tak
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -28,7 +27,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from binlake.errors import BinlogError, OptionError
-from binlake.source.chain import Chain, LogPath, resolve
+from binlake.source.chain import Chain, LogPath, Paths, path_texts, resolve
 from binlake.source.chain_names import of_source
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url, without_password
@@ -55,8 +54,6 @@ __all__ = ["Log", "open"]
 
 T = TypeVar("T")
 
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
 
 def open(paths: Paths, **options: Any) -> Log:
     """Open logs: a file, several, a glob, a directory, an index file, a URI, or "-".
@@ -64,14 +61,7 @@ def open(paths: Paths, **options: Any) -> Log:
     Options are keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
     This only resolves the names of files. Raises SourceError if there are no logs, OptionError.
     """
-    try:
-        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        texts = [os.fsdecode(path) for path in given]
-    except TypeError:
-        raise OptionError(
-            f"paths: expected a path or several, not {paths!r}", name="paths", value=paths
-        ) from None
-    return Log(texts, ReadOptions.parse(options))
+    return Log(path_texts(paths), ReadOptions.parse(options))
 
 
 class Log:
@@ -210,7 +200,7 @@ class Log:
         """Return the rows of a table (`database.table`) as they were at a moment: a time, a GTID or
         `FILE:POS`.
 
-        `source` has rows to begin with: the path of a dump that was made before, or the URL of the live
+        `source` has rows to begin with: the path of a dump or Parquet file that was made before, or the URL of the live
         server, whose changes since the moment are taken back in memory. `from_position` or `from_gtid`
         is the place of a dump that does not contain it. `where` chooses rows. Values are texts as those
         of `binlake rows`. With `force`, rows that do not fit the log are counted in a warning. Raises
@@ -335,7 +325,7 @@ class Log:
         """Return write volume by table, operation, time, server and thread: the output of `binlake
         stats --json` as a dict.
 
-        `top`: the length of lists; `by`: the unit of time, "minute", "hour" or "day" (default:
+        `top`: the length of lists; `by`: the unit of time, from "10ms" and "100ms" to "second", "minute", "hour" and "day" (default:
         depends on the time span of the logs). Raises OptionError.
         """
         self.options.refuse_row_filters("a count of rows")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -405,3 +406,26 @@ def test_a_name_that_two_tables_share_is_an_error(tmp_path: Path) -> None:
     """`shop`.`b.c` and `shop.b`.`c`: their rows would be in one table."""
     with pytest.raises(OptionError, match=r"ambiguous: .* `shop`\.`b\.c` and `shop\.b`\.`c`"):
         binlake.open(save_log_of_one_name(tmp_path)).to_arrow("shop.b.c")
+
+
+@pytest.mark.parametrize("form", [str, Path, lambda path: [Path(path)], lambda path: (str(path),)])
+def test_paths_have_the_same_forms_everywhere(
+    golden: Path, tmp_path: Path, form: Callable[[Path], Any]
+) -> None:
+    log = next(golden.glob("mysql-9.7/*/binlog.000001"))
+    given = form(log)
+    assert binlake.verify(given).files == binlake.verify([str(log)]).files
+    rows = sum(sum(counts.values()) for counts in binlake.open(given).tables().values())
+    assert binlake.export(given, tmp_path / "lake", engine="local").rows == rows
+
+
+def test_what_is_no_path_is_refused_everywhere(tmp_path: Path) -> None:
+    paths: Any = 5
+    for read in (binlake.open, binlake.verify, lambda p: binlake.export(p, tmp_path / "lake")):
+        with pytest.raises(OptionError, match="expected a path or several, not 5"):
+            read(paths)
+
+
+def test_an_option_with_a_similar_name_is_named() -> None:
+    with pytest.raises(OptionError, match="unknown option 'tabel'; did you mean table\\?"):
+        binlake.open("x", tabel="shop.orders")

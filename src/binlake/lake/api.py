@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from binlake.errors import OptionError
@@ -11,6 +10,7 @@ from binlake.lake.engine import Engine, Progress
 from binlake.lake.export import DEFAULT_FILE_BYTES, ExportResult, check
 from binlake.lake.export import export as run
 from binlake.lake.export_directory import IfExists
+from binlake.source.chain import Paths, path_texts
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["export"]
 
 
 def export(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Paths,
     target: str | os.PathLike[str],
     *,
     engine: Literal["spark", "local"] = "spark",
@@ -43,8 +43,7 @@ def export(
     The result becomes visible only when all logs are read and proven complete. Raises OptionError,
     SourceError and every BinlogError of reading.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    texts = [os.fsdecode(path) for path in given]
+    texts = path_texts(paths)
     read = ReadOptions.parse(options)
     check(texts, os.fsdecode(target), read, if_exists)
     return run(

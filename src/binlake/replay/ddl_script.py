@@ -106,7 +106,7 @@ class DdlScript:
         return any(s.kind in SHOWN_KINDS and not s.undone for s in run.statements)
 
     def leave(self) -> bytes:
-        """Return the statements to execute between statements and row changes; b"" if there are none has."""
+        """Return the SQL that stands between statements and row changes; b"" if none is needed."""
         if self._session is None:
             return b""
         self._session = None

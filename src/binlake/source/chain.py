@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import local_path, open_reader
 from binlake.source.chain_names import named_apart
@@ -36,12 +36,17 @@ __all__ = [
     "ARCHIVE_STATE",
     "Chain",
     "LogPath",
+    "Paths",
     "beside_logs",
     "log_name",
     "names_in_gap",
+    "path_texts",
     "resolve",
     "survey",
 ]
+
+#: One path or several, as callers of the Python API give them.
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 # Servers write at least six digits, which distinguishes logs in a directory from error.log.1 and
@@ -148,6 +153,17 @@ class _Found:
     ignored: list[str]
     missing: list[str] = field(default_factory=list)
     index: str = ""
+
+
+def path_texts(paths: Paths) -> list[str]:
+    """Return the paths that a caller gives, one or several, as texts. Raises OptionError for other values."""
+    try:
+        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        return [os.fsdecode(path) for path in given]
+    except TypeError:
+        raise OptionError(
+            f"paths: expected a path or several, not {paths!r}", name="paths", value=paths
+        ) from None
 
 
 def resolve(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:

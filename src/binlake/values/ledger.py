@@ -110,7 +110,7 @@ class Ledger:
     - `names`: where the column names of tables with rows came from (`values.plan.NameSource`), by
       (database, table); several where definitions differ.
     - `transactions`: by outcome: "committed", "rolled back", "prepared", "torn".
-    - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`);
+    - `unshown`: changes that rows cannot show, by kind (`stream.sql.statements.UNSHOWN_KINDS`);
       `unshown_of_others` of them concern no table that the options want.
     - `decoded_bytes`: bytes of row events whose images were decoded; filters reduce them.
     - `zero_dates`: zero and partial dates that became null, by `database.table.column`.

@@ -123,7 +123,11 @@ class ReadOptions(PickledByName):
         for name, raw in given.items():
             spec = _SPECS.get(name)
             if spec is None:
-                hint = f"options are: {', '.join(sorted(_SPECS))}"
+                from difflib import get_close_matches  # few runs need it
+
+                near = get_close_matches(name, _SPECS, n=1)
+                listed = f"options are: {', '.join(sorted(_SPECS))}"
+                hint = f"did you mean {near[0]}?" if near else listed
                 raise OptionError(f"unknown option {name!r}", name=name, hint=hint)
             if raw is not None:
                 values[name] = spec.value_of(raw)

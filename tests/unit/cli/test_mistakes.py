@@ -58,6 +58,8 @@ from support.logs.stream_log import StreamLog
         ),
         (["rows", "LOG", "--table"], "see binlake rows --help"),
         (["nonsense"], "No such command"),
+        (["rowz"], "binlake: No such command 'rowz'. Did you mean 'rows'? See binlake --help"),
+        (["gtid", "locat"], "binlake gtid: No such command 'locat'. Did you mean 'locate'? See"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(

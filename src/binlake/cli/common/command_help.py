@@ -73,6 +73,18 @@ class HelpGroup(click.Group):
         """Return the names of the commands."""
         return list(self.commands)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name. Raises click.UsageError, with a similar name if there is one."""
+        if self.get_command(ctx, args[0]) is None:
+            from difflib import get_close_matches  # few runs need it
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if near:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help text."""
         _format_text(self.help or "", formatter)

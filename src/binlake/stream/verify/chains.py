@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from binlake.source.access import Access
-from binlake.source.chain import Chain, LogPath, beside_logs, log_name, names_in_gap, survey
+from binlake.source.chain import (
+    Chain,
+    LogPath,
+    Paths,
+    beside_logs,
+    log_name,
+    names_in_gap,
+    path_texts,
+    survey,
+)
 from binlake.source.keyring import Keyring
 from binlake.stream.verify.bodies import ImageCheck, no_images
 from binlake.stream.verify.log_file import FileReport, verify_file
@@ -66,7 +75,7 @@ def _link_json(link: ChainProblem) -> dict[str, str]:
 
 
 def verify(
-    paths: Sequence[str],
+    paths: Paths,
     progress: Callable[[FileReport], None] = lambda _: None,
     images: Callable[[], ImageCheck] = lambda: no_images,
     checks: Sequence[FileCheck] = (),
@@ -75,7 +84,7 @@ def verify(
     max_memory: int = DEFAULT_MAX_MEMORY,
     index_directories: Sequence[str] = (),
 ) -> VerifyReport:
-    """Verify the chains that `paths` mean. `progress` is called after every file.
+    """Verify the chains that `paths` mean, as for `binlake.open`. `progress` is called after every file.
 
     `images` makes, for every file, the check of the row images of a log without checksums.
     `checks` are further checks of each file. `keyring` opens encrypted logs; a log that it cannot
@@ -90,7 +99,7 @@ def verify(
     problems: list[ChainProblem] = []
     remarks: list[ChainProblem] = []
     ignored: list[str] = []
-    for chain in survey(paths, index_directories):
+    for chain in survey(path_texts(paths), index_directories):
         reports = _verify_files(chain, progress, images, checks, access)
         files += reports
         lost = [log_name(entry) for entry in chain.missing]
