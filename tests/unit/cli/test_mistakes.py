@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -323,3 +324,18 @@ def test_an_error_that_names_a_url_shows_no_password(
     _, _, said = run(capfd, "rows", url)
     assert said.startswith("binlake: mysql://ada")
     assert "all" not in said
+
+
+def test_ctrl_c_ends_a_command_with_130() -> None:
+    log = Path(__file__).resolve().parents[3] / "demo/mysql-9.7/binlog.000001"
+    command = [sys.executable, "-m", "binlake.cli.main", "rows", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        # a pipe holds less than that, so the command is reading when this returns
+        process.stdin.write(log.read_bytes()[:-1])
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+        assert process.stderr.read() == b"binlake: interrupted\n"
