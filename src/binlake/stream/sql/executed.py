@@ -20,12 +20,15 @@ __all__ = ["executed_text", "with_if_exists"]
 
 # ER_BAD_TABLE_ERROR; MariaDB: ER_UNKNOWN_SEQUENCES, ER_UNKNOWN_VIEW
 _SOME_DID_NOT_EXIST = frozenset((1051, 4091, 4092))
+# white space, and comments that the server does not execute
+_GAP = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+"
 _DROP = re.compile(
-    rb"\s*(?P<drop>DROP\s+(?:TEMPORARY\s+)?(?:TABLES?|VIEW|SEQUENCE))\s+(?!IF\s)(?P<names>.*)",
+    rb"%b(?P<drop>DROP\s+(?:TEMPORARY\s+)?(?:TABLES?|VIEW|SEQUENCE))\s+(?!IF\s)(?P<names>.*)"
+    % _GAP.encode(),
     re.IGNORECASE | re.DOTALL,
 )
 _CREATE_OR_REPLACE = re.compile(
-    rf"\s*CREATE\s+OR\s+REPLACE\s+(?P<temporary>TEMPORARY\s+)?TABLE\s+"
+    rf"{_GAP}CREATE\s+OR\s+REPLACE\s+(?P<temporary>TEMPORARY\s+)?TABLE\s+"
     rf"(?P<name>(?:{NAME}\s*\.\s*)?{NAME})(?=[\s(])",
     re.IGNORECASE,
 )
