@@ -43,6 +43,7 @@ from binlake.table.schema.newest_names import unnamed_renames
 from binlake.table.schema.renames import noting_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
+from binlake.table.where.choosing import check_where_types
 from binlake.values.builds import PickledByName
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, RenamedColumn
@@ -96,6 +97,7 @@ class InferredView(PickledByName):
                 hint=f"{name} raise option schema_scan_bytes, or give .schema(…)",
             )
         _check_columns(table, found, read)
+        check_where_types(read, found[-1].definition)
         schemas = [exact_schema(typed_schema(types, read)) for types in found]
         renames = look.renames(table)
         evolution = Evolution.of(table, distinct_versions(schemas), renames)

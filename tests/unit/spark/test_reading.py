@@ -178,6 +178,9 @@ def test_unknown_table_and_columns() -> None:
         reader(table="golden.a", columns="ids")
     with pytest.raises(OptionError, match=r"where: table golden.a has no column 'ids'; did you"):
         reader(table="golden.a", where="ids = 1")
+    with pytest.raises(OptionError, match=r"where: golden.a: id is int: compare it with a number"):
+        reader(table="golden.a", where="id = 'x'", columns="s")
+    assert read(table="golden.a", where="ID = 1", columns="s")[0]
 
 
 def test_the_look_for_columns_is_bounded() -> None:

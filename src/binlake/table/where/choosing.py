@@ -25,7 +25,9 @@ from binlake.source.arrays import scalar
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
+from binlake.table.resolve import silent
 from binlake.table.schema.history import SchemaHistory
+from binlake.table.types.base import Target
 from binlake.table.where.binding import BoundCondition
 from binlake.table.where.compiled import nothing
 from binlake.table.where.finding import RowFinder, UndecidedError
@@ -48,6 +50,7 @@ __all__ = [
     "WhereRows",
     "WhereRowsNow",
     "check_where_columns",
+    "check_where_types",
     "probe_options",
 ]
 
@@ -195,6 +198,19 @@ def check_where_columns(where: str | None, ledger: Ledger) -> None:
             near_first = sorted(newest.values(), key=lambda each: _DID_YOU_MEAN not in each)
             hint = "; ".join(near_first[:_SHOWN_TABLES])
         raise OptionError(f"option where: {what}", name="where", value=name, hint=hint)
+
+
+def check_where_types(options: ReadOptions, definition: TableDefinition) -> None:
+    """Raise the error that the first row of a table would raise, if the option where does not fit the types of its
+    columns: OptionError or UnsupportedError. There is no check if the table lacks a column.
+    """
+    if options.where is None:
+        return
+    names = names_in(options.where)
+    if {name.casefold() for name in names} <= {one.name.casefold() for one in definition.columns}:
+        probe = probe_options(options)
+        types = TableTypes.of(definition, probe, Target.TEXT, silent, lambda _: names)
+        BoundCondition(parse_where(options.where), types)
 
 
 class RunChooser:
