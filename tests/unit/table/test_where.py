@@ -195,7 +195,9 @@ def test_a_column_that_no_table_has_is_an_error_everywhere(
 
 def test_a_text_that_cannot_be_compared_is_an_error_with_its_place() -> None:
     log = binlake.open(str(LOGS), table="shop.customers", where="name LIKE '%ê%'")
-    with pytest.raises(UnsupportedError, match=r"write BINARY before the column.*file binlog.000001, event at"):
+    with pytest.raises(
+        UnsupportedError, match=r"write BINARY before the column.*file binlog.000001, event at"
+    ):
         list(log.changes())
 
 

@@ -25,7 +25,6 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.ddl_targets import may_change
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.decode import ChangeDecoder
-from binlake.table.row_history.undoing import UndonePlaces
 from binlake.table.schema.declared import ForeignKey
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_children import LaterChildren
@@ -48,8 +47,8 @@ _Place = tuple[int, int]
 
 
 class ChosenRows:
-    """The row changes that the options where and op choose from the transactions of an undo. They are recognised by
-    their operation and their keys: `row` of a change depends on the tables that are read.
+    """The row changes that an undo chooses from its transactions. They are recognised by their operation and their
+    keys, because the number of a row in a compressed transaction depends on the tables that are read.
     """
 
     def __init__(self) -> None:
@@ -83,22 +82,17 @@ class ChosenRows:
 
 
 class UndoneChanges:
-    """The transactions of one chain that an undo reverts, and the changes after them. With `places` or `rows`,
-    only these changes of them are undone; `watch` adds to `rows`.
+    """The transactions of one chain that an undo reverts, and the changes after them. With `rows`, which are empty at
+    first, only the changes that `watch` sees are undone.
     """
 
     def __init__(
-        self,
-        options: ReadOptions,
-        generated: Sequence[str] = (),
-        places: UndonePlaces | None = None,
-        rows: ChosenRows | None = None,
+        self, options: ReadOptions, generated: Sequence[str] = (), rows: ChosenRows | None = None
     ) -> None:
         self._options = options
         # where everything that follows is undone, nothing comes later
         self._remembers = not set(options.filters_given) <= set(_OPEN_ENDED)
         self._generated = generated
-        self._places = places
         self._rows = rows
         self._transactions: set[_Place] = set()
         self._first: _Place | None = None
@@ -158,8 +152,8 @@ class UndoneChanges:
         reader = LogReader.of_chain(chain, TransactionFilter(start=start), plain, ledger)
         decoder = ChangeDecoder(plain, Target.TEXT, ledger, history=history)
         for changes in decoder.read(_WithDdl(reader, self._take_ddl)):
-            for index in range(len(changes.tables)):
-                self._compare(changes, index)
+            for table in changes.tables:
+                self._compare(changes, table)
         return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
 
     def _take_ddl(self, ddl: DdlStatement) -> None:
@@ -169,29 +163,25 @@ class UndoneChanges:
             if may_change(ddl, *name):
                 self._altered.setdefault(name, []).append(str(ddl.position))
 
-    def _undone_rows(self, changes: Changes, index: int, sql: SqlTable) -> list[bool]:
+    def _undone_rows(self, changes: Changes, table: TableChanges, sql: SqlTable) -> list[bool]:
         """Return which rows of a table of a batch are undone."""
-        table = changes.tables[index]
         definition = table.types.definition
         if (definition.database, definition.table) not in self._tables:
             return [False] * table.count
         undone = [place in self._transactions for place in _places(changes, table)]
-        if self._places is not None and any(undone):
-            return self._places.matches(changes, index)
         if self._rows is not None and any(undone):
             return self._rows.matches(changes, table, sql)
         return undone
 
-    def _compare(self, changes: Changes, index: int) -> None:
+    def _compare(self, changes: Changes, table: TableChanges) -> None:
         """Hold the keys of undone rows; count the changes of others to rows with these keys."""
-        table = changes.tables[index]
         definition = table.types.definition
         name = (definition.database, definition.table)
         known = self._keys.setdefault(name, set())
         sql = SqlTable(table.types, self._generated)
         if sql.is_sequence:
             return
-        undone = self._undone_rows(changes, index, sql)
+        undone = self._undone_rows(changes, table, sql)
         for shape in shapes_of(table):
             is_undone = [undone[row] for row in shape.rows.to_pylist()]
             self._children.see_undone(sql, shape, is_undone)

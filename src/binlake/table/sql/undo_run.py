@@ -151,13 +151,18 @@ class UndoRun:
             decoder = ChangeDecoder(
                 self._options, Target.TEXT, self._ledger, history=self._history, rows=rows
             )
-            chosen = None
-            if (self._options.where or self._options.op) and not self._options.whole_transaction:
-                chosen = ChosenRows()
-            undone = UndoneChanges(self._options, self._choices.generated, self._places, chosen)
+            chosen = ChosenRows() if self._chooses_rows else None
+            undone = UndoneChanges(self._options, self._choices.generated, chosen)
             self._undone.append((chain, undone))
             changes = decoder.read(Watched(reader, self._keys))
             yield from undone.watch(changes if self._places is None else self._places.only(changes))
+
+    @property
+    def _chooses_rows(self) -> bool:
+        """Whether the undo may leave out rows of a transaction and table that it reverts."""
+        options = self._options
+        by_values = options.where is not None and not options.whole_transaction
+        return self._places is not None or bool(options.op) or by_values
 
     def _of_one_transaction(self) -> Iterator[Changes]:
         """Yield the changes. Raises OptionError at the end if --at means several transactions."""
