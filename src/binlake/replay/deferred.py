@@ -66,7 +66,7 @@ class Deferred:
         text = sql.decode("latin-1")
         found = _TABLE_OF_TRIGGER.search(text)
         assert found is not None, "its table was found there"
-        parts = self.moved
+        parts: tuple[str, ...] = self.moved
         if found["of_database"] is None and self.moved[0] == self.table[0]:
             parts = self.moved[1:]  # as the server writes it in SHOW CREATE TRIGGER
         name = ".".join(map(quoted_name, parts)).encode()

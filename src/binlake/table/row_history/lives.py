@@ -27,11 +27,11 @@ class KeyChange(NamedTuple):
 
 
 class Renaming(NamedTuple):
-    """A statement that moves the name of the table: `index` is that of the first change after it, `came` the old name of
+    """A statement that moves the name of the table: `next_change` is the index of the first change after it, `came` the old name of
     the table that gets the name, `went` the new one of the table that had it.
     """
 
-    index: int
+    next_change: int
     came: _Name | None
     went: _Name | None
 
@@ -76,7 +76,7 @@ def lives_of(changes: Sequence[KeyChange], renamings: Sequence[Renaming] = ()) -
     waiting = deque(renamings)
     away: dict[_Name, dict[str, int]] = {}  # the rows of tables that had the name
     for index, change in enumerate(changes):
-        while waiting and waiting[0].index <= index:
+        while waiting and waiting[0].next_change <= index:
             _, came, went = waiting.popleft()
             now = {} if came is None else away.pop(_folded(came), {})
             if went is not None:
