@@ -6,18 +6,29 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from binlake.errors import SourceError
+from binlake.errors import SourceError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement, ignore_ddl
-from binlake.stream.sql.ddl_targets import renamed_tables, renaming, without_comments
+from binlake.stream.sql.ddl_targets import (
+    renamed_tables,
+    renames_what_exists,
+    renaming,
+    without_comments,
+)
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.schema.ddl_effects import concerns, creates, drops
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["NameMovedError", "TableNames", "names_from_beginning", "names_until_end"]
+__all__ = [
+    "NameMovedError",
+    "TableNames",
+    "certain_renaming",
+    "names_from_beginning",
+    "names_until_end",
+]
 
 _MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
 _HEAD_CHARACTERS = 4096
@@ -62,11 +73,25 @@ class TableNames:
         return next((name for place, name in self.later if place == position), None)
 
 
+def certain_renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name | None] | None:
+    """Return the same as `renaming`. Raises UnsupportedError if the text does not determine whether a table gets the name."""
+    moved = renaming(ddl, name)
+    if moved is not None and moved[0] is not None and renames_what_exists(ddl.sql):
+        raise UnsupportedError(
+            f"{'.'.join(moved[0])} may not exist before RENAME … IF EXISTS, so it is not certain which table is"
+            f" {'.'.join(name)} after it",
+            file=ddl.position.file,
+            event_pos=ddl.position.offset,
+            hint="give rows and a moment of the same side of this statement",
+        )
+    return moved
+
+
 def names_until_end(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
     """Return the names, in the range of `options`, of the table that has a name at its end. Raises BinlogError."""
     later: list[tuple[ChainPosition, Name]] = []
     for ddl in reversed(_heads_of_moves(chain, options)):
-        came, _ = renaming(ddl, name) or (None, None)
+        came, _ = certain_renaming(ddl, name) or (None, None)
         if came is not None:
             later.insert(0, (ddl.position, name))
             name = came
@@ -83,7 +108,7 @@ def names_from_beginning(chain: Chain, options: ReadOptions, name: Name) -> Tabl
     first = name
     later: list[tuple[ChainPosition, Name]] = []
     for ddl in _statements(chain, options):
-        came, went = renaming(ddl, name) or (None, None)
+        came, went = certain_renaming(ddl, name) or (None, None)
         if went is not None:
             later.append((ddl.position, went))
             name = went

@@ -25,7 +25,7 @@ from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
 from binlake.state.moments import Moment, between, remark_on_end
-from binlake.state.names import NameMovedError, TableNames
+from binlake.state.names import NameMovedError, TableNames, certain_renaming
 from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
 from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
@@ -274,7 +274,7 @@ class TableState:
     def _check_name(self, ddl: DdlStatement) -> None:
         """Raise NameMovedError if the rows may be those of another table than the one that has the name at the moment."""
         definition = self.shape.definition
-        moved = renaming(ddl, (definition.database, definition.table))
+        moved = certain_renaming(ddl, (definition.database, definition.table))
         if moved is None or self.names.given_at(ddl.position) is not None:
             return
         came, _ = moved

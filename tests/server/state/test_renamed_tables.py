@@ -188,6 +188,31 @@ def test_a_copy_takes_the_place_of_a_table(server: Server, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("server", ["mariadb-11.8"], indirect=True)
+def test_a_table_that_may_not_have_existed_is_not_followed(tmp_path: Path, server: Server) -> None:
+    """MariaDB also logs RENAME TABLE IF EXISTS if it renames nothing."""
+    with server.session() as session:
+        session.execute("DROP DATABASE IF EXISTS moved", "CREATE DATABASE moved", "USE moved")
+        session.execute(
+            "CREATE TABLE b (id INT PRIMARY KEY)",
+            "INSERT INTO b VALUES (1)",
+            "CREATE TABLE tmp (id INT PRIMARY KEY)",
+            "INSERT INTO tmp VALUES (7)",
+        )
+        dump = dumped(server, tmp_path)
+        before = place(server)
+        session.execute("RENAME TABLE IF EXISTS a TO b")
+        session.execute("RENAME TABLE IF EXISTS a TO tmp2, b TO a, tmp TO b")
+        after = place(server)
+    log, live = binlake.open(str(server.data / "binlog.index")), url_of(server)
+    for name, moment, source in (("a", before, live), ("b", before, live), ("a", after, dump), ("b", after, dump)):  # fmt: skip
+        with pytest.raises(UnsupportedError, match="not certain which table"):
+            state(log, name, moment, source)
+    with server.session("moved") as session:
+        session.execute("RENAME TABLE IF EXISTS a TO away")
+    assert state(log, "a", after, live) == [("1",)]
+
+
+@pytest.mark.parametrize("server", ["mariadb-11.8"], indirect=True)
 def test_rows_that_a_foreign_key_changes_are_not_lost(tmp_path: Path, server: Server) -> None:
     """The parent gets another name, or is the table itself."""
     with server.session() as session:

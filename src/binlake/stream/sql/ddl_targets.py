@@ -22,6 +22,7 @@ __all__ = [
     "possible_tables",
     "renamed_tables",
     "renames_only",
+    "renames_what_exists",
     "renaming",
     "spellings",
     "without_comments",
@@ -58,6 +59,10 @@ _ALTER_RENAME = re.compile(
     rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<old>{_TABLE})\s+(?:[^'\"`()]*,\s*)?"
     rf"RENAME(?:\s+(?:TO|AS)\s+|\s*=\s*|\s+)(?P<new>{_TABLE})(?:\s*,[^'\"`()]*)?\s*;?\s*",
     _FLAGS,
+)
+_RENAMES_IF_EXISTS = re.compile(
+    r"\s*(?:RENAME\s+TABLES?|ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE)\s+IF\s+EXISTS\b",
+    re.IGNORECASE,
 )
 # RENAME of a column or an index names no other table.
 _TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
@@ -128,10 +133,17 @@ def renames_only(ddl: DdlStatement) -> bool:
     name again: ``RENAME TABLE t TO x, x TO t``.
     """
     sql = _GENERATED.sub("", ddl.sql)
-    if changed_tables(ddl) is None:
+    if changed_tables(ddl) is None or renames_what_exists(sql):
         return False
     altered = _ALTER_RENAME.fullmatch(sql)
     return _RENAME.fullmatch(sql) is not None or (altered is not None and "," not in sql)
+
+
+def renames_what_exists(sql: str) -> bool:
+    """Whether a statement renames tables only if they exist. MariaDB logs it in any case, so another table may have the
+    new name already.
+    """
+    return _RENAMES_IF_EXISTS.match(sql) is not None
 
 
 def renaming(
