@@ -227,10 +227,9 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
     return before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
 
 
-#: The results with the decoders and archives, with exports, and with the Python decoder.
+#: The results with the decoders and archives, and with exports and the Python decoder.
 _DECODING = "2026-11-26-decoders-archive-ask"
-_EXPORTS = "2026-11-26-commands-start-spark-archive"
-_PYTHON = "2026-11-26-shapes-memory-python-spark"
+_OTHERS = "2026-11-26-shapes-memory-python-spark"
 
 #: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
@@ -241,11 +240,11 @@ _DUELS = (
         "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
-        _EXPORTS, "write Parquet, with Spark", "export", "spark write.parquet",
+        _OTHERS, "write Parquet, with Spark", "export", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
-        _EXPORTS, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
+        _OTHERS, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
@@ -263,8 +262,7 @@ _DUELS = (
 )  # fmt: skip
 _BENCH = {
     _DECODING: 'make bench ARGS="--only decoders --only archive"',
-    _EXPORTS: 'make bench ARGS="--only spark"',
-    _PYTHON: 'make bench ARGS="--only python"',
+    _OTHERS: 'make bench ARGS="--only spark --only python"',
 }
 
 
@@ -289,7 +287,7 @@ def comparison_page() -> str:
     found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{_DECODING}.json").read_text())
     machine, rate = found["machine"], _measured(_DECODING)
     images = rate["java peer"]["output"]["images"] / rate["decode"]["seconds"]
-    python = _measured(_PYTHON)["python-mysql-replication"]["output"]["images_per_second"]
+    python = _measured(_OTHERS)["python-mysql-replication"]["output"]["images_per_second"]
     lines = [
         "",
         f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 301 MB, one table of 13",
@@ -298,7 +296,7 @@ def comparison_page() -> str:
         *_duels_table(),
         "",
         f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
-        f"(`{_BENCH[_PYTHON]}`).",
+        f"(`{_BENCH[_OTHERS]}`).",
         "",
     ]
     return _inserted("comparison.md", "measurements", lines)

@@ -17,6 +17,7 @@ import pytest
 from binlake.cli.main import main
 from binlake.source.chain import LogPath
 from binlake.stream.index.compact_protocol import StructReader, encoded
+from binlake.stream.index.index_columns import COLUMNS
 from binlake.stream.index.key_file import read_key_index
 from binlake.stream.index.log_index import LogIndex
 from binlake.table.counting.indexing import index_of
@@ -389,3 +390,25 @@ def test_a_compressed_key_index(capfd: pytest.CaptureFixture[str], tmp_path: Pat
     out, err = printed(capfd, *where)
     assert f"ignored the key index {keys}: it is compressed" in err
     assert out == good[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("tables", ["nodot"]),
+        ("tables", [None]),
+        ("tables", None),
+        ("pos", None),
+        ("pos", 3),
+        ("end_pos", 4),
+        ("end_pos", 1 << 40),
+        ("plain", None),
+    ],
+)
+def test_places_and_names_that_no_log_has(
+    capfd: pytest.CaptureFixture[str], log: Path, column: str, value: Any
+) -> None:
+    """They ended a read with a traceback, or made a long list."""
+    kind = COLUMNS.field(column).type
+    replaced(log, {column: pa.array([value] * 4, kind)}, 4)
+    is_ignored(capfd, log, "it is damaged or not an index")

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from binlake.format.magic import FIRST_EVENT
+from binlake.source.arrays import scalar
 from binlake.source.reader import ByteReader
 from binlake.stream.index.parquet_footer import Footer
 
@@ -171,9 +173,30 @@ def read_groups(
                 columns = [_spread(read[name], log_bytes) for name in names]
                 if [column.type for column in columns] != [field.type for field in expected]:
                     raise ValueError(_OTHER_COLUMNS)
-                yield pa.table(columns, names)
+                part = pa.table(columns, names)
+                if not _is_sound(part, log_bytes):
+                    raise ValueError(_DAMAGED)
+                yield part
     except (pa.ArrowException, OSError, KeyError, TypeError) as error:
         raise ValueError(_DAMAGED) from error
+
+
+def _is_sound(part: pa.Table, log_bytes: int) -> bool:
+    """Whether the places of transactions lie in the log, and whether tables have full names."""
+    known = [name for name in ("pos", "end_pos", "plain", "tables") if name in part.column_names]
+    if any(part[name].null_count for name in known):
+        return False
+    checks = []
+    if "pos" in known:
+        checks.append(pc.greater_equal(part["pos"], scalar(FIRST_EVENT)))
+    if "end_pos" in known:
+        checks.append(pc.less_equal(part["end_pos"], scalar(log_bytes)))
+    if {"pos", "end_pos"} <= set(known):
+        checks.append(pc.less(part["pos"], part["end_pos"]))
+    if "tables" in known:
+        names = pc.unique(pc.list_flatten(part["tables"]))
+        checks.append(pc.match_substring(names, ".").fill_null(scalar(False)))
+    return all(pc.all(check, min_count=0).as_py() for check in checks)
 
 
 class _CheckedFile(io.RawIOBase):

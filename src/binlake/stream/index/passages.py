@@ -1,7 +1,6 @@
 """Determine with the index of a log which bytes a read needs.
 
-Skipped are the bytes of plain transactions that no filter wants (`log_index.py`). The index is read part by part, so the
-memory does not grow with the number of transactions.
+Skipped are the bytes of plain transactions that no filter wants (`log_index.py`).
 """
 
 from __future__ import annotations

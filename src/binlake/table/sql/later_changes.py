@@ -62,11 +62,14 @@ class ChosenRows:
             self._left.update(self._identities(changes, table, sql))
 
     def matches(self, changes: Changes, table: TableChanges, sql: SqlTable) -> list[bool]:
-        """Return which changes of a table are undone; each is found once."""
+        """Return which changes of a table are undone; each is found once. All are, if too many are to be known."""
+        if self._count > _MOST_ROWS:
+            return [True] * table.count
         found = []
         for identity in self._identities(changes, table, sql):
             found.append(self._left[identity] > 0)
-            self._left[identity] -= found[-1]
+            if found[-1]:  # others are not kept
+                self._left[identity] -= 1
         return found
 
     @staticmethod
