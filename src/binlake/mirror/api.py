@@ -17,6 +17,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.selection import TableSelection, check_addition, checked_patterns, matches
 from binlake.mirror.sessions import CATALOG, mirror_session
+from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables, check_format
 from binlake.mirror.upkeep import compact_tables
 from binlake.mirror.verification import Verification, verify_tables
@@ -168,7 +169,7 @@ def add(
     again = {
         name
         for name in mirrored_tables(opened)
-        if not selection.wants(*name.split(".", 1)) and any(matches(p, name) for p in patterns)
+        if not selection.wants(*table_name(name)) and any(matches(p, name) for p in patterns)
     }
     check_addition(patterns, selection)
     control.add_tables(patterns, again)

@@ -24,6 +24,7 @@ from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.sessions import CATALOG, mirror_session
+from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class _Rounds:
         """The tables of the mirror that a round does not have."""
         control = self.control
         known = {*control.quarantined, *control.gone, *control.to_resync}
-        names = {".".join(control.options.lake_name(*_parts(source))) for source in known}
+        names = {".".join(control.options.lake_name(*table_name(source))) for source in known}
         for namespace, table in self.lake.tables():
             if namespace != NAMESPACE and f"{namespace}.{table}" not in moment.snapshots:
                 properties = self.lake.load(namespace, table).describe()["properties"]
@@ -282,7 +283,7 @@ class _Rounds:
                 row["log_pos"],
                 row["gtid_set"],
                 {
-                    ".".join(options.lake_name(*_parts(source))): snapshot
+                    ".".join(options.lake_name(*table_name(source))): snapshot
                     for source, snapshot in sorted(json.loads(row["tables"]).items())
                 },
             )

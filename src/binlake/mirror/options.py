@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
+from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_rules import (
     ALTER_POLICIES,
     PartitionField,
@@ -313,13 +314,15 @@ class MirrorOptions:
                     value=value,
                     hint="leave it out, or use the format iceberg",
                 )
-        rules = (TableRule.parse(text).value for text in self.on_alter_tables)
-        if unknown := {self.on_alter, *rules} & {"text", "new-column"}:
-            raise OptionError(
-                f"option on_alter: tables of format delta do not have {min(unknown)}",
-                name="on_alter",
-                hint="choose quarantine or resync, or use the format iceberg",
-            )
+        policies = [("on_alter", self.on_alter)]
+        policies += [("on_alter_tables", TableRule.parse(t).value) for t in self.on_alter_tables]
+        for name, policy in policies:
+            if policy in ("text", "new-column"):
+                raise OptionError(
+                    f"option {name}: tables of format delta do not have {policy}",
+                    name=name,
+                    hint="choose quarantine or resync, or use the format iceberg",
+                )
 
     @staticmethod
     def _check(option: MirrorOption, value: Any) -> None:
@@ -374,14 +377,14 @@ class MirrorOptions:
 
     def check_lake_names(self, names: Iterable[tuple[str, str]]) -> None:
         """Raise OptionError where two of these tables would have one lake table."""
-        first: dict[tuple[str, str], str] = {}
+        first: dict[tuple[str, str], tuple[str, str]] = {}
         for name in names:
-            lake_name, full_name = self.lake_name(*name), ".".join(name)
-            other = first.setdefault(lake_name, full_name)
-            merged = self.is_shard(*name) and self.is_shard(*other.split(".", 1))
-            if other != full_name and not merged:
+            lake_name = self.lake_name(*name)
+            other = first.setdefault(lake_name, name)
+            merged = self.is_shard(*name) and self.is_shard(*other)
+            if other != name and not merged:
                 raise OptionError(
-                    f"tables {other} and {full_name} would both be {'.'.join(lake_name)} in the lake",
+                    f"tables {full_name_of(*other)} and {full_name_of(*name)} would both be {'.'.join(lake_name)} in the lake",
                     name="rename_tables",
                     hint="use {database} and {table} in the names of --rename",
                 )
@@ -417,7 +420,6 @@ class MirrorOptions:
         """How rows are decoded, of tables that match these patterns."""
         read = ReadOptions.parse(
             {
-                "table": tables,
                 "exclude_table": self.exclude_tables,
                 "time": self.time,
                 "zero_date": self.zero_date,
@@ -428,7 +430,8 @@ class MirrorOptions:
                 "metadata_prefix": "\0",
             }
         )
-        return replace(read, exclude_column=self.exclude_columns)
+        # not as texts, which are divided at commas: names may contain them
+        return replace(read, table=tables, exclude_column=self.exclude_columns)
 
     def to_json(self) -> str:
         """Return the text in which the lake keeps the options."""

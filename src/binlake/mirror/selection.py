@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.table_names import table_name
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -79,8 +80,7 @@ def check_addition(patterns: set[str], selection: TableSelection) -> None:
 
 def matches(pattern: str, full_name: str) -> bool:
     """Whether a pattern matches a table (`database.table`)."""
-    database, _, table = full_name.partition(".")
-    return _filter((pattern,), ()).wants(database, table)
+    return _filter((pattern,), ()).wants(*table_name(full_name))
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,7 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
-from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.mirror.source.tables import SourceTable, read_table
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _verified(
         reason = "the table was copied after the position at which the source is read"
         return TableVerification(name, "not compared", reason), True
     try:
-        table = _definition(source, name, mirror)
+        table = read_table(source.server, followed.id, mirror.options.read_options())
         if table is None:
             reason = "the server has no such table, or its user may not read it"
             return TableVerification(name, "not compared", reason), True
@@ -191,15 +191,6 @@ def _verified(
         return TableVerification(name, "not compared", str(error)), is_altered
     is_altered = any(one.kind in ("column", "type") for one in found.differences)
     return _described(name, found), is_altered
-
-
-def _definition(source: ExactSource, name: str, mirror: Mirror) -> SourceTable | None:
-    """The table as the server has it now; None if there is none."""
-    try:
-        tables = read_tables(source.server, [name], mirror.options.read_options())
-    except SourceError:
-        return None
-    return next((table for table in tables if table.full_name == name), None)
 
 
 def _compared(

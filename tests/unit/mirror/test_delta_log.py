@@ -157,3 +157,11 @@ def test_steps_of_an_alter() -> None:
         "ALTER COLUMN `a` TYPE BIGINT",
         "ALTER COLUMN `n` FIRST",
     ]
+
+
+def test_temporary_names_that_a_table_has() -> None:
+    swap = [{"do": "rename", "name": "a", "to": "A"}]
+    assert alter_sql([swap], ["a", "__binlake_0", "__BINLAKE_1"]) == [
+        "RENAME COLUMN `a` TO `__binlake_2`",
+        "RENAME COLUMN `__binlake_2` TO `A`",
+    ]

@@ -15,6 +15,7 @@ from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedErr
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.tables import read_tables
+from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.table_rules import check_lake_name
 from binlake.values.gtid import GtidSet
 from support.servers.fake_server import OK, Conversation, fake_server
@@ -123,7 +124,7 @@ def test_a_definition_that_changes_with_each_answer_is_refused() -> None:
         answering(one_table(lambda: CREATE.format("t", next(kinds)))) as url,
         pytest.raises(ServerError, match="altered while its definition was read"),
     ):
-        wanted(url).read("shop.t")
+        wanted(url).read(("shop", "t"))
 
 
 @pytest.mark.parametrize(
@@ -134,21 +135,43 @@ def test_a_table_with_a_hostile_name_is_not_read(database: str, name: str) -> No
     """As an error of this table only: the mirror puts it into quarantine, and follows the others."""
     answers = one_table(lambda: CREATE.format(name, "int"), database, name)
     with answering(answers) as url, pytest.raises(UnsupportedError):
-        wanted(url).read(f"{database}.{name}")
+        wanted(url).read((database, name))
 
 
-@pytest.mark.parametrize(("name", "lists"), [("t", 0), ("a.t", 1)])
-def test_only_a_name_with_several_dots_needs_the_list_of_tables(name: str, lists: int) -> None:
-    asked: list[str] = []
-    answers = one_table(lambda: "no definition", "shop", name)
+def test_tables_whose_joined_names_are_equal() -> None:
+    """The table `c` of the database `a.b`, and `b.c` of `a`."""
+    tables = {("a", "b.c"): "one", ("a.b", "c"): "other"}
 
-    def recorded(sql: str) -> tuple[tuple[str, ...], ...] | None:
-        asked.append(sql)
-        return answers(sql)
+    def answers(sql: str) -> tuple[tuple[str, ...], ...] | None:
+        if sql.startswith("SHOW CREATE TABLE"):
+            found = next(of for of in tables if sql.endswith(f"`{of[0]}`.`{of[1]}`"))
+            return ((found[1], f"CREATE TABLE `{found[1]}` (`{tables[found]}` int)"),)
+        if "information_schema.TABLES" in sql:
+            return tuple((*name, "InnoDB", "5")[: 4 if "ENGINE" in sql else 2] for name in tables)
+        return None
 
-    with answering(recorded) as url, pytest.raises((SchemaError, UnsupportedError)):
-        wanted(url).read(f"shop.{name}")
-    assert sum("information_schema.TABLES" in sql and "ENGINE" not in sql for sql in asked) == lists
+    with answering(answers) as url:
+        table, _ = wanted(url).read(("a", "b.c"))
+        assert [column.name for column in table.definition.columns] == ["one"]
+        assert wanted(url).has(("a.b", "c"))
+        with pytest.raises(UnsupportedError, match=r"`a\.b`\.c: the name of the database contains"):
+            wanted(url).read(("a.b", "c"))
+        del tables["a.b", "c"]
+        assert not wanted(url).has(("a.b", "c"))
+        assert wanted(url).has(("a", "b.c"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [("shop", "t"), ("a", "b.c"), ("a.b", "c"), (".hidden", "t"), ("..", "."), ("a`.b", "`.`")],
+)
+def test_the_text_of_a_name_stands_for_one_table(name: tuple[str, str]) -> None:
+    assert table_name(full_name_of(*name)) == name
+
+
+def test_a_name_with_a_comma_is_one_table() -> None:
+    read = MirrorOptions().read_options(("shop.a,b", "shop. x"))
+    assert read.table == ("shop.a,b", "shop. x")
 
 
 def test_a_list_of_tables_without_an_end_is_refused() -> None:

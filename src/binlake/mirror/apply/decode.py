@@ -20,6 +20,7 @@ from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
 from binlake.mirror.apply.task_files import TaskFiles, task_output
 from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.table_names import TableName
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import ChainPosition
@@ -33,10 +34,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["Decoded", "TableName", "Wanted", "decode_range"]
-
-#: Database and table on the server.
-TableName = tuple[str, str]
+__all__ = ["Decoded", "Wanted", "decode_range"]
 
 _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 
@@ -128,9 +126,9 @@ def _decode(
                     into.add(name, change_rows(table, key, lake, facts))
                 except UnsupportedError as error:
                     into.failed[name] = str(error)
-    for full_name, count in ledger.json_differences.items():
-        if count:
-            name = next(n for n in wanted.keys if f"{n[0]}.{n[1]}" == full_name)
+    for name in wanted.keys:
+        full_name = f"{name[0]}.{name[1]}"
+        if ledger.json_differences.get(full_name):  # also of tables that only match a pattern
             into.failed[name] = (
                 f"{full_name}: the log has differences of JSON documents without the documents; "
                 "set binlog_row_value_options='' or binlog_row_image=FULL on the server"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns, read_key
 from binlake.mirror.columns.lake_columns import LakeColumns
+from binlake.mirror.columns.names import caseless
 from binlake.table.plan import TableTypes
 from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import matches_column
@@ -37,7 +38,7 @@ class ColumnRules(PickledByName):
 
     def with_texts(self, database: str, table: str, names: Iterable[str]) -> ColumnRules:
         """The rules with more columns of a table that the lake keeps as text."""
-        found = frozenset((database, table, name.lower()) for name in names)
+        found = frozenset((database, table, caseless(name)) for name in names)
         return replace(self, texts=self.texts | found) if found else self
 
     def pinned(self) -> ColumnRules:
@@ -50,7 +51,7 @@ class ColumnRules(PickledByName):
             return "left out"
         if matches_column(self.hash, database, table, column):
             return "hashed"
-        return "as text" if (database, table, column.lower()) in self.texts else "shown"
+        return "as text" if (database, table, caseless(column)) in self.texts else "shown"
 
     def in_lake(self, database: str, table: str, types: TableTypes) -> LakeColumns:
         """How the lake has the columns of a table that is decoded with `types`. Raises OptionError."""

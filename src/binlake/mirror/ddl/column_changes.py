@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.columns.names import caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.followed.table import Followed, widens
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.tables.change import Step, in_order
+from binlake.mirror.tables.formats import why_reserved
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_initial_default
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
@@ -25,10 +27,11 @@ from binlake.table.schema.alter import altered_columns, dropped_columns, renamed
 from binlake.table.schema.ddl_effects import why_values_may_change
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.sql_tokens import Token
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 
-__all__ = ["column_steps", "texts_after"]
+__all__ = ["ColumnChanges", "column_changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class _Pairs:
     """How the columns of two definitions belong together.
 
     `renames`: new names by old ones. `was`: old columns by the names that they have now. `removed`: the names of
-    columns that are dropped. The keys are in lower case.
+    columns that are dropped. The keys are `caseless`.
     """
 
     renames: dict[str, str]
@@ -44,60 +47,76 @@ class _Pairs:
     removed: tuple[str, ...]
 
     @classmethod
-    def of(cls, ddl: DdlStatement, old: DeclaredTable) -> _Pairs:
-        """The pairs of a statement on a table."""
-        items = items_of(ddl)
+    def of(cls, items: Sequence[Sequence[Token]], old: DeclaredTable, new: DeclaredTable) -> _Pairs:
+        """The pairs of the definitions before and after the items of an ALTER TABLE."""
         dropped = dropped_columns(items)
-        there = {column.lower_name for column in old.columns} - dropped
-        renames = {a.lower(): b for a, b in renamed_columns(items) if a.lower() in there}
-        kept = [column for column in old.columns if column.lower_name in there]
-        was = {renames.get(c.lower_name, c.name).lower(): c for c in kept}
+        kept = [column for column in old.columns if column.lower_name not in dropped]
+        named = {caseless(a): caseless(b) for a, b in renamed_columns(items)}
+        was = {named.get(column.lower_name, column.lower_name): column for column in kept}
+        # a statement may change only the case of a name
+        pairs = [(was[c.lower_name], c) for c in new.columns if c.lower_name in was]
+        renames = {a.lower_name: b.name for a, b in pairs if a.name != b.name}
         removed = tuple(column.name for column in old.columns if column.lower_name in dropped)
         return cls(renames, was, removed)
 
     def now(self, name: str) -> str:
-        """The name, in lower case, that an old column has now."""
-        return self.renames.get(name.lower(), name).lower()
+        """The name, without case, that an old column has now."""
+        return caseless(self.renames.get(caseless(name), name))
 
 
-def column_steps(
+@dataclass(frozen=True, slots=True)
+class ColumnChanges:
+    """The changes of a lake table after an ALTER TABLE.
+
+    `steps`: in groups done one after the other. `texts`: the columns that it keeps as text after them.
+    """
+
+    steps: tuple[tuple[Step, ...], ...]
+    texts: tuple[str, ...]
+
+
+def column_changes(
     ddl: DdlStatement,
     new: DeclaredTable,
     table: Followed,
     options: ReadOptions,
     rules: ColumnRules,
-) -> tuple[tuple[Step, ...], ...]:
-    """The steps to the definition that a table has after an ALTER TABLE, in groups done one after the other.
+) -> ColumnChanges:
+    """The changes to the definition that a table has after an ALTER TABLE.
 
     Raises UnsupportedError with the reason if the statement's effect on the existing rows is unknown, or if the lake
     table cannot have it.
     """
-    pairs = _Pairs.of(ddl, table.declared)
-    rules = rules.with_texts(*table.id, texts_after(ddl, table))
+    items = items_of(ddl)
+    pairs = _Pairs.of(items, table.declared, new)
+    texts = _texts_after(pairs, table)
+    rules = rules.with_texts(*table.id, texts)
     shown = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
     _check_names(table, shown)
     _check_key(table, new, pairs)
     _check_renames(table, pairs, rules)
     drops, renaming = _drops(table, pairs, rules), _renaming(table, pairs, rules)
     types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
-    changed = _Changed(ddl, table, types, rules, pairs).steps(shown)
+    redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
+    changed = _Changed(ddl, table, types, rules, pairs, redefined).steps(shown)
     is_moved = not table.shard_column and _is_moved(new, pairs)
     order = tuple(in_order([column.name for column in shown])) if is_moved else ()
-    return tuple(group for group in (drops, renaming, changed, order) if group)
+    steps = tuple(group for group in (drops, renaming, changed, order) if group)
+    return ColumnChanges(steps, texts)
 
 
-def texts_after(ddl: DdlStatement, table: Followed) -> list[str]:
-    """The columns that the lake table keeps as text, by the names that they have after an ALTER TABLE."""
-    pairs = _Pairs.of(ddl, table.declared)
-    old = {name.lower() for name in table.text_columns}
-    return [name for name, column in pairs.was.items() if column.lower_name in old]
+def _texts_after(pairs: _Pairs, table: Followed) -> tuple[str, ...]:
+    """The columns that the lake table keeps as text, by the names that they have after a statement."""
+    old = set(map(caseless, table.text_columns))
+    return tuple(name for name, column in pairs.was.items() if column.lower_name in old)
 
 
 def _check_names(table: Followed, shown: Sequence[DeclaredColumn]) -> None:
     """Refuse columns whose names the lake needs itself."""
-    if taken := table.mode.taken(column.name for column in shown):
+    names = [column.name for column in shown]
+    if taken := table.mode.taken(names) or why_reserved(names, table.lake.format):
         raise UnsupportedError(taken)
-    kept = {name.lower() for name in table.kept_columns}
+    kept = set(map(caseless, table.kept_columns))
     if clash := next((c.name for c in shown if c.lower_name in kept), None):
         raise UnsupportedError(f"the lake table has earlier values in a column of the name {clash}")
 
@@ -105,12 +124,12 @@ def _check_names(table: Followed, shown: Sequence[DeclaredColumn]) -> None:
 def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
     """Refuse a statement after which rows are identified in another way."""
     before = [pairs.now(part) for part in table.declared.primary_key]
-    if before != [part.lower() for part in new.primary_key]:
+    if before != list(map(caseless, new.primary_key)):
         raise UnsupportedError("the primary key changes")
     if not table.key and table.mode.holds_rows:
         raise UnsupportedError("the table has no key, and its rows are told apart by all columns")
-    removed = {name.lower() for name in pairs.removed}
-    if {part.lower() for part in table.key} & (removed | pairs.renames.keys()):
+    removed = set(map(caseless, pairs.removed))
+    if set(map(caseless, table.key)) & (removed | pairs.renames.keys()):
         raise UnsupportedError("a column of the key is dropped or renamed")
     if table.shard_column and (removed or pairs.renames):
         raise UnsupportedError(
@@ -131,9 +150,9 @@ def _check_renames(table: Followed, pairs: _Pairs, rules: ColumnRules) -> None:
 
 def _drops(table: Followed, pairs: _Pairs, rules: ColumnRules) -> tuple[Step, ...]:
     """Drop the columns that the server drops, and those whose new names are left out."""
-    in_lake = {name.lower() for name in table.lake.schema.names}
+    in_lake = set(map(caseless, table.lake.schema.names))
     hidden = [a for a, b in sorted(pairs.renames.items()) if _is_left_out(table, b, rules)]
-    names = [_spelled(table, n) for n in (*pairs.removed, *hidden) if n.lower() in in_lake]
+    names = [_spelled(table, n) for n in (*pairs.removed, *hidden) if caseless(n) in in_lake]
     if dropped := sorted(table.lake.partition_columns & set(names)):
         raise UnsupportedError(
             f"column {dropped[0]} is dropped, by which the lake table is partitioned"
@@ -154,7 +173,7 @@ def _is_left_out(table: Followed, name: str, rules: ColumnRules) -> bool:
 
 
 class _Changed:
-    """The columns that a statement adds or widens."""
+    """The columns that a statement adds or widens. `redefined`: those whose definitions it contains."""
 
     def __init__(
         self,
@@ -163,12 +182,12 @@ class _Changed:
         types: TableTypes,
         rules: ColumnRules,
         pairs: _Pairs,
+        redefined: set[str],
     ) -> None:
         self.ddl, self.table, self.types, self.rules, self.pairs = ddl, table, types, rules, pairs
+        self.redefined = redefined
         self.schema = rules.lake_schema(*table.id, types.schema)
         self.stored = storage_schema(iceberg_schema(self.schema))
-        items = items_of(ddl)
-        self.redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
 
     def steps(self, columns: Sequence[DeclaredColumn]) -> tuple[Step, ...]:
         """The steps for the columns of the new definition. Raises UnsupportedError."""
@@ -233,8 +252,7 @@ def _equal(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _spelled(table: Followed, name: str) -> str:
     """A column's name as the lake has it."""
-    names = table.lake.schema.names
-    return next((known for known in names if known.lower() == name.lower()), name)
+    return spelled(name, table.lake.schema.names) or name
 
 
 def _in_lake(table: Followed, name: str) -> pa.DataType | None:

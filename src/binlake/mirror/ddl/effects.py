@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from binlake.errors import BinlogError
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import DROPPED
-from binlake.mirror.ddl.column_changes import column_steps, texts_after
+from binlake.mirror.ddl.column_changes import column_changes
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.tables.change import Step
@@ -74,9 +75,9 @@ def effect_of(
         return departure
     if moves_partitions(sql) and table.mode.name == MIRROR:
         return Effect(recopied="rows of partitions come or go without row events")
-    if table.key and {part.lower() for part in table.key} != {
-        part.lower() for part in table.declared.primary_key
-    }:
+    if table.key and set(map(caseless, table.key)) != set(
+        map(caseless, table.declared.primary_key)
+    ):
         return Effect(refused="its key is a unique index, which the statement may change")
     if changes_index(sql):
         return Effect()
@@ -112,6 +113,5 @@ def _altered(
         old.primary_key,
     ):
         return Effect()
-    steps = column_steps(ddl, new, table, options, rules)
-    texts = tuple(texts_after(ddl, table))
-    return Effect(steps=steps, create_table=create_table_text(new), texts=texts)
+    found = column_changes(ddl, new, table, options, rules)
+    return Effect(steps=found.steps, create_table=create_table_text(new), texts=found.texts)

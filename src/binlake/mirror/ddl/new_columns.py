@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR, SOFT_DELETES
@@ -36,7 +37,7 @@ def existing_value(
     constant = constant_of(ddl, column)
     if constant is None:
         return None
-    [kind] = [one for one in types.columns if one.column.name.lower() == column.lower_name]
+    [kind] = [one for one in types.columns if caseless(one.column.name) == column.lower_name]
     if (why := _why_without_default(table, kind.arrow_type)) is not None:
         raise UnsupportedError(
             f"column {column.name} is added with values in the existing rows: {why}"

@@ -152,7 +152,7 @@ class SchemaChanges:
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         policy = self.options.alter_policy(*table.id)
-        if policy != "quarantine" and self.tables.source.has(table.full_name):
+        if policy != "quarantine" and self.tables.source.has(table.id):
             self._copied_again(table, ddl, why)
         else:
             self.tables.quarantine(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.delta.schema import column_sql, quoted, type_sql
 from binlake.mirror.tables.schema import storage_schema
 
@@ -58,10 +60,11 @@ def _field(step: Step) -> Any:
 def _renames(group: Sequence[Step], order: list[str]) -> list[str]:
     """Simultaneous renames; through temporary names if a new name is still taken."""
     pairs = [(step["name"], step["to"]) for step in group]
-    taken = {name.lower() for name in order}
+    taken = set(map(caseless, order))
     first: list[tuple[str, str]] = []
-    if any(new.lower() in taken for _, new in pairs):
-        between = [f"__binlake_{number}" for number in range(len(pairs))]
+    if any(caseless(new) in taken for _, new in pairs):
+        free = (f"__binlake_{number}" for number in itertools.count())
+        between = list(itertools.islice((n for n in free if n not in taken), len(pairs)))
         first = [(old, name) for (old, _), name in zip(pairs, between, strict=True)]
         second = [(name, new) for (_, new), name in zip(pairs, between, strict=True)]
     else:

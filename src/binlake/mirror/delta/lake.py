@@ -152,7 +152,7 @@ class DeltaLake:
 
     def _copies(self, namespace: str, table: str) -> Path:
         """The directory in which the tasks of a copy write rows for Delta."""
-        return self._root / NAMESPACE / "copies" / f"{namespace}.{table}"
+        return self._root / NAMESPACE / "copies" / namespace / table
 
 
 def check_key(full_name: str, schema: pa.Schema, key: Sequence[str] | None) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from binlake.errors import SourceError
+from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, quoted, spark_schema
 from binlake.mirror.tables.active_session import active_session
@@ -50,7 +50,7 @@ _SAFE_HOURS = 168
 
 
 class DeltaStored:
-    """One table. `spark` is a session of the mirror's own. Raises SourceError, CommitConflictError."""
+    """One table. `spark` is a session of the mirror's own. Raises SourceError, UnsupportedError, CommitConflictError."""
 
     def __init__(self, spark: SparkSession, path: Path, full_name: str) -> None:
         self._spark = spark
@@ -262,9 +262,9 @@ _CONFLICTS = (
 
 @contextmanager
 def in_one_line(where: str) -> Iterator[None]:
-    """Raise Java's exceptions as BinlakeErrors."""
+    """Raise Java's exceptions as BinlakeErrors: UnsupportedError if Delta refuses the statement itself, for this table only."""
     from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
+    from pyspark.errors import AnalysisException, PySparkException
 
     try:
         yield
@@ -275,7 +275,10 @@ def in_one_line(where: str) -> Iterator[None]:
             raise CommitConflictError(
                 f"{where}: another writer has committed to the table: {first}"
             ) from None
-        raise SourceError(f"{where}: Delta refuses: {first}") from None
+        is_statement = isinstance(error, AnalysisException)
+        raise (UnsupportedError if is_statement else SourceError)(
+            f"{where}: Delta refuses: {first}"
+        ) from None
 
 
 def created(

@@ -25,6 +25,7 @@ from binlake.mirror.delta.schema import quoted, spark_schema
 from binlake.mirror.delta.stored import DeltaStored, in_one_line
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
+from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import conformed
 
@@ -52,6 +53,7 @@ class DeltaTable:
         open_column: str | None = None,
     ) -> None:
         self._stored = stored
+        self.format = DELTA
         self.key = () if key is None else tuple(key)
         self.partitioning = NOT_PARTITIONED
         self._open_column = open_column
@@ -305,7 +307,7 @@ class DeltaTable:
             return
         try:
             self._make(pending["steps"], pending["end"])
-        except SourceError as error:
+        except (SourceError, UnsupportedError) as error:
             raise CommitConflictError(
                 f"{self.full_name}: an ALTER cannot be completed: {error}"
             ) from error

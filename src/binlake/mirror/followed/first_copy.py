@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.lake.engine import Engine, Task
+from binlake.mirror.columns.names import spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key
 from binlake.mirror.followed.copy_state import CopyState
@@ -37,7 +38,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter
-from binlake.mirror.tables.formats import LakeTable, LakeTables
+from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 from binlake.spark.streaming.offsets import StreamOffset
@@ -288,7 +289,13 @@ class FirstCopy:
         shown = [
             n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
         ]
+        _refuse_same_names(table.full_name, shown)
         self.targets.mode(table).check(table.full_name, shown, table.key)
+        if why := why_reserved(shown, self.options.format):
+            raise UnsupportedError(
+                f"{table.full_name}: {why}",
+                hint="leave the column out with --exclude-column, or rename it",
+            )
         if merged_by := self.targets.shard_column(table):
             self._refuse_shard(table.full_name, merged_by, shown, self.targets.mode(table))
         for column in table.definition.columns:
@@ -298,7 +305,7 @@ class FirstCopy:
     @staticmethod
     def _refuse_shard(full_name: str, column: str, names: Sequence[str], mode: Mode) -> None:
         """Raise UnsupportedError for a table that cannot be merged with others."""
-        if column.lower() in [name.lower() for name in names]:
+        if spelled(column, names) is not None:
             raise UnsupportedError(
                 f"{full_name}: it has a column {column}, the name of the shard column",
                 hint="choose another name with --shard-column",
@@ -331,6 +338,16 @@ class FirstCopy:
         if exact and place_key(found.position) < place_key(position):
             raise BinlogError(f"the log does not reach {position} yet")
         return found
+
+
+def _refuse_same_names(full_name: str, names: Sequence[str]) -> None:
+    """Raise UnsupportedError for columns that only the server tells apart: it does not know the case of every letter."""
+    for number, name in enumerate(names):
+        if (other := spelled(name, names[:number])) is not None:
+            raise UnsupportedError(
+                f"{full_name}: readers of the lake cannot tell the columns {other} and {name} apart",
+                hint="rename one of them",
+            )
 
 
 _ORDERED = ("aria", "myisam", "memory", "archive")

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
+from binlake.mirror.table_names import TableName
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.offsets import StreamOffset

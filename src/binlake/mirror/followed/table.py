@@ -18,7 +18,7 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden, is_special
-from binlake.mirror.apply.decode import TableName
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
 from binlake.mirror.followed.kept import (
@@ -45,6 +45,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.table_names import TableName, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import LakeTable, LakeTables
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
@@ -118,8 +119,8 @@ class Followed:
         names = tuple(name for name in self.lake.schema.names if name not in own)
         if not self.shard_column:
             return names
-        declared = {column.name.lower() for column in self.declared.columns}
-        return tuple(name for name in names if name.lower() in declared)
+        declared = {column.lower_name for column in self.declared.columns}
+        return tuple(name for name in names if caseless(name) in declared)
 
     def present(self) -> Iterator[pa.Table]:
         """The rows that the server has, in its columns. Raises UnsupportedError if they are not known."""
@@ -362,9 +363,8 @@ def followed_tables(
     found: dict[str, Followed] = {}
     for full_name in known:
         offset = _place_of(table, full_name, control, options)
-        database, _, plain = full_name.partition(".")
         if offset is not None:
-            found[full_name] = Followed(database, plain, table, offset, found)
+            found[full_name] = Followed(*table_name(full_name), table, offset, found)
         elif full_name not in {*control.quarantined, *control.gone, *control.to_resync}:
             raise SourceError(f"{table.full_name} has no position in a log")
     return found

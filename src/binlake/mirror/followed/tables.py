@@ -16,6 +16,7 @@ from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_table
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
+from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
@@ -86,22 +87,22 @@ class FollowedTables:
         """The tables of the lake that a mirror has copied, at their positions."""
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
         for full_name, names in mirrored_tables(self._lake).items():
-            database, _, plain = full_name.partition(".")
+            name = table_name(full_name)
             if full_name in {*self._control.quarantined, *self._control.gone}:
                 continue
-            if not self.source.wants(database, plain):
+            if not self.source.wants(*name):
                 continue
-            wanted = self._options.lake_name(database, plain)
-            name = wanted if wanted in names else names[0]
+            wanted = self._options.lake_name(*name)
+            in_lake = wanted if wanted in names else names[0]
             try:
-                if name not in opened:
-                    opened[name] = followed_tables(
-                        self._lake, name, self._indexes, self._control, self._options
+                if in_lake not in opened:
+                    opened[in_lake] = followed_tables(
+                        self._lake, in_lake, self._indexes, self._control, self._options
                     )
             except CommitConflictError as error:
                 self.quarantine(full_name, str(error))
                 continue
-            known = opened[name].get(full_name)
+            known = opened[in_lake].get(full_name)
             if known is None:
                 continue  # a shard whose copy was asked for
             if pending_columns(known.lake.properties):
@@ -117,7 +118,7 @@ class FollowedTables:
         names = self.source.names()
         self._options.check_lake_names(names)
         for name in names:
-            full_name = ".".join(name)
+            full_name = full_name_of(*name)
             if full_name not in self.followed and full_name not in aside:
                 self.copy(full_name)
 
@@ -128,7 +129,7 @@ class FollowedTables:
             return
         self._changed = changed
         for full_name in sorted({*self.followed, *self.unfinished}):
-            if not self.source.wants(*full_name.split(".", 1)):
+            if not self.source.wants(*table_name(full_name)):
                 self.unfinished.discard(full_name)
                 self.forget(full_name)
                 self._note(f"{full_name} is no longer followed; its lake table stays as it is")
@@ -147,17 +148,18 @@ class FollowedTables:
     def copy(self, full_name: str) -> None:
         """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
         self.unfinished.discard(full_name)
-        if not self.source.has(full_name):
+        name = table_name(full_name)
+        if not self.source.has(name):
             self._missing(full_name)
             return
         for attempt in range(_COPIES):
             try:
-                table, create_table = self.source.read(full_name)
+                table, create_table = self.source.read(name)
                 made = self._first_copy.make(
                     table,
                     create_table,
                     self._control.round,
-                    lambda: self.source.read(full_name)[1],
+                    lambda: self.source.read(name)[1],
                 )
                 if made is None:  # interrupted: it is continued after a pause, or at the next start
                     self.forget(
@@ -173,7 +175,7 @@ class FollowedTables:
                     raise
                 continue
             except BinlogError as error:
-                if not self.source.has(full_name):
+                if not self.source.has(name):
                     self._missing(full_name)  # dropped or renamed while it was read
                     return
                 if attempt == _COPIES - 1 or not isinstance(error, ServerError):

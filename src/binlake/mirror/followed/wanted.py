@@ -11,7 +11,8 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session, raw_definitions
-from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_tables
+from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
+from binlake.mirror.table_names import TableName, full_name_of
 from binlake.mirror.table_rules import check_lake_name
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
@@ -56,9 +57,9 @@ class WantedTables:
             rows = server.rows(_LIST, 2)
         return [(a or "", b or "") for a, b in rows if self.wants(a or "", b or "")]
 
-    def has(self, full_name: str) -> bool:
-        """Whether the server has a table now."""
-        return any(".".join(name) == full_name for name in self.names())
+    def has(self, name: TableName) -> bool:
+        """Whether the server has a wanted table now."""
+        return name in self.names()
 
     def may_be_new(self, ddl: DdlStatement) -> bool:
         """Return whether a statement may create a table that is wanted."""
@@ -67,22 +68,17 @@ class WantedTables:
         names = changed_tables(ddl)
         return names is None or any(self.wants(*name) for name in names)
 
-    def read(self, full_name: str) -> tuple[SourceTable, str]:
+    def read(self, name: TableName) -> tuple[SourceTable, str]:
         """A table as it is now, and the CREATE TABLE of it.
 
         Raises SourceError where there is none, UnsupportedError and SchemaError for one that cannot be
         mirrored.
         """
-        self._check_name(full_name)
-        options = replace(self._options.read_options(), exclude_table=())
-        found = [
-            table
-            for table in read_tables(self._url, [full_name], options)
-            if table.full_name == full_name
-        ]
-        if not found:
+        full_name = full_name_of(*name)
+        self._check_name(name)
+        table = read_table(self._url, name, self._options.read_options())
+        if table is None:
             raise SourceError(f"the server has no table {full_name}")
-        table = found[0]
         with open_session(self._url) as server:
             quoted = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
             with raw_definitions(server):
@@ -103,18 +99,14 @@ class WantedTables:
             _refuse_cascades(full_name, declared)
         return table, create_table_text(replace(declared, database=table.schema))
 
-    def _check_name(self, full_name: str) -> None:
-        """Raise UnsupportedError for a table whose name in the lake is no name of a directory, or may mean two tables."""
-        database, _, plain = full_name.partition(".")
-        check_lake_name(*self._options.lake_name(database, plain))
-        if full_name.count(".") <= 1:  # to list the tables of a server takes long
-            return
-        for name in self.names():
-            if ".".join(name) == full_name and "." in name[0]:
-                raise UnsupportedError(
-                    f"{full_name}: the name of the database contains a dot",
-                    hint="leave it out with --exclude-table",
-                )
+    def _check_name(self, name: TableName) -> None:
+        """Raise UnsupportedError for a table whose name in the lake is no name of a directory, or whose database has a period."""
+        check_lake_name(*self._options.lake_name(*name))
+        if "." in name[0]:  # a pattern for its tables may match those of another database, too
+            raise UnsupportedError(
+                f"{full_name_of(*name)}: the name of the database contains a period",
+                hint="leave it out with --exclude-table",
+            )
 
 
 def _logs_cascades(server: ServerConnection) -> bool:

@@ -248,13 +248,14 @@ public class Lake {
 
   /**
    * Add a column. Its initial default is the value of the rows of all files that lack it. It has no write default: the
-   * mirror writes every column, and other writers must not take a value that the server may have changed since.
+   * mirror writes every column, and other writers must not take a value that the server may have changed since. A name
+   * with a period is refused unless the parent is given, here none.
    */
   private void add(UpdateSchema update, String name, Types.NestedField field) {
     if (field.initialDefaultLiteral() == null) {
-      update.addColumn(name, field.type());
+      update.addColumn((String) null, name, field.type());
     } else {
-      update.addColumn(name, field.type(), field.initialDefaultLiteral());
+      update.addColumn((String) null, name, field.type(), field.initialDefaultLiteral());
       update.updateColumnDefault(name, (Literal) null);
     }
   }

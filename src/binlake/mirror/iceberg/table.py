@@ -39,6 +39,7 @@ from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
+from binlake.mirror.tables.formats import ICEBERG
 from binlake.mirror.tables.keys import Keys, keys_of_rows, row_hashes
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import FIELD_ID, conformed, iceberg_schema, storage_schema
@@ -72,6 +73,7 @@ class MirrorTable:
         open_column: str | None = None,
     ) -> None:
         self._table = table
+        self.format = ICEBERG
         self.key = () if key is None else tuple(key)
         self._lookup = None if key is None else Lookup(self.key, open_column)
         self._index = RowIndex(index_directory)

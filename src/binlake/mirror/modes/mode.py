@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.net import RowsOf
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.tables.change import Change
 from binlake.values.position import Position
 
@@ -18,22 +19,6 @@ __all__ = ["Emptying", "Mode", "RowChanges", "Scan", "in_parts", "repeated"]
 
 #: Reads columns of all rows of a lake table, in the same order each time.
 Scan = Callable[[Sequence[str]], Iterator[pa.Table]]
-
-# Iceberg's metadata columns: a table with a column of that name can be written but not read
-_OF_ICEBERG = frozenset(
-    {
-        "_change_ordinal",
-        "_change_type",
-        "_commit_snapshot_id",
-        "_deleted",
-        "_file",
-        "_last_updated_sequence_number",
-        "_partition",
-        "_pos",
-        "_row_id",
-        "_spec_id",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +85,11 @@ class Mode(ABC):
             )
 
     def taken(self, names: Iterable[str]) -> str:
-        """Why the lake cannot have columns of these names; "" if it can."""
+        """Why the mode cannot have columns of these names; "" if it can."""
         own = {field.name for field in self.fields}
         for name in names:
-            if name.lower() in own:
+            if caseless(name) in own:
                 return f"it has a column {name}, and the mode {self.name!r} adds one of that name"
-            if name.lower() in _OF_ICEBERG:
-                return f"it has a column {name}, a name that Iceberg reserves"
         return ""
 
     def index_key(self, key: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -22,6 +22,7 @@ from binlake.mirror.followed.kept import (
 )
 from binlake.mirror.reporting.pulse import Beat, last_beat
 from binlake.mirror.selection import TableSelection
+from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
@@ -174,7 +175,7 @@ def _tables(lake: LakeTables, control: Control, indexes: Path | None) -> list[Ta
     selection = TableSelection.of(control.options, control.added, control.removed)
     for full_name, table_status in found.items():
         if not any(
-            selection.wants(*name.split(".", 1)) for name in table_status.shards or (full_name,)
+            selection.wants(*table_name(name)) for name in table_status.shards or (full_name,)
         ):
             found[full_name] = _with(table_status, state="removed")
     for full_name in wanted:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import pyarrow as pa
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session, raw_definitions
+from binlake.mirror.table_names import TableName
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
@@ -24,7 +26,7 @@ from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["SYSTEM_SCHEMAS", "SourceTable", "read_tables"]
+__all__ = ["SYSTEM_SCHEMAS", "SourceTable", "read_table", "read_tables"]
 
 #: The databases of the servers themselves, which are never mirrored.
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
@@ -98,21 +100,10 @@ def read_tables(
     """
     options = options or ReadOptions()
     chosen = TableFilter(replace(options, table=tuple(patterns)))
-    with ExitStack() as stack:
-        server = (
-            source
-            if isinstance(source, ServerConnection)
-            else stack.enter_context(open_session(source))
-        )
-        found = [
-            (schema or "", name or "", (engine or "").lower(), whole_number(rows, "TABLE_ROWS"))
-            for schema, name, engine, rows, *_ in server.rows(_TABLES, 4)
-        ]
-        if len({row[:2] for row in found}) < len(found):
-            raise ServerError(f"{server.where} lists a table twice")
+    with _session(source) as server:
         wanted = [
             row
-            for row in found
+            for row in _listed(server)
             if row[0].lower() not in SYSTEM_SCHEMAS and chosen.wants(row[0], row[1])
         ]
         if not wanted:
@@ -122,6 +113,43 @@ def read_tables(
             )
         with raw_definitions(server):
             return [_table(server, *row, options) for row in wanted]
+
+
+def read_table(
+    source: str | ServerConnection, name: TableName, options: ReadOptions
+) -> SourceTable | None:
+    """One table of a server; None if it has no such table, or its user may not read it.
+
+    `options` decide the types. Raises UnsupportedError and SchemaError for a table that cannot be mirrored, and
+    ServerError.
+    """
+    with _session(source) as server:
+        found = next((row for row in _listed(server) if row[:2] == name), None)
+        if found is None:
+            return None
+        with raw_definitions(server):
+            return _table(server, *found, options)
+
+
+@contextmanager
+def _session(source: str | ServerConnection) -> Iterator[ServerConnection]:
+    """A session with a server, which may be open already."""
+    if isinstance(source, ServerConnection):
+        yield source
+    else:
+        with open_session(source) as server:
+            yield server
+
+
+def _listed(server: ServerConnection) -> list[tuple[str, str, str, int]]:
+    """Database, name, engine and number of rows of each table. Raises ServerError."""
+    found = [
+        (schema or "", name or "", (engine or "").lower(), whole_number(rows, "TABLE_ROWS"))
+        for schema, name, engine, rows, *_ in server.rows(_TABLES, 4)
+    ]
+    if len({row[:2] for row in found}) < len(found):
+        raise ServerError(f"{server.where} lists a table twice")
+    return found
 
 
 def _table(
@@ -155,12 +183,12 @@ def _key(
     names = [name.lower() for name in listed[0]]
     if listed[1] and not _KEY_COLUMNS.issubset(names):
         raise ServerError(f"the server answers SHOW KEYS without {', '.join(sorted(_KEY_COLUMNS))}")
-    spelled = {column.name.lower(): column.name for column in definition.columns}
+    spelled = {caseless(column.name): column.name for column in definition.columns}
     keys: dict[str, list[str]] = {}
     unfit = set()
     for row in listed[1]:
         part = dict(zip(names, row, strict=True))
-        key, column = part["key_name"] or "", (part["column_name"] or "").lower()
+        key, column = part["key_name"] or "", caseless(part["column_name"] or "")
         keys.setdefault(key, []).append(spelled.get(column, ""))
         if (
             part["non_unique"] != "0"

@@ -5,11 +5,12 @@ The loop, the modes and the statements of the log use these interfaces only; `la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from binlake.errors import OptionError
+from binlake.mirror.columns.names import caseless
 from binlake.source.bytes import is_uri
 
 if TYPE_CHECKING:
@@ -30,9 +31,55 @@ __all__ = [
     "StoredTable",
     "check_format",
     "format_of",
+    "why_reserved",
 ]
 
 ICEBERG, DELTA = "iceberg", "delta"
+
+#: Names of columns, without case, that a format uses itself.
+_RESERVED = {
+    # metadata columns: a table with a column of that name can be written but not read
+    ICEBERG: frozenset(
+        {
+            "_change_ordinal",
+            "_change_type",
+            "_commit_snapshot_id",
+            "_deleted",
+            "_file",
+            "_last_updated_sequence_number",
+            "_partition",
+            "_pos",
+            "_row_id",
+            "_spec_id",
+        }
+    ),
+    # Spark's metadata column, and columns that MERGE adds to the rows
+    DELTA: frozenset(
+        {
+            "__delta_internal_is_row_deleted",
+            "__delta_internal_row_index",
+            "_change_type",
+            "_condition_",
+            "_file_name_",
+            "_metadata",
+            "_row_dropped_",
+            "_row_id_",
+            "_source_row_index",
+            "_source_row_present_",
+            "_target_row_index_",
+            "_target_row_present_",
+        }
+    ),
+}
+_SHOWN = {ICEBERG: "Iceberg", DELTA: "Delta"}
+
+
+def why_reserved(names: Iterable[str], table_format: str) -> str:
+    """Why a table of a format cannot have columns of these names; "" if it can."""
+    found = next((name for name in names if caseless(name) in _RESERVED[table_format]), None)
+    if found is None:
+        return ""
+    return f"it has a column {found}, a name that {_SHOWN[table_format]} reserves"
 
 
 class StoredTable(Protocol):
@@ -71,6 +118,7 @@ class StoredTable(Protocol):
 class LakeTable(Protocol):
     """A lake table that the mirror writes; see `iceberg.table.MirrorTable`."""
 
+    format: str
     key: tuple[str, ...]
     partitioning: Partitioning
 

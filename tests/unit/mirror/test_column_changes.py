@@ -1,0 +1,85 @@
+"""The steps from the columns of a lake table to those that the server's table has after an ALTER."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.ddl import column_changes
+from binlake.mirror.modes.choice import mode_named
+from binlake.mirror.modes.names import MIRROR
+from binlake.table.schema.ddl_effects import altered_table
+from binlake.table.schema.ddl_tokens import items_of
+from binlake.table.schema.schema_file import parse_schema
+from binlake.values.options import ReadOptions
+from unit.table.schema.test_ddl import ddl
+
+MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, Wide VARCHAR(9)) CHARSET=utf8mb4"
+LAKE = pa.schema([("id", pa.int32()), ("v", pa.int32()), ("Wide", pa.string())])
+OF_TEXT = pa.schema([("id", pa.int32()), ("v", pa.string()), ("Wide", pa.string())])
+
+
+def changes(
+    sql: str, schema: pa.Schema = LAKE, texts: Sequence[str] = ()
+) -> column_changes.ColumnChanges:
+    statement = ddl(f"ALTER TABLE t {sql}")
+    old = parse_schema(MADE.encode()).tables[0]
+    new = altered_table(statement, ("shop", "t"), old)
+    lake = SimpleNamespace(
+        schema=schema,
+        format="iceberg",
+        partition_columns=frozenset(),
+        has_initial_defaults=True,
+        scan=lambda _names: (),
+    )
+    rules = ColumnRules()
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), key=("id",), mode=mode_named(MIRROR), shard_column="", lake=lake,
+        declared=old, flavour="mysql", text_columns=texts, kept_columns=(),
+        rules=lambda rules: rules,
+    )  # fmt: skip
+    return column_changes.column_changes(statement, new, table, ReadOptions(), rules)
+
+
+def steps(sql: str) -> list[tuple[Any, ...]]:
+    found = [one for group in changes(sql).steps for one in group]
+    names = ("do", "name", "to", "other")
+    return [tuple(one[name] for name in names if name in one) for one in found]
+
+
+def test_the_case_of_a_name_changes() -> None:
+    """The lake and the log would have different columns without a step."""
+    assert steps("CHANGE v V INT") == [("rename", "v", "V")]
+    assert steps("MODIFY V BIGINT") == [("rename", "v", "V"), ("widen", "V")]
+    assert steps("CHANGE V other INT, CHANGE wide v VARCHAR(9)") == [
+        ("rename", "v", "other"),
+        ("rename", "Wide", "v"),
+    ]
+    assert steps("MODIFY v INT, DROP wide") == [("drop", "Wide")]
+    with pytest.raises(UnsupportedError, match="the key is dropped or renamed"):
+        steps("CHANGE id ID INT NOT NULL")
+
+
+def test_columns_that_are_text_keep_their_names_in_any_case() -> None:
+    assert changes("CHANGE v V INT, ADD n INT", OF_TEXT, ["wide", "V"]).texts == ("v", "wide")
+
+
+def test_a_statement_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log may contain thousands of statements about a wide table."""
+    read: list[Any] = []
+
+    def counted(statement: Any) -> Any:
+        read.append(statement)
+        return items_of(statement)
+
+    monkeypatch.setattr("binlake.mirror.ddl.column_changes.items_of", counted)
+    changes("DROP v, ADD v BIGINT, MODIFY wide VARCHAR(20)")
+    assert len(read) == 1
