@@ -237,3 +237,50 @@ def test_a_new_column_after_changes_that_the_copy_alone_can_make(
         lake.catch_up()
         check_kept(lake, name, {})
     server.execute(f"DROP TABLE {DATABASE}.wide")
+
+
+def test_a_stop_while_earlier_values_are_added_and_a_second_change(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The mirror says what it does, stops before it is done, and continues. A type that changes again meanwhile loses nothing."""
+    name = f"{DATABASE}.again"
+    with server.session(DATABASE) as session:
+        session.execute(
+            "SET SESSION sql_mode = ''",
+            "CREATE TABLE again (id INT PRIMARY KEY, c INT, d VARCHAR(9) CHARACTER SET utf8mb4)",
+            "INSERT INTO again VALUES (1, 10, '1'), (2, 20, '2'), (3, NULL, NULL)",
+        )
+        lake = Lake(
+            iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",), on_alter="new-column"
+        )
+        lake.catch_up()
+        session.execute(
+            "ALTER TABLE again MODIFY c VARCHAR(20) CHARACTER SET utf8mb4, MODIFY d DATE",
+            "INSERT INTO again VALUES (4, 'four', NULL)",
+        )
+
+        def note(text: str) -> None:
+            lake.notes.append(text)
+            if "adding c_before_1, d_before_1 to 4 rows" in text:
+                mirror.stop()
+
+        mirror = lake.mirror(note=note)
+        try:
+            mirror.run(once=True)
+        finally:
+            mirror.close()
+        assert "adding" in lake.notes[-1]
+        assert set(lake.table(name)["c"].to_pylist()) == {None}
+        # c: a type that the column from before could also have been widened to; d: the type from before
+        session.execute(
+            "ALTER TABLE again MODIFY c BIGINT, MODIFY d VARCHAR(9) CHARACTER SET utf8mb4",
+            "INSERT INTO again VALUES (5, 5, 'five')",
+        )
+    lake.catch_up()
+    kept: dict[str, dict[int, Any]] = {
+        "c_before_1": {1: 10, 2: 20, 3: None, 4: None, 5: None},
+        "d_before_1": {1: "1", 2: "2", 3: None, 4: None, 5: None},
+    }
+    check_kept(lake, name, kept)
+    assert [(one.chunks, one.rows) for one in lake.progress[-1:]] == [(1, 5)]
+    server.execute(f"DROP TABLE {name}")

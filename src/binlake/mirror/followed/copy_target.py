@@ -5,7 +5,7 @@ Where a column's type on the server no longer fits, the policy of the table deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, UnsupportedError
+from binlake.mirror.columns.names import caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.columns.texts import has_text
 from binlake.mirror.control import offset_of
@@ -26,6 +27,7 @@ from binlake.mirror.followed.kept import (
     key_of,
     mode_of,
     partition_of,
+    pending_columns,
     pending_properties,
     shard_column,
     sources,
@@ -157,13 +159,12 @@ class CopyTargets:
         properties = known["properties"]
         if copied_from(properties) != table.full_name:
             return ()
-        names = {field.name.lower() for field in table.arrow_schema if has_text(field.type)}
-        found = {name.lower() for name in text_columns(properties)} & names
+        names = {caseless(field.name) for field in table.arrow_schema if has_text(field.type)}
+        found = set(map(caseless, text_columns(properties))) & names
         if self.options.alter_policy(table.schema, table.name) == "text":
-            changed = (name.lower() for name in self._changed_types(table, properties))
-            found |= set(changed)
+            found |= set(map(caseless, self._changed_types(table, properties)))
         # two values of a key may have the same text
-        return tuple(sorted(found - {part.lower() for part in table.key}))
+        return tuple(sorted(found - set(map(caseless, table.key))))
 
     def _changed_types(self, table: SourceTable, properties: Mapping[str, str]) -> list[str]:
         """The columns whose types have changed on the server so that the lake's types no longer fit.
@@ -176,10 +177,10 @@ class CopyTargets:
         [declared] = parse_schema(before.encode()).tables
         definition = definition_of(declared, table.definition.flavour)
         old = TableTypes.of(definition, table.options, Target.TYPED, silent).schema
-        types = {one.name.lower(): one.type for one in storage_schema(iceberg_schema(old))}
+        types = {caseless(one.name): one.type for one in storage_schema(iceberg_schema(old))}
         found = []
         for field in storage_schema(iceberg_schema(table.arrow_schema)):
-            was = types.get(field.name.lower(), field.type)
+            was = types.get(caseless(field.name), field.type)
             shown = self.rules.treatment(table.schema, table.name, field.name) == "shown"
             if was == field.type or widens(was, field.type) or field.name in table.key or not shown:
                 continue
@@ -205,23 +206,29 @@ class CopyTargets:
         ):
             return None
         stored = storage_schema(iceberg_schema(schema))
-        pairs = {field.name: field.type for field in there if field.name not in before}
-        other = [one for one in stored if str(pairs.get(one.name, one.type)) != str(one.type)]
-        widened = [one.name for one in other if widens(pairs[one.name], one.type)]
-        retyped = [one.name for one in other if one.name not in widened]
-        key_or_options = set(retyped) - set(self._changed_types(table, properties))
-        clash = {name.lower() for name in before} & {name.lower() for name in stored.names}
-        if not (retyped or before) or key_or_options or clash:
+        pairs = {caseless(one.name): one for one in there if one.name not in before}
+        of = {one.name: pairs.get(caseless(one.name)) for one in stored}
+        other = {one.name for one in stored if _has_other_type(of[one.name], one)}
+        widened = [one.name for one in stored if one.name in other and _is_wider(of[one.name], one)]
+        # without values: an earlier copy has given them their types, and did not end
+        pending = set(map(caseless, pending_columns(properties)))
+        retyped = [name for name in stored.names if name in other and name not in widened]
+        emptied = [name for name in retyped if caseless(name) in pending]
+        changed = [name for name in retyped if name not in emptied]
+        key_or_options = set(changed) - set(self._changed_types(table, properties))
+        clash = set(map(caseless, before)) & set(map(caseless, stored.names))
+        if not (changed or before) or key_or_options or clash:
             return None
         renames: dict[str, str] = {}
-        for name in retyped:
+        for name in changed:
             renames[name] = kept_name(name, {*there.names, *stored.names, *renames.values()})
-        added = [one.name for one in stored if one.name not in pairs or one.name in renames]
+        steps = _Steps([one.name for one in pairs.values()], schema, renames, emptied, widened)
+        without_values = [n for n in stored.names if caseless(n) in pending or n in steps.added]
         return Change(
-            schema=_steps(list(pairs), schema, renames, widened),
+            schema=steps.groups(),
             table_properties={
                 **kept_properties([*before, *renames.values()]),
-                **pending_properties(added or stored.names),
+                **pending_properties(without_values or stored.names),
             },
         )
 
@@ -304,23 +311,64 @@ def _of_mirror(summary: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in summary.items() if name.startswith("binlake.")}
 
 
-def _steps(
-    there: Sequence[str],
-    schema: pa.Schema,
-    renames: Mapping[str, str],
-    widened: Sequence[str],
-) -> list[list[Step]]:
-    """The steps from the columns of a lake table to those of a schema; some stay under other names."""
+def _has_other_type(there: pa.Field | None, wanted: pa.Field) -> bool:
+    """Whether a lake table has a column in another type."""
+    return there is not None and str(there.type) != str(wanted.type)
 
-    def with_type(step: str, name: str) -> Step:
-        one = iceberg_schema(pa.schema([schema.field(name)]))
-        return {"do": step, "name": name, "schema": one}
 
-    drops: list[Step] = [{"do": "drop", "name": n} for n in there if n not in schema.names]
-    renaming: list[Step] = [{"do": "rename", "name": a, "to": b} for a, b in renames.items()]
-    added = [with_type("add", n) for n in schema.names if n not in there or n in renames]
-    added += [with_type("widen", name) for name in widened]
-    return [group for group in (drops, renaming, added, in_order(schema.names)) if group]
+def _is_wider(there: pa.Field | None, wanted: pa.Field) -> bool:
+    return there is not None and widens(there.type, wanted.type)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The steps from the columns of a lake table (`there`) to those of a schema.
+
+    `kept`: columns whose values stay, and the names that these get. `emptied`: columns that get another type and have no
+    values. `widened`: columns that get a wider type.
+    """
+
+    there: Sequence[str]
+    schema: pa.Schema
+    kept: Mapping[str, str]
+    emptied: Sequence[str]
+    widened: Sequence[str]
+
+    @property
+    def added(self) -> list[str]:
+        """The columns that the lake table gets."""
+        new = (*self.kept, *self.emptied)
+        return [n for n in self.schema.names if spelled(n, self.there) is None or n in new]
+
+    def groups(self) -> list[list[Step]]:
+        """The steps, in groups done one after the other."""
+        drops: list[Step] = [
+            {"do": "drop", "name": name} for name in self.there if self._goes(name)
+        ]
+        added = [self._with_type("add", name) for name in self.added]
+        added += [self._with_type("widen", name) for name in self.widened]
+        groups = [drops, list(self._renaming()), added, in_order(self.schema.names)]
+        return [group for group in groups if group]
+
+    def _goes(self, name: str) -> bool:
+        now = spelled(name, self.schema.names)
+        return now is None or now in self.emptied
+
+    def _renaming(self) -> Iterator[Step]:
+        for name in self.there:
+            now = spelled(name, self.schema.names)
+            if now is None or now in self.emptied:
+                continue
+            to = self.kept.get(now, now)
+            if to != name:
+                yield {"do": "rename", "name": name, "to": to}
+
+    def _with_type(self, step: str, name: str) -> Step:
+        return {
+            "do": step,
+            "name": name,
+            "schema": iceberg_schema(pa.schema([self.schema.field(name)])),
+        }
 
 
 def _columns(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
-from binlake.lake.engine import Engine, Task
+from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key
@@ -57,7 +58,8 @@ _CHUNKS_PER_CORE = 2
 class CopyProgress:
     """The progress of the copy of a table: chunks, and rows and bytes as the server sent them.
 
-    `expected_rows` is the server's estimate of all rows.
+    `expected_rows` is the server's estimate of all rows. When earlier values of columns are added to the copied rows, all
+    numbers are those of data files.
     """
 
     table: str
@@ -170,7 +172,10 @@ class FirstCopy:
             start = self._offset(oldest, exact=not table.key)
         files = [file for answer in answers for file in answer["files"]]
         if earlier := kept_columns(target.properties):
-            files = files_with_kept_values(files, target, table.key, earlier)
+            try:
+                files = self._with_earlier_values(table, target, files, earlier)
+            except UnwantedError:
+                return None
         # the end must be one that the log had when the last row was read, or later
         until = self.planner.latest()
         shards = (
@@ -265,6 +270,24 @@ class FirstCopy:
             state.add([json.loads(text) for text in answers])
             self._tell(table, state, 0)
         return True
+
+    def _with_earlier_values(
+        self,
+        table: SourceTable,
+        target: LakeTable,
+        files: Sequence[Mapping[str, Any]],
+        names: Sequence[str],
+    ) -> list[dict[str, Any]]:
+        """Data files with the rows of others, and the earlier values of columns. Raises UnwantedError."""
+        rows = sum(file["record-count"] for file in files)
+        self.note(f"{table.full_name}: adding {', '.join(names)} to {counted(rows, 'row')}")
+
+        def watch(done: int, of_rows: int) -> None:
+            read = sum(file["file-size-in-bytes"] for file in files[:done])
+            self.watch(CopyProgress(table.full_name, done, len(files), of_rows, rows, read))
+
+        watch(0, 0)
+        return files_with_kept_values(files, target, table.key, names, watch, self.is_interrupted)
 
     def _tell(self, table: SourceTable, state: CopyState, more: int) -> None:
         answers = state.answers.values()

@@ -5,15 +5,17 @@ A row keeps these values for as long as the lake has a row of its key. Rows of n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from binlake.lake.engine import UnwantedError
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.iceberg.live_rows import live_batches
-from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.data_files import DataFileWriter, remove_file
 from binlake.mirror.tables.formats import LakeTable
 
 __all__ = ["files_with_kept_values", "kept_name", "with_kept_values"]
@@ -21,9 +23,9 @@ __all__ = ["files_with_kept_values", "kept_name", "with_kept_values"]
 
 def kept_name(name: str, taken: Iterable[str]) -> str:
     """The name for a column's earlier values: `NAME_before_1`, or the next number that is not taken."""
-    known = {one.lower() for one in taken}
+    known = set(map(caseless, taken))
     number = 1
-    while f"{name}_before_{number}".lower() in known:
+    while caseless(f"{name}_before_{number}") in known:
         number += 1
     return f"{name}_before_{number}"
 
@@ -45,16 +47,37 @@ def with_kept_values(
 
 
 def files_with_kept_values(
-    files: Iterable[Mapping[str, Any]], lake: LakeTable, key: Sequence[str], names: Sequence[str]
+    files: Sequence[Mapping[str, Any]],
+    lake: LakeTable,
+    key: Sequence[str],
+    names: Sequence[str],
+    watch: Callable[[int, int], None],
+    is_interrupted: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Data files with the rows of others, and the values of `names` that the lake has for their keys."""
+    """Data files with the rows of others, and the values of `names` that the lake has for their keys.
+
+    `watch` takes the number of files and rows that are read, after each file. Raises UnwantedError when
+    `is_interrupted` returns true, which it is asked for each part of a file; the new files are then removed.
+    """
 
     def rows() -> Iterator[pa.Table]:
-        for file in files:
+        done = 0
+        for number, file in enumerate(files, 1):
             for part, _ in live_batches(
                 file["file-path"], BitMap(), lake.schema, lake.schema.names
             ):
+                if is_interrupted():
+                    raise UnwantedError
                 yield with_kept_values(part, lake, key, names)
+                done += part.num_rows
+            watch(number, done)
 
     writer = DataFileWriter(lake.schema, lake.data_prefix(), partitioning=lake.partitioning)
-    return list(writer.write(rows()))
+    made: list[dict[str, Any]] = []
+    try:
+        made.extend(writer.write(rows()))
+    except UnwantedError:
+        for file in made:
+            remove_file(file["file-path"])
+        raise
+    return made
