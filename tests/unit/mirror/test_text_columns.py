@@ -78,8 +78,12 @@ def test_policies_of_tables() -> None:
 
 @pytest.mark.parametrize("chosen", [{"on_alter": "text"}, {"on_alter_tables": ("a.b=new-column",)}])
 def test_delta_has_no_such_policies(chosen: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="on_alter: tables of format delta do not have"):
+    [name] = chosen
+    with pytest.raises(
+        OptionError, match=f"option {name}: tables of format delta do not have"
+    ) as error:
         MirrorOptions(format="delta", **chosen)
+    assert error.value.name == name
     MirrorOptions(format="delta", on_alter="resync", on_alter_tables=("a.b=quarantine",))
 
 
