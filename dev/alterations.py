@@ -112,7 +112,7 @@ RETYPED = {
     "whole": Retyping("INT", "-5", "VARCHAR(20)", "'text'"),
     "word": Retyping("VARCHAR(20)", "'42'", "BIGINT UNSIGNED", "18446744073709551615"),
     "narrow": Retyping("BIGINT", "7", "INT", "-8"),
-    "unsigned": Retyping("INT UNSIGNED", "4294967295", "BIGINT UNSIGNED", "18446744073709551615"),
+    "large": Retyping("INT UNSIGNED", "4294967295", "BIGINT UNSIGNED", "18446744073709551615"),
     "exact": Retyping("DECIMAL(8,2)", "1.5", "DECIMAL(10,3)", "-0.125"),
     "single": Retyping("FLOAT", "1024.5", "DECIMAL(20,2)", "-1"),
     "twice": Retyping("DOUBLE", "0.1", "FLOAT", "123456.789"),
