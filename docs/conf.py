@@ -52,6 +52,7 @@ _PAGES_ABOVE = {
     "../SECURITY.md": "project/security.md",
     "../benchmarks/results/2026-11-26-decoders-archive-ask.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-26-shapes-memory-python-spark.md": "project/benchmark-decoding.md",
+    "../benchmarks/results/2026-11-26-large.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-26-commands-start-spark-archive.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-21-stream.md": "project/benchmark-stream.md",
     "../benchmarks/results/2026-11-24-mirror.md": "project/benchmark-mirror.md",
