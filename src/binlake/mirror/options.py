@@ -137,14 +137,14 @@ class MirrorOptions:
         "Name of these tables in the lake; {database} and {table} stand for the server's names. The first rule "
         "that matches a table counts.",
         flag="--rename",
-        metavar="DB.TABLE=NAME",
+        metavar="DB.TABLE=NAMESPACE.NAME",
         parse=parse_rename,
     )
     shard_tables: tuple[str, ...] = _option(
         (),
         "Merge these tables into one table of the lake.",
         flag="--shards",
-        metavar="DB.TABLE=NAME",
+        metavar="DB.TABLE=NAMESPACE.NAME",
         parse=parse_rename,
     )
     shard_column: str = _option(
@@ -283,11 +283,10 @@ class MirrorOptions:
     )
     verify_sample: float = _option(
         1.0,
-        "Share of the rows that a comparison reads.",
+        "Share of the rows that a comparison reads, above 0 and up to 1.",
         flag="--verify-sample",
         metavar="SHARE",
         shown="1",
-        least=0,
     )
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -59,3 +60,27 @@ def test_a_command_has_no_option_that_it_ignores(
 ) -> None:
     text = shown(capfd, command)
     assert not [option for option in ignored if re.search(rf"{option}\b(?!-)", text)]
+
+
+def helps(
+    command: click.Command, parent: click.Context | None, name: str
+) -> Iterator[tuple[str, str]]:
+    """The help of a command and of its commands, by name."""
+    context = click.Context(command, info_name=name, parent=parent)
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            yield from helps(below, context, word)
+
+
+def test_a_number_without_a_limit_has_no_range() -> None:
+    found = dict(helps(PROGRAM, None, "binlake"))
+    assert "binlake mirror verify" in found
+    assert [name for name, text in found.items() if re.search(r"<=?None|None<", text)] == []
+
+
+def test_tables_that_can_be_left_out_are_in_brackets(capfd: pytest.CaptureFixture[str]) -> None:
+    for command in ("verify", "compact"):
+        assert "LAKE [DB.TABLE…]" in shown(capfd, "mirror", command)

@@ -49,6 +49,12 @@ def test_a_text_that_cannot_name_a_moment(
     assert "cannot be the name of a moment" in capfd.readouterr().err
 
 
+def test_a_share_above_all_rows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "_binlake").mkdir()
+    assert main(["mirror", "verify", str(tmp_path), "--sample", "2"]) == 2
+    assert "'--sample': 2.0 is not in the range 0<=x<=1" in capfd.readouterr().err
+
+
 COPY = (
     CopyProgress("shop.orders", 0, 4, 0, 4000, 0),
     CopyProgress("shop.orders", 2, 4, 2000, 4000, 3_000_000),

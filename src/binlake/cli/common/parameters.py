@@ -42,6 +42,10 @@ __all__ = [
 Exit = click.exceptions.Exit
 
 _NUMBERS: dict[type, Callable[..., Any]] = {int: click.IntRange, float: click.FloatRange}
+_PLAIN: dict[type, Callable[..., Any]] = {
+    int: click.types.IntParamType,
+    float: click.types.FloatParamType,
+}
 
 
 class Argument:
@@ -235,7 +239,9 @@ class _Kind:
     def click_type(self, min: float | None, max: float | None) -> Any:
         """Return the click type that reads one value."""
         if self.base in _NUMBERS:
-            number = _NUMBERS[self.base](min=min, max=max)
+            # Without a limit it is no range: click would show the range of a number as "x<=None".
+            is_range = min is not None or max is not None
+            number = _NUMBERS[self.base](min=min, max=max) if is_range else _PLAIN[self.base]()
             number.name = "number"  # the name in an error
             return number
         if issubclass(self.base, Enum):

@@ -27,7 +27,7 @@ def compact(
     lake: LakeArgument,
     tables: Annotated[
         list[str] | None,
-        Argument(metavar="DB.TABLE…", required=False, help="Tables to compact; default: all."),
+        Argument(metavar="[DB.TABLE…]", required=False, help="Tables to compact; default: all."),
     ] = None,
     state: StateOption = None,
     session: SparkSettings,

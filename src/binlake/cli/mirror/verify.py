@@ -33,10 +33,13 @@ def verify(
     lake: LakeArgument,
     tables: Annotated[
         list[str] | None,
-        Argument(metavar="DB.TABLE…", required=False, help="Tables to compare; default: all."),
+        Argument(metavar="[DB.TABLE…]", required=False, help="Tables to compare; default: all."),
     ] = None,
     sample: Annotated[
-        float, Option(metavar="SHARE", help="Compare this share of the rows: 0.1 is a tenth.")
+        float,
+        Option(
+            metavar="SHARE", min=0, max=1, help="Compare this share of the rows: 0.1 is a tenth."
+        ),
     ] = 1.0,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
     state: StateOption = None,
