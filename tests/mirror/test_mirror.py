@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import OptionError
 from binlake.mirror import pause, resume, resync, status
 from dev.servers import Server
 from support.notebooks import run_notebook
@@ -111,9 +112,12 @@ def test_steering(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     server.execute("INSERT INTO steered.t VALUES (4)")
     lake.catch_up()
     assert "another program" in quarantined(lake)["steered.t"]
-    resync(tmp_path, ["steered.t"], spark=iceberg_spark, catalog=lake.catalog)
+    with pytest.raises(OptionError, match=r"stirred\.\* matches no table of the mirror"):
+        resync(tmp_path, ["stirred.*"], spark=iceberg_spark, catalog=lake.catalog)
+    resync(tmp_path, ["steered.*", "steered.misspelt"], spark=iceberg_spark, catalog=lake.catalog)
     lake.catch_up()
     assert quarantined(lake) == {}
+    assert any("steered.misspelt is not copied" in note for note in lake.notes)
     assert lake.equals_source("steered.t")
     server.execute("DROP DATABASE steered")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from binlake.errors import OptionError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
@@ -146,8 +147,33 @@ def resync(
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
 ) -> None:
-    """Ask for tables to be copied again, by the running mirror or at its next start."""
-    _control(lake, spark, catalog).request_resync(set(tables))
+    """Ask for tables to be copied again, by the running mirror or at its next start.
+
+    `tables` are names and patterns; a pattern stands for the followed tables that match it. Raises OptionError for
+    a pattern that matches none of them.
+    """
+    opened = _lake(lake, spark, catalog)
+    control = Control(opened, None, None)
+    patterns = checked_patterns(tables)
+    selection = TableSelection.of(control.options, control.added, control.removed)
+    known = {*mirrored_tables(opened), *control.quarantined, *control.to_resync} - {*control.gone}
+    followed = {name for name in known if selection.wants(*name.split(".", 1))}
+    control.request_resync({name for one in patterns for name in _named(one, followed)})
+
+
+def _named(pattern: str, followed: set[str]) -> set[str]:
+    """Return the tables that a name or pattern stands for. A name may be that of a table whose first copy runs."""
+    if not {"*", "?"} & set(pattern):
+        return {pattern}
+    found = {name for name in followed if matches(pattern, name)}
+    if not found:
+        raise OptionError(
+            f"{pattern} matches no table of the mirror",
+            name="tables",
+            value=pattern,
+            hint="`binlake mirror status` lists the tables",
+        )
+    return found
 
 
 def add(

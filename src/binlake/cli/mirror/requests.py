@@ -72,16 +72,21 @@ def remove(
 def resync(
     *,
     lake: LakeArgument,
-    tables: Annotated[list[str], Argument(metavar="DB.TABLE…", help="Tables to copy again.")],
+    tables: Annotated[
+        list[str],
+        Argument(metavar="DB.TABLE…", help="Tables to copy again; * and ? are wildcards."),
+    ],
     session: SparkSettings,
 ) -> None:
     """Copy tables again.
 
-    The running mirror does it before its next round, or the next one when it starts. Readers see the old rows
-    until the copy is complete.
+    The running mirror does it before its next round, or the next one when it starts. If the columns
+    are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
 
     Examples:
       binlake mirror resync /lake shop.orders
+
+      binlake mirror resync /lake 'shop.*'
     """
     _request("resync", lake, session, tables)
     note(f"the mirror of {lake} copies {', '.join(tables)} again before its next round")

@@ -193,7 +193,11 @@ class FollowedTables:
         why = "the server has no such table, or the options leave it out"
         if full_name in self.followed:
             self.leave(full_name, "no longer on the server when it should have been copied again")
-        elif full_name in self._control.to_resync and full_name not in self._control.gone:
+        elif (
+            full_name in self._control.to_resync
+            and full_name not in self._control.gone
+            and full_name in mirrored_tables(self._lake)
+        ):
             self.quarantine(full_name, why)
         else:
             self._note(f"{full_name} is not copied: {why}")
