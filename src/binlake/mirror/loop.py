@@ -61,6 +61,9 @@ __all__ = ["Mirror"]
 
 # Errors in the values of one table.
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
+_POSITION_LOST = (
+    "run `binlake mirror resync LAKE '*.*'` and start the mirror again: it copies all tables"
+)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
 # A task decodes two of them.
@@ -106,7 +109,7 @@ class Mirror:
         self._logs: StreamLogs = (
             ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
         )
-        self._planner = StreamPlanner(self._logs, read)
+        self._planner = StreamPlanner(self._logs, read, remedy=_POSITION_LOST)
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
         self._task_files = TaskFiles(None if self._engine.is_here else lake)

@@ -41,11 +41,17 @@ _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to wher
 
 
 class StreamPlanner:
-    """Plans batches over `logs`; `options` are those of the read. Has no state between calls."""
+    """Plans batches over `logs`; `options` are those of the read. Has no state between calls.
 
-    def __init__(self, logs: StreamLogs, options: ReadOptions) -> None:
+    `remedy`: what the user can do if the position is lost, as the end of a hint.
+    """
+
+    def __init__(
+        self, logs: StreamLogs, options: ReadOptions, remedy: str = _NEW_CHECKPOINT
+    ) -> None:
         self._logs = logs
         self._options = options
+        self._remedy = remedy
         self._on_damage = Damage(options.on_error)
 
     # -- the start of a new query ---------------------------------------------------------------
@@ -227,7 +233,7 @@ class StreamPlanner:
                 now, number, begin if fingerprint is None else fingerprint.start
             ) as log:
                 if number == first and not _is_of(log, start):
-                    raise PositionLostError(_another(start.position), hint=_NEW_CHECKPOINT)
+                    raise PositionLostError(_another(start.position), hint=self._remedy)
                 if begin == FIRST_EVENT and shown and self._head_has(log, start):
                     shown = ""
                 walk = scan.as_far_as if number == now.numbers[-1] else scan.through
@@ -321,7 +327,7 @@ class StreamPlanner:
         position = offset.position
         if not position.gtid_set:
             raise PositionLostError(
-                why, hint=f"without GTIDs binlake cannot find the place again; {_NEW_CHECKPOINT}"
+                why, hint=f"without GTIDs binlake cannot find the place again; {self._remedy}"
             )
         if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
             return self._by_gtids(now, position.gtid_set, why)
@@ -341,7 +347,7 @@ class StreamPlanner:
             return oldest
         missing = seen.lacks(head) if later else ""
         purged = f"; the server has purged transactions that it has not seen: {missing}"
-        raise PositionLostError(why + (purged if missing else ""), hint=_NEW_CHECKPOINT)
+        raise PositionLostError(why + (purged if missing else ""), hint=self._remedy)
 
     def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
         """Return why an offset does not belong to these logs; None if it does."""
@@ -378,14 +384,14 @@ class StreamPlanner:
         if first is None:
             raise PositionLostError(
                 f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head)}",
-                hint=_NEW_CHECKPOINT,
+                hint=self._remedy,
             )
         here = GtidProgress(self._latest(now).position.gtid_set)
         if not here.has_all(shown):
             raise PositionLostError(
                 f"{why}; transactions that the stream has seen are not in the logs: "
                 f"{here.lacks(shown)}",
-                hint=f"the server is not a replacement for the other one, or it lags; {_NEW_CHECKPOINT}",
+                hint=f"the server is not a replacement for the other one, or it lags; {self._remedy}",
             )
         return self._first_unseen(now, first, shown)
 
