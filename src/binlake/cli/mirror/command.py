@@ -86,8 +86,8 @@ def run(
 
     It runs until Ctrl-C. Started again, it continues where it stopped.
 
-    A table that cannot be followed is quarantined, with the reason, and the mirror continues with the
-    others; the exit code is then 1. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
+    If the mirror cannot follow a table, it quarantines the table and continues with the others. The exit
+    code is 1 if a table is quarantined when the mirror ends. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
     CLIENT, and on MySQL also PROCESS.
 
     Examples:
