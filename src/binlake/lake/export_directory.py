@@ -93,13 +93,12 @@ class Findings:
             made = found if isinstance(found, dict) else {}
             left = ", and remains of one that did not finish" if self.staging else ""
             rows = f", {counted(made['rows'], 'row')}" if "rows" in made else ""
-            return (
-                f"contains a finished export of {made.get('finished', 'unknown time')}: "
-                f"{counted(len(self.tables), 'table')}{rows}{left}"
-            )
-        when = self.runs[0].get("started", "unknown time") if self.runs else "unknown time"
+            when = f" of {made['finished']}" if "finished" in made else ""
+            return f"contains a finished export{when}: {counted(len(self.tables), 'table')}{rows}{left}"
+        started = self.runs[0].get("started") if self.runs else None
+        when = f"was started {started} and " if started else ""
         whole = f", {counted(len(self.tables), 'table')} of it already whole" if self.tables else ""
-        return f"contains an export that was started {when} and did not finish{whole}"
+        return f"contains an export that {when}did not finish{whole}"
 
 
 def _tables(made: Mapping[str, Any]) -> Iterable[str]:

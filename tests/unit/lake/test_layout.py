@@ -213,10 +213,12 @@ def test_an_earlier_export_is_described() -> None:
     assert one.describe() == "contains a finished export of now: 1 table, 1 row"
     two = Findings(ledger={"export": {}}, tables=("shop/a", "shop/b"), staging=("_staging-1",))
     assert two.describe() == (
-        "contains a finished export of unknown time: 2 tables, and remains of one that did not finish"
+        "contains a finished export: 2 tables, and remains of one that did not finish"
     )
     torn = Findings(runs=({"started": "then"},), tables=("shop/a",), staging=("_staging-1",))
     assert torn.describe().endswith("started then and did not finish, 1 table of it already whole")
+    bare = Findings(staging=("_staging-1",))
+    assert bare.describe() == "contains an export that did not finish"
 
 
 def test_json_files_have_a_line_for_each_entry(tmp_path: Path) -> None:
