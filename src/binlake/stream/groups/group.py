@@ -16,8 +16,9 @@ sql/log.cc):
 - A group that ends in ROLLBACK is rolled back. A server logs one only because it also changed
   non-transactional tables. Its row events hold the changes of transactional engines, which were
   rolled back; row-format changes of other engines have groups of their own, with COMMIT. Its
-  statements may have changed non-transactional tables, so they are counted. A DROP TABLE on its own
-  commits nevertheless: MariaDB writes one with ROLLBACK after a failed CREATE OR REPLACE TABLE.
+  statements may have changed non-transactional tables, so they are counted. In a log of MariaDB, a
+  DROP TABLE on its own commits nevertheless: the server writes one with ROLLBACK after a failed
+  CREATE OR REPLACE TABLE.
 - `SAVEPOINT` … `ROLLBACK TO` takes back the events in between.
 - XA_PREPARE leaves the group prepared, unless it says one-phase, which commits.
 """
@@ -202,7 +203,10 @@ class Group:
         return Outcome.COMMITTED if self._only_drops_tables() else Outcome.ROLLED_BACK
 
     def _only_drops_tables(self) -> bool:
-        if self._has_rows or not self.ddl or len(self.ddl) != len(self.statements):
+        """Whether the group is the one that MariaDB writes after a failed CREATE OR REPLACE TABLE."""
+        if not isinstance(self.gtid_event, MariadbGtidEvent) or self._has_rows or self.undone:
+            return False
+        if not self.ddl or len(self.ddl) != len(self.statements):
             return False
         return all(_DROP_TABLE.match(ddl.sql) for ddl in self.ddl)
 

@@ -13,23 +13,22 @@ from __future__ import annotations
 import re
 
 from binlake.events.common.query import QueryEvent
-from binlake.format.sql_names import NAME
+from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
 from binlake.stream.sql.statements import without_set_statement
 
 __all__ = ["executed_text", "with_if_exists"]
 
 # ER_BAD_TABLE_ERROR; MariaDB: ER_UNKNOWN_SEQUENCES, ER_UNKNOWN_VIEW
 _SOME_DID_NOT_EXIST = frozenset((1051, 4091, 4092))
-# white space, and comments that the server does not execute
-_GAP = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+"
+# A comment that the server executes may contain the IF EXISTS.
 _DROP = re.compile(
-    rb"%b(?P<drop>DROP\s+(?:TEMPORARY\s+)?(?:TABLES?|VIEW|SEQUENCE))\s+(?!IF\s)(?P<names>.*)"
-    % _GAP.encode(),
+    rf"{GAP}(?P<drop>DROP{SPACE}(?:TEMPORARY{SPACE})?(?:TABLES?|VIEW|SEQUENCE))\b"
+    rf"(?P<names>{GAP}(?!IF\b|/\*).*)".encode(),
     re.IGNORECASE | re.DOTALL,
 )
 _CREATE_OR_REPLACE = re.compile(
-    rf"{_GAP}CREATE\s+OR\s+REPLACE\s+(?P<temporary>TEMPORARY\s+)?TABLE\s+"
-    rf"(?P<name>(?:{NAME}\s*\.\s*)?{NAME})(?=[\s(])",
+    rf"{GAP}CREATE{SPACE}OR{SPACE}REPLACE{SPACE}(?P<temporary>TEMPORARY{SPACE})?TABLE{SPACE}"
+    rf"(?P<name>(?:{ANSI_NAME}\s*\.\s*)?{ANSI_NAME})(?=[\s(])",
     re.IGNORECASE,
 )
 
@@ -45,6 +44,8 @@ def executed_text(event: QueryEvent) -> bytes | None:
     text = without_set_statement(event.sql_raw)
     if event.error_code in _SOME_DID_NOT_EXIST and _DROP.fullmatch(text):
         return with_if_exists(text)
+    if event.flavour != "mariadb":
+        return None  # only MariaDB knows CREATE OR REPLACE TABLE
     try:
         # a character of gbk, sjis or big5 may contain the byte of a quote, and end a name too early
         replaced = _CREATE_OR_REPLACE.match(text.decode())
@@ -52,10 +53,11 @@ def executed_text(event: QueryEvent) -> bytes | None:
         return None
     if replaced is None:
         return None
-    return f"DROP {replaced['temporary'] or ''}TABLE IF EXISTS {replaced['name']}".encode()
+    temporary = "TEMPORARY " if replaced["temporary"] else ""
+    return f"DROP {temporary}TABLE IF EXISTS {replaced['name']}".encode()
 
 
 def with_if_exists(text: bytes) -> bytes:
     """Return a DROP of tables, views or sequences with IF EXISTS; other statements, and a DROP that has it, unchanged."""
     dropped = _DROP.fullmatch(text)
-    return text if dropped is None else dropped["drop"] + b" IF EXISTS " + dropped["names"]
+    return text if dropped is None else dropped["drop"] + b" IF EXISTS" + dropped["names"]
