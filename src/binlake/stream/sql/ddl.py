@@ -1,7 +1,9 @@
 """DDL statements of a log, for code that follows how tables change.
 
 This module knows where a statement stands and whether it counts. A statement that failed on the
-server counts only if the log shows the part of it that took effect. One in a transaction that was rolled back does not count, and of MariaDB's two-phase ALTER only COMMIT ALTER counts. `table/schema/history.py` decides what a statement means for a table.
+server counts only if the log shows the part of it that took effect. One in a transaction that was
+rolled back does not count, and of MariaDB's two-phase ALTER only COMMIT ALTER counts.
+`table/schema/history.py` decides what a statement means for a table.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ class DdlStatement(NamedTuple):
     `position` is the position of its event (of the payload event, for one inside a payload),
     `database` the current one. `thread_id` is the thread whose temporary tables it sees.
     `server_charset` is the name of the character set of new databases, None when it is not logged.
-    `sql_mode` is the value that the log has for it, 0 if it has none. `connection_charset` is the character set to which the
-    server converted the quoted texts of the statement, None when it is not logged. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
-    If the statement failed, `sql` is the part that took effect.
+    `sql_mode` is the value that the log has for it, 0 if it has none. `connection_charset` is the
+    character set to which the server converted the quoted texts of the statement, None when it is
+    not logged. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD. If the
+    statement failed, `sql` is the part that took effect.
     """
 
     position: ChainPosition

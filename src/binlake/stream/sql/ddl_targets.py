@@ -68,7 +68,8 @@ _RENAMES_IF_EXISTS = re.compile(
 _TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
 # These change no row when they run. The option UPGRADE gives a database and its tables another name.
 _NO_TABLE = re.compile(
-    r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|ALTER\s+(?:DATABASE|SCHEMA)\b(?!.*\bUPGRADE\b)|(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
+    r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|ALTER\s+(?:DATABASE|SCHEMA)\b(?!.*\bUPGRADE\b)|"
+    r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
     r"(?:ALGORITHM|DEFINER)\s*=\s*\S+\s+|SQL\s+SECURITY\s+\w+\s+)*"
     r"(?:VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\b)",
     _FLAGS,
