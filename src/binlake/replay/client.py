@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from binlake.replay.event_text import DELIMITER
 
-__all__ = ["LAST_BYTES", "ClientLexer", "delimited", "is_swallowed", "loses_comments"]
+__all__ = ["LAST_BYTES", "ClientLexer", "delimited", "is_swallowed"]
 
 #: Character sets in which a backslash or a backtick can be the second byte of a character.
 LAST_BYTES: dict[str, bytes] = {
@@ -37,14 +37,6 @@ _CLIENT_COMMANDS = frozenset(
 )
 _FIRST_WORD = re.compile(
     rb"(?:\s|\#[^\n]*+|--(?=\s|\Z)[^\n]*+|/\*(?![!+])(?:[^*]|\*(?!/))*+\*/)*+(\?|\w+)"
-)
-_STORED_TEXT = re.compile(
-    rb"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?!TABLE\b)[^;(]*?\b(?:TRIGGER|EVENT|PROCEDURE|FUNCTION|PACKAGE)\s",
-    re.IGNORECASE,
-)
-_COMMENT = re.compile(
-    rb"'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\"|`(?:[^`]|``)*+`|(?P<comment>/\*(?!M?!)|--(?=\s)|\#)",
-    re.DOTALL,
 )
 _WORDS = {
     "command": "it has a client command (a backslash) outside of strings",
@@ -79,6 +71,15 @@ class ClientLexer(NamedTuple):
                 return _WORDS["nested"]
         return None
 
+    def has_comments(self, statement: bytes) -> bool:
+        """Whether a statement that is not misread has comments: without its option --comments, the client removes them."""
+        for token in _tokens(*self).finditer(statement):
+            if token.lastgroup in ("line", "comment"):
+                return True
+            if token.lastgroup == "unclosed":  # each later one would be searched to the end again
+                return False
+        return False
+
 
 @cache
 def _tokens(
@@ -110,15 +111,6 @@ def _tokens(
         rb"|(?P<unclosed>['\"`]|/\*)",
         re.DOTALL,
     )
-
-
-def loses_comments(statement: bytes) -> bool:
-    """Whether a statement creates a trigger, an event or a routine with comments in it. The server stores them, and a
-    client without --comments removes them: by default that of MariaDB, and that of older MySQL.
-    """
-    if _STORED_TEXT.match(statement) is None:
-        return False
-    return any(found["comment"] for found in _COMMENT.finditer(statement))
 
 
 def delimited(statement: bytes) -> bytes:

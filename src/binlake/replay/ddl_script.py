@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.events.common.query import QueryEvent
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.printable import printable
-from binlake.replay.client import delimited, loses_comments
+from binlake.replay.client import delimited
 from binlake.replay.database_names import with_databases
-from binlake.replay.deferred import Deferring
+from binlake.replay.deferred import BY_OTHER_MEANS, Deferring, sql_bytes
 from binlake.replay.event_text import DELIMITER
 from binlake.replay.mentioned_tables import mentioned_tables, tables_to_change
+from binlake.replay.programs import stores_text
 from binlake.replay.replay_session import MariadbSession, MysqlSession, ReplaySession
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
@@ -61,12 +63,16 @@ _SESSIONS: Mapping[str, type[ReplaySession]] = {"mysql": MysqlSession, "mariadb"
 
 
 class _Said(NamedTuple):
-    """A statement of the script: its event, its text now, and the comment about its place."""
+    """A statement of the script: its event, its text now, and the comment about its place.
+
+    `stores_text`: the server stores a part of the statement as it is.
+    """
 
     event: QueryEvent
     sql: bytes
     place: str
     position: ChainPosition
+    stores_text: bool
 
 
 class DdlScript:
@@ -118,7 +124,8 @@ class DdlScript:
         said = []
         for waiting in self._deferring:
             one = self._waiting[waiting.number]
-            said.append(one._replace(sql=waiting.text(one.sql)))
+            with _at(one.position):
+                said.append(one._replace(sql=waiting.text(one.sql, one.event.client_charset)))
         return self._block(said) + self.leave()
 
     # -- choosing ------------------------------------------------------------------------------
@@ -141,12 +148,17 @@ class DdlScript:
         text = executed_text(event) or event.sql_raw
         if isinstance(run.gtid_event, MariadbGtidEvent):
             text = with_if_exists(text)  # its log names tables that did not exist, too
-        said = _Said(event, _TABLE_OF_ROWS.sub(rb"\1", text), place, position)
+        text = _TABLE_OF_ROWS.sub(rb"\1", text)
+        said = _Said(event, text, place, position, stores_text(ddl.sql))
         fate = self._deferring.take(ddl)
         if fate is None:
             return said
         if isinstance(fate, str):
-            return said._replace(sql=fate.encode()) if fate else None
+            if not fate:
+                return None
+            with _at(position):
+                text = sql_bytes(fate, event.client_charset)
+            return said._replace(sql=text)
         self._waiting[fate.number] = said
         return None
 
@@ -204,18 +216,26 @@ class DdlScript:
         event, position = said.event, said.position
         yield f"\n-- {said.place}\n".encode()
         yield from session.prepare(event, self._databases.get(event.database, event.database))
-        try:
+        with _at(position):
             sql = with_databases(said.sql, self._databases)
-        except UnsupportedError as error:
-            raise error.at(file=position.file, event_pos=position.offset) from None
-        problem = session.lexer(event.flavour).misreading(sql)
+        lexer = session.lexer(event.flavour)
+        problem = lexer.misreading(sql)
         if problem is not None:
             raise UnsupportedError(
                 f"a command-line client would misread the statement, because {problem}",
                 file=position.file,
                 event_pos=position.offset,
-                hint="leave --ddl out, and run the statement by other means",
+                hint=BY_OTHER_MEANS,
             )
-        if loses_comments(sql):
+        if said.stores_text and lexer.has_comments(sql):
             self._ledger.warn(_KEEPS_COMMENTS)
         yield delimited(sql)
+
+
+@contextmanager
+def _at(position: ChainPosition) -> Iterator[None]:
+    """Add a position to errors about the statement there."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise error.at(file=position.file, event_pos=position.offset) from None

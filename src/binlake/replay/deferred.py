@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from binlake.format.sql_names import ANSI_NAME
+from binlake.errors import UnsupportedError
+from binlake.format.charsets import CHARSETS
+from binlake.replay.programs import QUALIFIED_NAME, program_statement
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import new_name
 from binlake.table.schema.ddl_tokens import tokens_of
@@ -22,24 +24,20 @@ from binlake.table.schema.sql_tokens import (
     split,
 )
 from binlake.table.text.sql_text import quoted_name
+from binlake.values.text import decode, encode
 
-__all__ = ["Deferred", "Deferring", "Name"]
+__all__ = ["BY_OTHER_MEANS", "Deferred", "Deferring", "Name", "sql_bytes"]
 
+#: The hint of errors about statements that the script cannot contain.
+BY_OTHER_MEANS = "leave --ddl out, and run the statement by other means"
 #: Database and name, as the statement spells them.
 Name = tuple[str, str]
 
-_QUALIFIED = rf"(?:(?P<{{0}}database>{ANSI_NAME})\s*\.\s*)?(?P<{{0}}name>{ANSI_NAME})"
-_ACCOUNT = rf"(?:{ANSI_NAME}|'[^']*'|\"\")"
-_PROGRAM = re.compile(
-    rf"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+(?P<verb>CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?"
-    rf"(?:DEFINER\s*=\s*{_ACCOUNT}(?:\s*@\s*{_ACCOUNT}|\s*\(\s*\))?\s*)?(?P<kind>TRIGGER|EVENT)\s+"
-    rf"(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_QUALIFIED.format('')}",
-    re.IGNORECASE,
-)
+_DEFERRED_KINDS = ("TRIGGER", "EVENT")
 _TABLE_OF_TRIGGER = re.compile(
-    rf"\bON\s+(?P<table>{_QUALIFIED.format('of_')})\s+FOR\s+EACH\s+ROW\b", re.IGNORECASE
+    rf"\bON\s+(?P<table>{QUALIFIED_NAME.format('of_')})\s+FOR\s+EACH\s+ROW\b", re.IGNORECASE
 )
-_NEW_EVENT_NAME = re.compile(rf"\bRENAME\s+TO\s+{_QUALIFIED.format('')}", re.IGNORECASE)
+_NEW_EVENT_NAME = re.compile(rf"\bRENAME\s+TO\s+{QUALIFIED_NAME.format('')}", re.IGNORECASE)
 _MOVES_TABLES = re.compile(r"\b(?:RENAME|DROP)\b", re.IGNORECASE)
 
 
@@ -58,19 +56,52 @@ class Deferred:
     table: Name | None
     moved: Name | None = None
 
-    def text(self, sql: bytes) -> bytes:
-        """The statement for the table's name now; with the database only if the statement needs it."""
-        if self.moved is None:
+    def text(self, sql: bytes, charset: str | None) -> bytes:
+        """Return the statement for the table's name now; with the database only if the statement needs it.
+
+        `charset` is the character set of the statement, None for UTF-8. Raises UnsupportedError if the
+        statement is not text in it, or if it cannot hold the name.
+        """
+        if self.moved is None or self.table is None:
             return sql
-        assert self.table is not None, "only tables move"
-        text = sql.decode("latin-1")
-        found = _TABLE_OF_TRIGGER.search(text)
-        assert found is not None, "its table was found there"
+        before, found, after = _around_table(sql, charset)
         parts: tuple[str, ...] = self.moved
         if found["of_database"] is None and self.moved[0] == self.table[0]:
             parts = self.moved[1:]  # as the server writes it in SHOW CREATE TRIGGER
-        name = ".".join(map(quoted_name, parts)).encode()
-        return sql[: found.start("table")] + name + sql[found.end("table") :]
+        return before + sql_bytes(".".join(map(quoted_name, parts)), charset) + after
+
+
+def sql_bytes(sql: str, charset: str | None) -> bytes:
+    """Return SQL in a character set (None: UTF-8). Raises UnsupportedError if it cannot hold the text."""
+    try:
+        return encode(_known(charset), sql)
+    except UnicodeEncodeError:
+        raise UnsupportedError(
+            f"{sql} has characters that the statement's character set {charset} does not have",
+            hint=BY_OTHER_MEANS,
+        ) from None
+
+
+def _around_table(sql: bytes, charset: str | None) -> tuple[bytes, re.Match[str], bytes]:
+    """Return the bytes before the table of a CREATE TRIGGER, its match, and the bytes after it."""
+    known = _known(charset)
+    try:
+        text = decode(known, sql)
+    except UnicodeDecodeError as error:
+        text = decode(known, sql[: error.start])  # the body may have bytes that are not text
+    found = _TABLE_OF_TRIGGER.search(text)
+    if found is not None:
+        before, name = encode(known, text[: found.start("table")]), encode(known, found["table"])
+        if sql.startswith(before + name):  # if not, it spells a character with another code
+            return before, found, sql[len(before + name) :]
+    raise UnsupportedError(
+        f"the table of a trigger was renamed, and binlake cannot find its name in the statement as text in {known}",
+        hint=BY_OTHER_MEANS,
+    )
+
+
+def _known(charset: str | None) -> str:
+    return charset if charset in CHARSETS else "utf8mb4"
 
 
 class Deferring:
@@ -87,8 +118,8 @@ class Deferring:
         """Return the text to print instead of a statement ("": nothing, it waits), or
         None: the statement itself.
         """
-        found = _PROGRAM.match(ddl.sql)
-        if found is None:
+        found = program_statement(ddl.sql)
+        if found is None or found["kind"].upper() not in _DEFERRED_KINDS:
             if self._waiting and _MOVES_TABLES.search(ddl.sql):
                 self._follow(ddl)
             return None

@@ -26,7 +26,7 @@ def waiting(*statements: str) -> list[str]:
         fate = deferring.take(said(sql))
         if fate is not None and not isinstance(fate, str):
             texts[fate.number] = sql
-    return [one.text(texts[one.number].encode()).decode() for one in deferring]
+    return [one.text(texts[one.number].encode(), "utf8mb4").decode() for one in deferring]
 
 
 @pytest.mark.parametrize("sql", [

@@ -33,6 +33,7 @@ from binlake.events.common.status_variables import (
     encode_status,
     status_values,
 )
+from binlake.format.collations import COLLATIONS
 from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT
 from binlake.format.flags import (
     MARIADB_OPTION_FLAGS,
@@ -141,6 +142,12 @@ class QueryEvent(Event):
         """Id of a collation with the character set of the statement; None if it is not logged."""
         found = dict(self.status_items).get(Q_CHARSET_CODE)
         return None if found is None else int(found[0])
+
+    @property
+    def client_charset(self) -> str | None:
+        """Name of the character set of the statement; None if it is not logged, or not known."""
+        collation = COLLATIONS.get(self.client_collation or 0)  # no collation has id 0
+        return None if collation is None else collation.charset
 
     @property
     def microseconds(self) -> int | None:
