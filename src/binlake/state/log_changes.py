@@ -17,7 +17,7 @@ from binlake.state.tracks import RowChange
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.sql.ddl_targets import renaming, without_comments
+from binlake.stream.sql.ddl_targets import renaming, spelling_decides, without_comments
 from binlake.stream.sql.statements import ACCOUNT
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.batches import Changes, TableChanges
@@ -72,7 +72,8 @@ class ForeignKeys:
         if self.are_logged:
             return
         for key in self._keys:
-            if renaming(ddl, (key.parent[0], key.parent[1])) is not None:
+            parent = (key.parent[0], key.parent[1])
+            if renaming(ddl, parent) is not None or spelling_decides(ddl, parent):
                 raise UnsupportedError(
                     f"{child}, {ddl.position}: {'.'.join(key.parent)}, to which foreign key {key.name} refers, is"
                     " renamed, and the server does not log the rows that the key changes",

@@ -15,6 +15,7 @@ from binlake.stream.sql.ddl_targets import (
     renamed_tables,
     renames_what_exists,
     renaming,
+    spelling_decides,
     without_comments,
 )
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
@@ -74,7 +75,17 @@ class TableNames:
 
 
 def certain_renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name | None] | None:
-    """Return the same as `renaming`. Raises UnsupportedError if the text does not determine whether a table gets the name."""
+    """Return the same as `renaming`. Raises UnsupportedError if the text does not determine which table has
+    the name after the statement.
+    """
+    if spelling_decides(ddl, name):
+        raise UnsupportedError(
+            "names in the statement differ only in case, and binlake cannot know whether they are one table, so it is"
+            f" not certain which table is {'.'.join(name)} after it",
+            file=ddl.position.file,
+            event_pos=ddl.position.offset,
+            hint="give rows and a moment of the same side of this statement",
+        )
     moved = renaming(ddl, name)
     if moved is not None and moved[0] is not None and renames_what_exists(ddl.sql):
         raise UnsupportedError(

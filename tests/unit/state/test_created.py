@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,41 @@ def test_a_name_that_rows_spell_otherwise(tmp_path: Path) -> None:
     story.then(b"RENAME TABLE other TO T")
     last = story.then(2)
     assert "cannot know whether they are one table" in why_missing(story, tmp_path, "shop.T", last)
+
+
+@pytest.mark.parametrize(
+    ("sql", "uncertain"),
+    [
+        (b"RENAME TABLE other TO x, X TO other", ("other", "x")),
+        (b"RENAME TABLE other TO x, X TO y, x TO other", ("other", "y")),
+        (b"RENAME /* by hand */ TABLE other TO tmp, TMP TO away", ("other", "away", "tmp")),
+    ],
+)
+def test_names_of_one_statement_that_differ_only_in_case(
+    tmp_path: Path, sql: bytes, uncertain: tuple[str, ...]
+) -> None:
+    """With lower_case_table_names=1 they are one name: the first statement then moves nothing."""
+    story = _Story()
+    story.then(CREATE)
+    before = story.then(1)
+    story.then(sql)
+    last = story.then(2)
+    assert story.ids(tmp_path, "shop.other", before) == [1]
+    assert story.ids(tmp_path, "shop.t", last) == [1, 2]
+    for name in uncertain:
+        message = why_missing(story, tmp_path, f"shop.{name}", last)
+        assert "cannot know whether they are one table" in message
+        assert re.search(r"binlog\.000001(?::|, event at )\d+", message), (
+            "the position of the statement"
+        )
+
+
+def test_another_spelling_of_a_name(tmp_path: Path) -> None:
+    story = _Story()
+    story.then(b"ALTER TABLE other RENAME TO Other")
+    last = story.then(b"FLUSH TABLES")
+    assert story.ids(tmp_path, "shop.Other", last) == [1]
+    assert story.ids(tmp_path, "shop.other", last) == [1]
 
 
 def test_statements_about_accounts_change_no_table_of_others(tmp_path: Path) -> None:

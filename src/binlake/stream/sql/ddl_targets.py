@@ -7,6 +7,7 @@ recognised may change anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
@@ -24,9 +25,13 @@ __all__ = [
     "renames_only",
     "renames_what_exists",
     "renaming",
+    "spelling_decides",
     "spellings",
     "without_comments",
 ]
+
+#: Database and table.
+_Name = tuple[str, str]
 
 _TABLE = rf"(?:{NAME}\s*\.\s*)?{NAME}"
 _TABLES = rf"{_TABLE}(?:\s*,\s*{_TABLE})*"
@@ -113,20 +118,8 @@ def renamed_tables(ddl: DdlStatement) -> dict[tuple[str, str], tuple[str, str]] 
     """Return the new (database, table) of each table that a statement renames, when it has ended: a
     RENAME TABLE may move a name several times. None if the text does not determine them.
     """
-    sql = _GENERATED.sub("", ddl.sql)
-    if changed_tables(ddl) is None:
-        return None
-    if (renamed := _RENAME.fullmatch(sql)) is not None:
-        pairs = _PAIR.finditer(renamed["pairs"])
-    elif (altered := _ALTER_RENAME.fullmatch(sql)) is not None:
-        pairs = iter((altered,))
-    else:
-        return {}
-    first: dict[tuple[str, str], tuple[str, str]] = {}  # the first name of what has a name now
-    for pair in pairs:
-        [old], [new] = (_names(pair[side], ddl.database) for side in ("old", "new"))
-        first[new] = first.pop(old, old)
-    return {old: new for new, old in first.items() if old != new}
+    pairs = _renamed_pairs(ddl)
+    return None if pairs is None else _at_the_end(pairs)
 
 
 def renames_only(ddl: DdlStatement) -> bool:
@@ -153,10 +146,17 @@ def renaming(
     """Return the old name of the table that gets a name, and the new one of the table that has it; None if the
     statement moves the name in neither way. The statement has no comments.
     """
-    renamed = renamed_tables(ddl) or {}
-    came = next((old for old, new in renamed.items() if _same(new, name)), None)
-    went = next((new for old, new in renamed.items() if _same(old, name)), None)
-    return None if came is None and went is None else (came, went)
+    return _moved(_renamed_pairs(ddl) or [], name)
+
+
+def spelling_decides(ddl: DdlStatement, name: tuple[str, str]) -> bool:
+    """Whether two names of a statement differ only in case, and the result of `renaming` depends on whether they are
+    one name. That depends on lower_case_table_names, which no log contains. The statement has no comments.
+
+    ``ALTER TABLE t RENAME TO T`` moves the name of no other table in both cases.
+    """
+    as_written, in_one_case = _readings(ddl, name)
+    return as_written != in_one_case
 
 
 def without_comments(sql: str) -> str:
@@ -240,8 +240,60 @@ def _names(text: str, database: str) -> list[tuple[str, str]]:
     ]
 
 
-def _same(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    return [part.lower() for part in one] == [part.lower() for part in other]
+def _renamed_pairs(ddl: DdlStatement) -> list[tuple[_Name, _Name]] | None:
+    """The old and new name of each step of a statement, in their order."""
+    sql = _GENERATED.sub("", ddl.sql)
+    if changed_tables(ddl) is None:
+        return None
+    if (renamed := _RENAME.fullmatch(sql)) is not None:
+        steps = list(_PAIR.finditer(renamed["pairs"]))
+    elif (altered := _ALTER_RENAME.fullmatch(sql)) is not None:
+        steps = [altered]
+    else:
+        return []
+    return [
+        (_names(step["old"], ddl.database)[0], _names(step["new"], ddl.database)[0])
+        for step in steps
+    ]
+
+
+def _at_the_end(pairs: Iterable[tuple[_Name, _Name]]) -> dict[_Name, _Name]:
+    """The last name of each table that has another one after these steps."""
+    first: dict[_Name, _Name] = {}  # the first name of what has a name now
+    for old, new in pairs:
+        first[new] = first.pop(old, old)
+    return {old: new for new, old in first.items() if old != new}
+
+
+def _moved(
+    pairs: Iterable[tuple[_Name, _Name]], name: _Name
+) -> tuple[_Name | None, _Name | None] | None:
+    renamed = _at_the_end(pairs)
+    came = next((old for old, new in renamed.items() if _folded(new) == _folded(name)), None)
+    went = next((new for old, new in renamed.items() if _folded(old) == _folded(name)), None)
+    return None if came is None and went is None else (came, went)
+
+
+def _readings(
+    ddl: DdlStatement, name: _Name
+) -> tuple[tuple[_Name | None, _Name | None] | None, tuple[_Name | None, _Name | None] | None]:
+    """The result of `renaming` in lower case, without other spellings of the name itself: if names that differ only
+    in case are two names, and if they are one.
+    """
+    pairs = _renamed_pairs(ddl) or []
+    lower = [(_folded(old), _folded(new)) for old, new in pairs]
+    found = []
+    for steps in (pairs, lower):
+        others = [
+            None if one is None or _folded(one) == _folded(name) else _folded(one)
+            for one in _moved(steps, name) or (None, None)
+        ]
+        found.append(None if others == [None, None] else (others[0], others[1]))
+    return found[0], found[1]
+
+
+def _folded(name: _Name) -> _Name:
+    return name[0].lower(), name[1].lower()
 
 
 def _unquoted(name: str) -> str:
