@@ -445,34 +445,3 @@ def test_statements_on_the_table_are_lines_of_the_history(server: Server) -> Non
     truncate = next(entry for entry in history if entry.op == "truncate")
     assert isinstance(truncate, TableStatement)
     assert truncate.thread_id is not None
-
-
-@pytest.mark.parametrize("server", SERVERS, indirect=True)
-def test_rows_of_another_table_that_gets_the_name_are_other_rows(server: Server) -> None:
-    server.execute(
-        "SET GLOBAL binlog_row_metadata = FULL", "CREATE DATABASE moved", "FLUSH BINARY LOGS"
-    )
-    file = server.log_files()[-1]
-    with server.session("moved") as session:
-        session.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
-            "CREATE TABLE other (id INT PRIMARY KEY, v INT)",
-            "INSERT INTO other VALUES (1, 100)",
-            "INSERT INTO t VALUES (1, 0)",
-            "RENAME TABLE t TO x, x TO t",
-            "UPDATE t SET v = 1",
-            "RENAME /* swap */ TABLE t TO tmp, other TO t, tmp TO other",
-            "UPDATE t SET v = 101",
-            "RENAME TABLE t TO tmp, other TO t, tmp TO other",
-            "UPDATE t SET v = 2",
-            "ALTER TABLE t RENAME TO away",
-            "RENAME TABLE away TO t",
-            "DELETE FROM t",
-        )
-    log = binlake.open(str(file))
-    found = log.history("moved.t", 1)
-    assert [(change.op, change.life) for change in found.changes] == [
-        ("insert", 1), ("update", 1), ("update", 2), ("update", 1), ("delete", 1),
-    ]  # fmt: skip
-    of_other = log.history("moved.other", 1)
-    assert [(change.op, change.life) for change in of_other.changes] == [("insert", 1)]

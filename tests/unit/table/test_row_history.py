@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import binlake
+from binlake.cli.main import main
 from binlake.errors import MissingContextError, OptionError, UnsupportedError
 from binlake.source.chain import resolve
 from binlake.table.row_history.entries import NOT_LOGGED, RowChange
@@ -21,6 +23,8 @@ from binlake.table.row_history.lives import KeyChange, keys_of_others, lives_of,
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from support.logs.log_builder import QUERY, TABLE_MAP, query_body
+from support.logs.table_log import ALL, UPDATE, Log, image, rows_body, table_map
 
 DEMO = Path(__file__).parents[3] / "demo"
 LOGS = DEMO / "mysql-9.7"
@@ -237,3 +241,134 @@ def test_keys_that_other_rows_have_now() -> None:
     lives = lives_of(changes)
     assert lives == [1, 1, 0]
     assert keys_of_others(changes, lives) == {"5"}
+
+
+# -- statements that give the name of the table away -----------------------------------------------
+
+
+def rows_around(folder: Path, *between: str | int) -> tuple[list[int], list[str]]:
+    """The numbers of the rows of an insert into shop.t, row changes in between and a last update, all with the key 5,
+    and the warnings. An item of `between` is a statement, or the value of an update of shop.t.
+    """
+    log = Log()
+    log.insert((5, "0", None))
+    last = "0"
+    for item in (*between, 99):
+        if isinstance(item, str):
+            log.add(QUERY, query_body(item.encode()))
+            continue
+        images = [image((5, value, None)) for value in (last, str(item))]
+        log.commit((TABLE_MAP, table_map()), (UPDATE, rows_body(*images, bitmaps=(ALL, ALL))))
+        last = str(item)
+    read = binlake.open(str(log.save(folder)))
+    history = read.history("shop.t", id=5)
+    return [change.life for change in history.changes], read.ledger.warnings
+
+
+SAME = (
+    "ALTER TABLE t RENAME TO T",
+    "ALTER TABLE t RENAME TO shop.`T`, COMMENT = 1",
+    "RENAME TABLE T TO x, x TO t",
+    "RENAME TABLE t TO x, x TO t",
+    "RENAME TABLE IF EXISTS nowhere TO t",
+    "ALTER TABLE IF EXISTS nowhere RENAME t",
+    "RENAME TABLE IF EXISTS nowhere TO x, x TO t",
+    "DROP TEMPORARY TABLE t",
+    "CREATE OR REPLACE TEMPORARY TABLE t (id INT)",
+    "ALTER TABLE t COMMENT 'x', RENAME COLUMN a TO x",
+    "RENAME TABLE a TO x, X TO b",
+    "CREATE OR REPLACE /* x */ TABLE other (t INT)",
+    "TRUNCATE other",
+)
+OTHER = (
+    "RENAME TABLE t TO x",
+    "RENAME TABLE other TO t",
+    "RENAME TABLE t TO x, other TO t, x TO other",
+    "RENAME TABLE IF EXISTS t TO x",
+    "RENAME TABLE IF EXISTS t TO x, nowhere TO t",
+    "DROP TABLE IF EXISTS a, t",
+    "DROP /* by hand */ TABLE t",
+    "DROP DATABASE shop",
+    "TRUNCATE t",
+    "CREATE OR REPLACE TABLE t (id INT)",
+)
+UNCERTAIN = (
+    "RENAME TABLE t TO x, X TO t",
+    "RENAME TABLE t TO x, X TO y, x TO t",
+    "RENAME TABLE T TO x",
+    "DROP TABLE T",
+    "DROP DATABASE Shop",
+)
+UNCLEAR = (
+    "RENAME TABLE t WAIT 5 TO x",
+    'RENAME TABLE "t" TO x',
+    "ALTER TABLE t COMMENT 'x', RENAME TO x",
+    "DROP TABLE x -- t",
+)
+
+
+@pytest.mark.parametrize("sql", SAME)
+def test_statements_after_which_the_table_still_has_its_name(tmp_path: Path, sql: str) -> None:
+    assert rows_around(tmp_path, sql) == ([1, 1], [])
+
+
+@pytest.mark.parametrize("sql", OTHER)
+def test_statements_after_which_another_table_has_the_name(tmp_path: Path, sql: str) -> None:
+    assert rows_around(tmp_path, sql) == ([1, 2], [])
+
+
+@pytest.mark.parametrize("sql", UNCERTAIN)
+def test_names_that_differ_only_in_case_are_reported(tmp_path: Path, sql: str) -> None:
+    """lower_case_table_names decides whether they are one name, and no log contains it."""
+    lives, [warning] = rows_around(tmp_path, 1, sql, 2, sql)
+    assert lives == [1, 1, 2, 3]
+    assert re.match(r"binlog\.000001:\d+: .* whether shop\.t is the same table", warning)
+    assert "lower_case_table_names" in warning
+    certain = rows_around(tmp_path, "TRUNCATE t", sql)
+    assert certain == ([1, 2], []), "the statement makes no difference"
+
+
+@pytest.mark.parametrize("sql", UNCLEAR)
+def test_statements_that_binlake_does_not_understand_are_reported(tmp_path: Path, sql: str) -> None:
+    lives, [warning] = rows_around(tmp_path, sql)
+    assert lives == [1, 2]
+    assert "its text does not determine that" in warning
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("RENAME TABLE t TO old", "DROP TABLE old", "CREATE TABLE old (id INT)", "RENAME TABLE old TO t"),
+        ("RENAME TABLE t TO x, b TO t, x TO b", "TRUNCATE b", "RENAME TABLE t TO x, b TO t, x TO b"),
+        ("RENAME TABLE t TO x", "RENAME TABLE x TO y", "RENAME TABLE y TO t"),
+        ("DROP TABLE t", "RENAME TABLE IF EXISTS other TO t"),
+        ("DROP TABLE t", "ALTER TABLE T RENAME TO t"),
+    ],
+)  # fmt: skip
+def test_a_table_that_gets_the_name_later_has_other_rows(
+    tmp_path: Path, statements: tuple[str, ...]
+) -> None:
+    """A history does not have the changes that a table got under another name."""
+    assert rows_around(tmp_path, *statements) == ([1, 2], [])
+
+
+def test_which_of_many_statements_is_reported(tmp_path: Path) -> None:
+    lives, [warning] = rows_around(
+        tmp_path, "TRUNCATE t", "DROP TABLE T", 1, 2, *["DROP TABLE T"] * 3, 3
+    )
+    assert lives == [1, 2, 2, 3, 3]
+    read = binlake.open(str(tmp_path / "binlog.000001"))
+    place = [entry.place for entry in read.history("shop.t", id=5) if entry.op == "ddl"][1]
+    assert warning.startswith(f"{place}: ")
+
+
+@pytest.mark.parametrize("sql", [*SAME[:-3], *OTHER, *UNCERTAIN, *UNCLEAR])
+def test_an_undo_over_such_a_statement_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str
+) -> None:
+    rows_around(tmp_path, sql, 1)
+    command = ["history", "shop.t", "--key", "id=5", str(tmp_path / "binlog.000001"), "--undo"]
+    assert main([*command, "2"]) == 0, "the statement stands before the point"
+    assert "UPDATE `shop`.`t`" in capsys.readouterr().out
+    assert main([*command, "1"]) != 0
+    assert "UPDATE" not in capsys.readouterr().out

@@ -27,6 +27,7 @@ __all__ = [
     "renaming",
     "spelling_decides",
     "spellings",
+    "takes_name",
     "without_comments",
 ]
 
@@ -68,6 +69,9 @@ _ALTER_RENAME = re.compile(
 _RENAMES_IF_EXISTS = re.compile(
     r"\s*(?:RENAME\s+TABLES?|ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE)\s+IF\s+EXISTS\b",
     re.IGNORECASE,
+)
+_MAY_RENAME = re.compile(
+    r"\s*(?:RENAME\s+TABLES?\b|ALTER\b.*\bRENAME\b(?!\s+(?:COLUMN|INDEX|KEY)\s))", _FLAGS
 )
 # RENAME of a column or an index names no other table.
 _TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
@@ -157,6 +161,22 @@ def spelling_decides(ddl: DdlStatement, name: tuple[str, str]) -> bool:
     """
     as_written, in_one_case = _readings(ddl, name)
     return as_written != in_one_case
+
+
+def takes_name(ddl: DdlStatement, name: tuple[str, str]) -> bool | None:
+    """Whether no table or another one has a name after a statement that renames tables. None if the text does not
+    determine it, or if it depends on lower_case_table_names, as for `spelling_decides`. The statement has no comments.
+    """
+    if _renamed_pairs(ddl) is None:
+        return None if _MAY_RENAME.match(ddl.sql) else False
+    as_written, in_one_case = _readings(ddl, name)
+    if (as_written is None) != (in_one_case is None):
+        return None
+    if as_written is None:
+        return False
+    # A server refuses to give a table a name that another one has. So where the name has a table, that of
+    # IF EXISTS did not exist.
+    return as_written[1] is not None or not renames_what_exists(ddl.sql)
 
 
 def without_comments(sql: str) -> str:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
+from binlake.stream.sql.ddl_targets import without_comments
+
 __all__ = [
     "NOT_LOGGED",
     "ColumnChange",
@@ -22,7 +24,8 @@ __all__ = [
 Row = dict[str, Any]
 
 _DROPS = re.compile(
-    r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b|CREATE\s+OR\s+REPLACE\s)", re.IGNORECASE
+    r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b|CREATE\s+OR\s+REPLACE\s+(?!TEMPORARY\b))",
+    re.IGNORECASE,
 )
 
 
@@ -145,7 +148,8 @@ class TableStatement(Place):
     @property
     def ends_rows(self) -> bool:
         """Whether the table has no rows afterwards, or another table has its name."""
-        return self.op == "truncate" or _DROPS.match(self.query or "") is not None
+        sql = without_comments(self.query or "")
+        return self.op == "truncate" or _DROPS.match(sql) is not None
 
     def to_json(self, database: str, table: str) -> Row:
         """The line of `binlake history --json`."""

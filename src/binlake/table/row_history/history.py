@@ -23,8 +23,8 @@ from binlake.table.reading import read_changes
 from binlake.table.row_history.entries import RowChange, RowHistory, TableStatement
 from binlake.table.row_history.found import HistoryChange, HistoryChanges
 from binlake.table.row_history.keys import KeyRows, RowKey
-from binlake.table.row_history.lives import Renaming, keys_of_others, lives_of, other_keys
-from binlake.table.row_history.statements import StatementsOfTable
+from binlake.table.row_history.lives import KeyChange, keys_of_others, lives_of, other_keys
+from binlake.table.row_history.statements import StatementsOfTable, TableEnd
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -116,9 +116,7 @@ class HistoryReader:
         self.places = []
         changes: list[tuple[tuple[int, ...], RowChange]] = []
         keys = [one.keys for one in found]
-        orders = [one.order[:2] for one in found]
-        moves = statements.moves_of(database, table).items()
-        lives = lives_of(keys, [Renaming(bisect_left(orders, at), *move) for at, move in moves])
+        lives = self._lives(found, keys, statements.ends_of(database, table))
         self.taken_keys = keys_of_others(keys, lives)
         for one, life in zip(found, lives, strict=True):
             if life and one.change is not None:
@@ -127,6 +125,30 @@ class HistoryReader:
                 changes.append((one.order, replace(one.change, number=number, life=life)))
         entries = _merged(changes, statements.of(database, table))
         return RowHistory(database, table, self._asked(names), tuple(entries))
+
+    def _lives(
+        self, found: Sequence[HistoryChange], keys: Sequence[KeyChange], ends: Sequence[TableEnd]
+    ) -> list[int]:
+        """The rows of changes, by number. Warns where an end of the table that is not certain makes a difference."""
+        orders = [one.order[:2] for one in found]
+        certain = [bisect_left(orders, end.place) for end in ends if not end.doubt]
+        others = [end for end in ends if end.doubt]
+        indices = [bisect_left(orders, end.place) for end in others]
+        unbroken = lives_of(keys, certain)
+
+        def breaks(count: int) -> bool:
+            return lives_of(keys, certain + indices[:count]) != unbroken
+
+        # An end only divides rows, so the first ones that make a difference are found by bisection.
+        count = bisect_left(range(len(others) + 1), True, key=breaks)
+        if count > len(others):
+            return unbroken
+        first = others[count - 1]
+        self._ledger.warn(
+            f"{first.statement.place}: binlake cannot know whether {self._name} is the same table after this"
+            f" statement: {first.doubt}. The history counts the rows after it as other rows"
+        )
+        return lives_of(keys, certain + indices)
 
     def _database_and_table(self) -> tuple[str, str]:
         """The database and the table of the changes. Raises OptionError if the name means several."""

@@ -7,14 +7,10 @@ changes decides which row has a key.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["KeyChange", "Renaming", "keys_of_others", "lives_of", "other_keys"]
-
-#: Database and table.
-_Name = tuple[str, str]
+__all__ = ["KeyChange", "keys_of_others", "lives_of", "other_keys"]
 
 
 class KeyChange(NamedTuple):
@@ -24,16 +20,6 @@ class KeyChange(NamedTuple):
     after: str | None
     had: bool
     has: bool
-
-
-class Renaming(NamedTuple):
-    """A statement that moves the name of the table: `next_change` is the index of the first change after it, `came` the old name of
-    the table that gets the name, `went` the new one of the table that had it.
-    """
-
-    next_change: int
-    came: _Name | None
-    went: _Name | None
 
 
 def other_keys(changes: Sequence[KeyChange]) -> frozenset[str]:
@@ -63,25 +49,22 @@ def other_keys(changes: Sequence[KeyChange]) -> frozenset[str]:
     return frozenset(found)
 
 
-def lives_of(changes: Sequence[KeyChange], renamings: Sequence[Renaming] = ()) -> list[int]:
+def lives_of(changes: Sequence[KeyChange], ends: Iterable[int] = ()) -> list[int]:
     """Return the number of the row of each change, from 1 in the order of their first changes; 0
     for the changes of rows that never had the key.
 
-    The rows of another table that gets the name are other rows. `renamings` are in the order of the log.
+    `ends` are the indices of the first changes after statements that empty the table, drop it or give its name to
+    another. The rows after them are other rows, also if the table comes back: a history has no changes of a
+    table under its other names.
     """
     alive: dict[str, int] = {}  # the row that has a key
     rows: list[int] = []
     wanted: set[int] = set()
     count = 0
-    waiting = deque(renamings)
-    away: dict[_Name, dict[str, int]] = {}  # the rows of tables that had the name
+    starts = frozenset(ends)
     for index, change in enumerate(changes):
-        while waiting and waiting[0].next_change <= index:
-            _, came, went = waiting.popleft()
-            now = {} if came is None else away.pop(_folded(came), {})
-            if went is not None:
-                away[_folded(went)] = alive
-            alive = now
+        if index in starts:
+            alive = {}
         known = None if change.before is None else alive.pop(change.before, None)
         if known is None:
             count += 1
@@ -104,10 +87,6 @@ def keys_of_others(changes: Sequence[KeyChange], lives: Sequence[int]) -> frozen
         if change.after is not None:
             holders[change.after] = life
     return frozenset(key for key, life in holders.items() if not life)
-
-
-def _folded(name: _Name) -> _Name:
-    return name[0].lower(), name[1].lower()
 
 
 def _moves(change: KeyChange) -> bool:

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import may_change, renaming, without_comments
+from binlake.stream.sql.ddl_targets import (
+    changed_tables,
+    dropped_database,
+    may_change,
+    takes_name,
+    without_comments,
+)
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement, moment
 from binlake.values.option_texts import possible_names
 
-__all__ = ["StatementsOfTable"]
+__all__ = ["StatementsOfTable", "TableEnd"]
 
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
-_Move = tuple[tuple[str, str] | None, tuple[str, str] | None]
+_UNCLEAR_TEXT = "its text does not determine that"
+_UNCLEAR_SPELLING = (
+    "names that differ only in case are one name with lower_case_table_names=1, and no log contains"
+    " this setting"
+)
+
+
+class TableEnd(NamedTuple):
+    """A statement after which no row of the table lives on under its name, by its place in the log. `doubt` is the
+    reason why this is not certain, or "".
+    """
+
+    place: _Order
+    statement: TableStatement
+    doubt: str
 
 
 class StatementsOfTable:
@@ -26,7 +47,7 @@ class StatementsOfTable:
     def __init__(self, name: str) -> None:
         self._names = possible_names(name)
         self._found: dict[_Order, tuple[TableStatement, list[tuple[str, str]]]] = {}
-        self._moves: dict[tuple[_Order, str, str], _Move] = {}
+        self._ends: dict[tuple[str, str], list[TableEnd]] = {name: [] for name in self._names}
 
     def of(self, database: str, table: str) -> dict[_Order, TableStatement]:
         """Return the statements on one of the tables, by place."""
@@ -36,15 +57,9 @@ class StatementsOfTable:
             if (database, table) in tables
         }
 
-    def moves_of(self, database: str, table: str) -> dict[_Order, _Move]:
-        """Return, for each statement that moves the name of a table, the old name of the table that gets it, and the new
-        name of the table that had it; by place, in the order of the log.
-        """
-        return {
-            place: move
-            for (place, *name), move in sorted(self._moves.items())
-            if tuple(name) == (database, table)
-        }
+    def ends_of(self, database: str, table: str) -> list[TableEnd]:
+        """Return the statements that empty one of the tables, drop it or give its name away, in the order of the log."""
+        return sorted(self._ends[database, table], key=lambda end: end.place)
 
     def watch(self, reader: LogReader) -> WatchedReader:
         """Return a reader of the same runs."""
@@ -56,11 +71,13 @@ class StatementsOfTable:
             ddl = DdlStatement.of(statement.event, statement.position)
             if tables := self._concerned(ddl):
                 place = (statement.position.ordinal, statement.position.offset)
-                self._found[place] = (self._made(run, statement, ddl), tables)
+                made = self._made(run, statement, ddl)
+                self._found[place] = (made, tables)
                 plain = ddl._replace(sql=without_comments(ddl.sql))
                 for name in tables:
-                    if (move := renaming(plain, name)) is not None:
-                        self._moves[place, *name] = move
+                    is_end = True if made.ends_rows else takes_name(plain, name)
+                    if is_end is not False and may_change(plain, *name):
+                        self._ends[name].append(TableEnd(place, made, _doubt(plain, name, is_end)))
 
     def _made(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> TableStatement:
         assert isinstance(run, Transaction), "only transactions have statements"
@@ -83,3 +100,12 @@ class StatementsOfTable:
     def _concerned(self, ddl: DdlStatement) -> list[tuple[str, str]]:
         """The tables that a statement may be about."""
         return [name for name in self._names if may_change(ddl, *name)]
+
+
+def _doubt(ddl: DdlStatement, name: tuple[str, str], end: bool | None) -> str:
+    """The reason why a statement may not be the end of a table: it must be about a table of exactly this spelling."""
+    changed, dropped = changed_tables(ddl), dropped_database(ddl)
+    if changed is None and dropped is None:
+        return _UNCLEAR_TEXT
+    is_spelled = name in (changed or ()) or dropped == name[0]
+    return "" if end and is_spelled else _UNCLEAR_SPELLING
