@@ -239,6 +239,22 @@ def test_a_new_column_after_changes_that_the_copy_alone_can_make(
     server.execute(f"DROP TABLE {DATABASE}.wide")
 
 
+def stop_at(lake: Lake, text: str) -> None:
+    """Run a mirror, and stop it when it has printed a text; it must print nothing after that."""
+
+    def note(printed: str) -> None:
+        lake.notes.append(printed)
+        if text in printed:
+            mirror.stop()
+
+    mirror = lake.mirror(note=note)
+    try:
+        mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert text in lake.notes[-1]
+
+
 def test_a_stop_while_earlier_values_are_added_and_a_second_change(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
@@ -258,18 +274,7 @@ def test_a_stop_while_earlier_values_are_added_and_a_second_change(
             "ALTER TABLE again MODIFY c VARCHAR(20) CHARACTER SET utf8mb4, MODIFY d DATE",
             "INSERT INTO again VALUES (4, 'four', NULL)",
         )
-
-        def note(text: str) -> None:
-            lake.notes.append(text)
-            if "adding c_before_1, d_before_1 to 4 rows" in text:
-                mirror.stop()
-
-        mirror = lake.mirror(note=note)
-        try:
-            mirror.run(once=True)
-        finally:
-            mirror.close()
-        assert "adding" in lake.notes[-1]
+        stop_at(lake, "adding c_before_1, d_before_1 to 4 rows")
         assert set(lake.table(name)["c"].to_pylist()) == {None}
         # c: a type that the column from before could also have been widened to; d: the type from before
         session.execute(
@@ -283,4 +288,37 @@ def test_a_stop_while_earlier_values_are_added_and_a_second_change(
     }
     check_kept(lake, name, kept)
     assert [(one.chunks, one.rows) for one in lake.progress[-1:]] == [(1, 5)]
+    server.execute(f"DROP TABLE {name}")
+
+
+def test_a_change_of_type_after_a_stop_of_a_copy_that_adds_no_column(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """All columns have values while such a copy is not complete, so the next change of a type keeps them."""
+    name = f"{DATABASE}.marked"
+    with server.session(DATABASE) as session:
+        session.execute(
+            "SET SESSION sql_mode = ''",
+            "CREATE TABLE marked (id INT PRIMARY KEY, c INT, w BIGINT)",
+            "INSERT INTO marked VALUES (1, 10, 100), (2, 20, NULL)",
+        )
+        lake = Lake(
+            iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",), on_alter="new-column"
+        )
+        lake.catch_up()
+        session.execute("ALTER TABLE marked MODIFY c VARCHAR(20) CHARACTER SET utf8mb4")
+        lake.catch_up()
+        session.execute(
+            # copied again, because the server replaces NULL by 0
+            "ALTER TABLE marked MODIFY w BIGINT NOT NULL",
+            "INSERT INTO marked VALUES (3, 'three', 300)",
+        )
+        stop_at(lake, "adding c_before_1 to 3 rows")
+        session.execute("ALTER TABLE marked MODIFY w VARCHAR(20) CHARACTER SET utf8mb4")
+        lake.catch_up()
+        kept: dict[str, dict[int, Any]] = {
+            "c_before_1": {1: 10, 2: 20, 3: None},
+            "w_before_1": {1: 100, 2: None, 3: None},
+        }
+        check_kept(lake, name, kept)
     server.execute(f"DROP TABLE {name}")

@@ -228,7 +228,7 @@ class CopyTargets:
             schema=steps.groups(),
             table_properties={
                 **kept_properties([*before, *renames.values()]),
-                **pending_properties(without_values or stored.names),
+                **pending_properties(without_values),
             },
         )
 

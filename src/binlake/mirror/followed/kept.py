@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
 from binlake.mirror.modes.names import MIRROR
@@ -23,6 +24,7 @@ __all__ = [
     "declared_before",
     "definition_properties",
     "flavour_of",
+    "has_pending_copy",
     "is_partitioned_by",
     "kept_columns",
     "kept_properties",
@@ -58,6 +60,8 @@ _OFFSETS = "binlake.offsets"
 _TEXTS = "binlake.text-columns"
 _KEPT = "binlake.kept-columns"
 _PENDING = "binlake.pending-columns"
+# an entry of _PENDING that is the name of no column: a copy has begun, and all columns have values
+_BEGUN = ""
 _BEFORE = "binlake.create-table-before"
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
@@ -177,14 +181,29 @@ def kept_properties(names: Iterable[str]) -> dict[str, str]:
     return {_KEPT: json.dumps(list(names))}
 
 
+def has_pending_copy(properties: Mapping[str, str]) -> bool:
+    """Whether a copy into a lake table that has rows has begun, and is not complete."""
+    return bool(_pending(properties))
+
+
 def pending_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of a lake table that have no values until the copy that has begun is complete."""
-    return tuple(json.loads(properties.get(_PENDING, "[]")))
+    """The columns of a lake table that have no values until the copy that has begun is complete; never those of the key."""
+    names = _pending(properties)
+    key = set(map(caseless, json.loads(properties.get(_KEY, "[]"))))
+    if key & set(map(caseless, names)):
+        # Earlier versions listed all columns when no column was added: these have values.
+        return ()
+    return tuple(name for name in names if name != _BEGUN)
 
 
-def pending_properties(names: Iterable[str]) -> dict[str, str]:
-    """The record of these columns."""
-    return {_PENDING: json.dumps(list(names))}
+def pending_properties(names: Sequence[str]) -> dict[str, str]:
+    """The record that a copy has begun, and of the columns that have no values until it is complete."""
+    return {_PENDING: json.dumps(list(names) or [_BEGUN])}
+
+
+def _pending(properties: Mapping[str, str]) -> list[str]:
+    found: list[str] = json.loads(properties.get(_PENDING, "[]"))
+    return found
 
 
 def mode_of(properties: Mapping[str, str]) -> str:

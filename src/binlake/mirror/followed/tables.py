@@ -11,7 +11,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
-from binlake.mirror.followed.kept import mirrored_tables, pending_columns
+from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -105,8 +105,8 @@ class FollowedTables:
             known = opened[in_lake].get(full_name)
             if known is None:
                 continue  # a shard whose copy was asked for
-            if pending_columns(known.lake.properties):
-                self.unfinished.add(full_name)  # a copy was stopped: some columns have no values
+            if has_pending_copy(known.lake.properties):
+                self.unfinished.add(full_name)  # a copy was stopped before it was complete
                 continue
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
