@@ -56,8 +56,8 @@ def files_with_kept_values(
 ) -> list[dict[str, Any]]:
     """Data files with the rows of others, and the values of `names` that the lake has for their keys.
 
-    `watch` takes the number of files and rows that are read, after each file. Raises UnwantedError when
-    `is_interrupted` returns true, which it is asked for each part of a file; the new files are then removed.
+    `watch` takes the number of files and rows that are read, after each file. `is_interrupted` is called before
+    each part of a file; if it returns true, UnwantedError is raised. The new files are then removed.
     """
 
     def rows() -> Iterator[pa.Table]:

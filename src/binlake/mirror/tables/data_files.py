@@ -83,8 +83,22 @@ class DataFileWriter:
     partitioning: Partitioning = NOT_PARTITIONED
 
     def write(self, batches: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
-        """Write; yields each finished file as Iceberg's JSON of a content file."""
+        """Write; yields each finished file as Iceberg's JSON of a content file.
+
+        If reading or writing fails, or the caller closes the iterator, the files that are not finished are removed.
+        """
         open_files: dict[Partition, _OpenFile] = {}
+        try:
+            yield from self._files(batches, open_files)
+        except BaseException:
+            for file in open_files.values():
+                file.discard()
+            raise
+
+    def _files(
+        self, batches: Iterable[pa.Table], open_files: dict[Partition, _OpenFile]
+    ) -> Iterator[dict[str, Any]]:
+        """Write; yields each finished file. `open_files` has the others."""
         held: dict[Partition, list[pa.Table]] = {}
         held_bytes = 0
         for rows in batches:
@@ -101,8 +115,8 @@ class DataFileWriter:
                 held, held_bytes = {}, 0
         for partition, parts in held.items():
             yield from self._written(open_files, partition, pa.concat_tables(parts))
-        for file in open_files.values():
-            yield file.finished()
+        while open_files:
+            yield _taken(open_files, next(iter(open_files)))
 
     def write_one(self, rows: Iterable[pa.Table], partition: Partition) -> dict[str, Any] | None:
         """One file with all rows, which are of one partition; None: there are none."""
@@ -121,12 +135,12 @@ class DataFileWriter:
             return
         if partition not in open_files:
             if len(open_files) >= _MOST_OPEN_FILES:
-                yield open_files.pop(next(iter(open_files))).finished()
+                yield _taken(open_files, next(iter(open_files)))
             open_files[partition] = _OpenFile.of(self.schema, self.prefix, partition, rows)
         file = open_files[partition]
         file.write(rows)
         if file.held >= self.target_bytes * _USUAL_COMPRESSION:
-            yield open_files.pop(partition).finished()
+            yield _taken(open_files, partition)
 
 
 @dataclass
@@ -159,6 +173,19 @@ class _OpenFile:
         """Close the file; return what a commit needs of it."""
         fs, inner = file_system(self.path)
         return finished(self.writer, self.schema, self.path, fs, inner, self.partition)
+
+    def discard(self) -> None:
+        """Close and remove the file."""
+        with suppress(OSError, pa.ArrowException):  # it may have failed before, as on a full disk
+            self.writer.close()
+        remove_file(self.path)
+
+
+def _taken(open_files: dict[Partition, _OpenFile], partition: Partition) -> dict[str, Any]:
+    """Finish a file, and take it out of the open ones."""
+    done = open_files[partition].finished()
+    del open_files[partition]
+    return done
 
 
 def _few_values(rows: pa.Table) -> list[str]:

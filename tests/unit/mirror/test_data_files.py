@@ -1,0 +1,122 @@
+"""The data files that are left after the writing of rows ends early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+from binlake.errors import ServerError
+from binlake.lake.engine import UnwantedError
+from binlake.mirror.followed.kept_columns import files_with_kept_values
+from binlake.mirror.tables import data_files
+from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partitioning
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+
+SCHEMA = storage_schema(
+    iceberg_schema(pa.schema([("id", pa.int64()), ("c", pa.string()), ("c_before_1", pa.int64())]))
+)
+
+
+def rows_of(ids: range) -> pa.Table:
+    """Rows without earlier values."""
+    columns = [pa.array(ids), pa.array(map(str, ids)), pa.nulls(len(ids), pa.int64())]
+    return pa.table(columns, schema=SCHEMA)
+
+
+class Lake:
+    """A lake table whose rows have the earlier values 10 × id."""
+
+    schema = SCHEMA
+    partitioning = NOT_PARTITIONED
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def data_prefix(self) -> str:
+        return f"{self._folder}/data-"
+
+    def rows_of(self, keys: pa.Table) -> tuple[Any, pa.Table]:
+        ids = keys["id"].to_numpy()
+        old = pa.table([ids, pa.nulls(len(ids), pa.string()), ids * 10], schema=SCHEMA)
+        return np.arange(len(ids)), old
+
+
+def copied(folder: Path) -> list[dict[str, Any]]:
+    """Two files of copied rows."""
+    writer = DataFileWriter(SCHEMA, f"{folder}/copied-")
+    return [file for ids in (range(3), range(3, 5)) for file in writer.write([rows_of(ids)])]
+
+
+def test_an_interrupted_addition_of_earlier_values_leaves_no_file(tmp_path: Path) -> None:
+    """It may be interrupted many times, and a file is only complete after hundreds of megabytes."""
+    new = tmp_path / "new"
+    lake: Any = Lake(new)
+    answers = iter([False, True])
+    seen: list[tuple[int, int]] = []
+
+    def watch(files: int, rows: int) -> None:
+        assert len(list(new.iterdir())) == 1
+        seen.append((files, rows))
+
+    with pytest.raises(UnwantedError):
+        files_with_kept_values(
+            copied(tmp_path), lake, ["id"], ["c_before_1"], watch, lambda: next(answers)
+        )
+    assert (seen, list(new.iterdir())) == ([(1, 3)], [])
+
+    [file] = files_with_kept_values(
+        copied(tmp_path), lake, ["id"], ["c_before_1"], lambda *_: None, lambda: False
+    )
+    assert pq.read_table(file["file-path"])["c_before_1"].to_pylist() == [0, 10, 20, 30, 40]
+
+
+@pytest.fixture
+def by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataFileWriter:
+    """Writes a file for each id, at most two of them at a time."""
+    monkeypatch.setattr(data_files, "_HELD_BYTES", 1)
+    monkeypatch.setattr(data_files, "_MOST_OPEN_FILES", 2)
+    by_id = Partitioning(1, ((1, "identity", 0),))
+    return DataFileWriter(SCHEMA, f"{tmp_path}/data-", partitioning=by_id)
+
+
+def test_a_failure_leaves_only_the_finished_files(tmp_path: Path, by_id: DataFileWriter) -> None:
+    def batches() -> Iterator[pa.Table]:
+        yield rows_of(range(3))
+        raise ServerError("the server has ended the connection")
+
+    found: list[dict[str, Any]] = []
+    with pytest.raises(ServerError, match="ended the connection"):
+        found.extend(by_id.write(batches()))
+    assert [str(path) for path in tmp_path.iterdir()] == [file["file-path"] for file in found]
+    assert [file["record-count"] for file in found] == [1]
+
+
+def test_a_caller_that_stops_leaves_only_the_finished_files(
+    tmp_path: Path, by_id: DataFileWriter
+) -> None:
+    written: Any = by_id.write([rows_of(range(3))])
+    first = next(written)
+    assert len(list(tmp_path.iterdir())) == 2
+    written.close()
+    assert [str(path) for path in tmp_path.iterdir()] == [first["file-path"]]
+
+
+def test_a_file_that_cannot_be_finished_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_of: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(data_files, "finished", full)
+    with pytest.raises(OSError, match="No space left"):
+        list(DataFileWriter(SCHEMA, f"{tmp_path}/data-").write([rows_of(range(3))]))
+    assert list(tmp_path.iterdir()) == []
