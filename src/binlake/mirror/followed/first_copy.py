@@ -165,6 +165,9 @@ class FirstCopy:
             return None
         if definition() != create_table:
             raise ServerError(f"{table.full_name} was altered while it was copied")
+        # The end must be one that the log had when the last row was read, or later. An ALTER before it makes the mirror
+        # copy the table again, so it is taken before earlier values are added, which may take hours.
+        until = self.planner.latest()
         answers = list(state.answers.values())
         positions = [Position.from_json(answer["position"]) for answer in answers]
         oldest = min(positions, key=place_key)
@@ -176,8 +179,6 @@ class FirstCopy:
                 files = self._with_earlier_values(table, target, files, earlier)
             except UnwantedError:
                 return None
-        # the end must be one that the log had when the last row was read, or later
-        until = self.planner.latest()
         shards = (
             self.shards_in(self.targets.name(table)) if self.targets.shard_column(table) else {}
         )

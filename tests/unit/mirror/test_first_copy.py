@@ -1,0 +1,159 @@
+"""The position of the log at which a copy ends: the mirror copies a table again if it was altered before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+from binlake.errors import ServerError
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.followed import first_copy
+from binlake.mirror.followed.first_copy import FirstCopy
+from binlake.mirror.followed.table import Followed
+from binlake.mirror.modes.choice import mode_named
+from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.definition import definition_of
+from binlake.mirror.source.snapshot import SnapshotOptions, TableChunk
+from binlake.mirror.source.tables import SourceTable
+from binlake.mirror.tables.partitions import NOT_PARTITIONED
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.table.schema.schema_file import parse_schema
+from binlake.values.option_texts import FilePosition
+from binlake.values.position import Position
+
+MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, c VARCHAR(20)) CHARSET=utf8mb4"
+SCHEMA = pa.schema([("id", pa.int32()), ("c", pa.string()), ("c_before_1", pa.int32())])
+TABLE = SourceTable(
+    "shop", "t", definition_of(parse_schema(MADE.encode()).tables[0], "mysql"), ("id",)
+)
+FILE = {"file-path": "a.parquet", "record-count": 2, "file-size-in-bytes": 100}
+
+
+class Log:
+    """The log of a server; also what a copy asks of its planner. Each statement is 100 bytes long."""
+
+    def __init__(self) -> None:
+        self.end = 100
+
+    def written(self) -> Position:
+        """Write a statement; return its position."""
+        self.end += 100
+        return Position("1-2-3", "binlog.000001", self.end - 100)
+
+    def latest(self) -> StreamOffset:
+        return StreamOffset(Position("1-2-3", "binlog.000001", self.end))
+
+    head = latest
+
+    def at_position(self, place: FilePosition) -> StreamOffset:
+        return StreamOffset(Position("1-2-3", place.file, place.pos))
+
+
+class Lake:
+    """A lake table whose column `c` got another type: `c_before_1` has the earlier values."""
+
+    full_name = "shop.t"
+    schema = SCHEMA
+    partitioning = NOT_PARTITIONED
+    snapshot = 1
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str] = {"binlake.kept-columns": '["c_before_1"]'}
+
+    @property
+    def stored(self) -> Any:
+        return SimpleNamespace(describe=lambda: {"uuid": "of the table", "snapshot": self.snapshot})
+
+    def data_prefix(self) -> str:
+        return "data-"
+
+    def replace(self, _files: Any, _properties: Any, table_properties: Mapping[str, str]) -> None:
+        self.properties |= table_properties
+
+    def tables(self) -> list[tuple[str, str]]:
+        return []
+
+
+def copied(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    log: Log,
+    definition: Callable[[], str],
+    adding: Callable[[], object],
+) -> Followed | None:
+    """Copy a table. `definition` answers whether it was altered; `adding` runs while earlier values are added."""
+    lake: Any = Lake()
+
+    def read(tasks: Sequence[Any], *_of: Any) -> list[str]:
+        position = log.latest().position.to_json()
+        return [json.dumps({"number": t.chunk.number, "files": [FILE], "position": position, "rows": 2, "bytes": 9}) for t in tasks]  # fmt: skip
+
+    def with_earlier_values(files: list[Any], *_of: Any) -> list[Any]:
+        adding()
+        return files
+
+    def chunks() -> list[TableChunk]:
+        return [TableChunk(TABLE, SnapshotOptions(), 0, None, None)]
+
+    monkeypatch.setattr(first_copy, "Snapshot", lambda *_of: SimpleNamespace(chunks=chunks))
+    monkeypatch.setattr(first_copy, "files_with_kept_values", with_earlier_values)
+    targets = SimpleNamespace(
+        open=lambda _table: lake,
+        mode=lambda _table: mode_named(MIRROR),
+        shard_column=lambda _table: "",
+        treated=lambda _table: {},
+    )
+    stand_ins: dict[str, Any] = {
+        "lake": lake,
+        "url": "mysql://server",
+        "engine": SimpleNamespace(cores=1, run=read),
+        "planner": log,
+        "targets": targets,
+    }
+    copy = FirstCopy(
+        **stand_ins,
+        options=MirrorOptions(),
+        rules=ColumnRules(),
+        indexes=folder,
+        note=lambda _text: None,
+        watch=lambda _progress: None,
+        is_interrupted=lambda: False,
+        shards_in=lambda _name: {},
+    )
+    return copy.make(TABLE, MADE, 1, definition)
+
+
+def test_a_table_altered_while_earlier_values_are_added_is_not_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy cannot contain the effects of a statement that is later than its last row."""
+    log = Log()
+    altered: list[Position] = []
+
+    def definition() -> str:
+        """The table was altered and altered back before the server answers."""
+        altered.append(log.written())
+        return MADE
+
+    made = copied(monkeypatch, tmp_path, log, definition, lambda: altered.append(log.written()))
+    assert made is not None
+    assert [made.was_copied_after(place) for place in altered] == [True, False]
+    assert made.offset.position.offset == 100
+
+
+def test_a_table_altered_while_its_rows_are_read_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[str] = []
+    with pytest.raises(ServerError, match=r"shop\.t was altered while it was copied"):
+        copied(monkeypatch, tmp_path, Log(), lambda: MADE + " ", lambda: added.append("values"))
+    assert added == []
