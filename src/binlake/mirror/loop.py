@@ -115,19 +115,7 @@ class Mirror:
         self._task_files = TaskFiles(None if self._engine.is_here else lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
-        self._tables = FollowedTables(
-            self._lake,
-            self._url,
-            self._engine,
-            self._planner,
-            self._control,
-            options,
-            self._rules,
-            self._indexes,
-            note=note,
-            watch=watch,
-            is_interrupted=self._is_interrupted,
-        )
+        self._tables = self._followed_tables(watch)
         self._schema_changes = SchemaChanges(
             options, self._rules, self._control, self._tables, note
         )
@@ -142,6 +130,22 @@ class Mirror:
         self._copied_anew: Counter[str] = Counter()
         self._recorded = time.monotonic()
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
+
+    def _followed_tables(self, watch: Callable[[CopyProgress], None]) -> FollowedTables:
+        """The tables of the lake, before any of them is opened."""
+        return FollowedTables(
+            self._lake,
+            self._url,
+            self._engine,
+            self._planner,
+            self._control,
+            self.options,
+            self._rules,
+            self._indexes,
+            note=self._note,
+            watch=watch,
+            is_interrupted=self._is_interrupted,
+        )
 
     def close(self) -> None:
         """Release all resources."""
