@@ -199,6 +199,10 @@ def test_a_later_change_in_the_same_transaction_is_reported(
     assert code == 0, err
     assert out.count("UPDATE ") == 1
     assert "twice.t: 1 later change of the same rows" in err
+    code, out, err = run(capfd, *undo, "--where", "after.a = 20")
+    assert code == 0, err
+    assert out.count("UPDATE ") == 1
+    assert "later change" not in err, "of a change that comes after all others of its row"
     code, out, err = run(capfd, *undo, "--table", "twice.t")
     assert code == 0, err
     assert "1 later change refers to rows of twice.t that the undo deletes" in err

@@ -44,15 +44,18 @@ _OPEN_ENDED = ("start", "table", "exclude_table")
 References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
 #: Ordinal of the file and offset of a transaction's first event.
 _Place = tuple[int, int]
+#: The transaction, event, table and operation of a change, and the keys before and after it.
+_Identity = tuple[_Place, int, str, str, int, str | None, str | None]
 
 
 class ChosenRows:
-    """The row changes that an undo chooses from its transactions. They are recognised by their operation and their
-    keys, because the number of a row in a compressed transaction depends on the tables that are read.
+    """The row changes that an undo chooses from its transactions. They are recognised by their event, operation and
+    keys, because the number of a row in a compressed transaction depends on the tables that are read. All events of such a
+    transaction have one position, so of several updates of a row, another one may be taken for the undone one.
     """
 
     def __init__(self) -> None:
-        self._left: Counter[tuple[_Place, str, str, int, str | None, str | None]] = Counter()
+        self._left: Counter[_Identity] = Counter()
         self._count = 0
 
     def add(self, changes: Changes, table: TableChanges, sql: SqlTable) -> None:
@@ -73,15 +76,12 @@ class ChosenRows:
         return found
 
     @staticmethod
-    def _identities(
-        changes: Changes, table: TableChanges, sql: SqlTable
-    ) -> Iterator[tuple[_Place, str, str, int, str | None, str | None]]:
+    def _identities(changes: Changes, table: TableChanges, sql: SqlTable) -> Iterator[_Identity]:
         definition = table.types.definition
-        rows = zip(
-            _places(changes, table), table.facts.op.to_pylist(), _keys_of(sql, table), strict=True
-        )
-        for place, op, (before, after) in rows:
-            yield place, definition.database, definition.table, op, before, after
+        facts = table.facts
+        columns = (_places(changes, table), facts.pos.to_pylist(), facts.op.to_pylist())
+        for place, pos, op, (before, after) in zip(*columns, _keys_of(sql, table), strict=True):
+            yield place, pos, definition.database, definition.table, op, before, after
 
 
 class UndoneChanges:
