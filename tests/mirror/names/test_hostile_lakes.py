@@ -43,6 +43,7 @@ COLUMNS = (
     "a.b", "a", " x", "É", "it's", '"q"', "`x`", "a\nb", "a\tb", "a\u202eb", "../../x", "%2e%2e", "CON",
     "valid_from", "_valid_from", "op", "_op", "_source", "gone", "number", "k0", "c0", "s", "t", "element", "a,b", "a;b",
     "-- x", "/*x*/", "a=b", "日本", "#", "\\", "?", "(", "_file_", "binlake.offset", "__binlake_0", "x" * 64, "表" * 64,
+    "${x}", "a${x}b", "${env:HOME}",
 )  # fmt: skip
 #: Each with a column that a format reserves.
 RESERVED = {

@@ -28,6 +28,8 @@ _SETTINGS = {
     # the mirror's output must not depend on the settings of the user's session
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
+    # else Spark replaces ${...} in names, with settings and environment variables among other things
+    "spark.sql.variable.substitute": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
