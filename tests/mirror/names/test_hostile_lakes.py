@@ -173,6 +173,9 @@ def test_names_of_columns(
         if names.add("columns", f"same{at}", [f"{quoted(name)} INT" for name in pair]):
             refused.add(f"columns.same{at}")
     assert len(refused) > len(RESERVED[table_format])
+    assert names.add("columns", "vectors", ["v VECTOR(3)", "`V.element` INT"])
+    if table_format == "iceberg":
+        refused.add("columns.vectors")
     lake = Lake(iceberg_spark, tmp_path, server, tables=("columns.*",), format=table_format)
     lake.catch_up()
     names.change()

@@ -72,6 +72,11 @@ def test_columns_that_are_text_keep_their_names_in_any_case() -> None:
     assert changes("CHANGE v V INT, ADD n INT", OF_TEXT, ["wide", "V"]).texts == ("v", "wide")
 
 
+def test_a_new_column_with_the_name_of_a_vector_s_elements() -> None:
+    with pytest.raises(UnsupportedError, match=r"a column n\.element, and Iceberg has the elements"):
+        changes("ADD n VECTOR(3) NULL, ADD `n.element` INT NULL")
+
+
 def test_a_statement_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log may contain thousands of statements about a wide table."""
     read: list[Any] = []

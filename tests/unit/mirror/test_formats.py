@@ -11,7 +11,7 @@ import pytest
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror import MirrorOptions
 from binlake.mirror.delta.lake import check_key
-from binlake.mirror.tables.formats import check_format, format_of
+from binlake.mirror.tables.formats import check_format, format_of, why_ambiguous
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,16 @@ def test_keys_by_which_merge_finds_rows() -> None:
         check_key("a.t", schema, ())
     with pytest.raises(UnsupportedError, match="floating-point"):
         check_key("a.t", schema, ("id", "f"))
+
+
+def test_the_elements_of_a_vector_have_a_name_in_iceberg() -> None:
+    vector = pa.list_(pa.field("element", pa.float32()))
+    for name in ("v.element", "V.Element"):
+        schema = pa.schema([("v", vector), (name, pa.int32())])
+        assert f"it has a column {name}" in why_ambiguous(schema, "iceberg")
+        assert why_ambiguous(schema, "delta") == ""
+    for schema in (
+        pa.schema([("v", pa.string()), ("v.element", pa.int32())]),
+        pa.schema([("v", vector), ("element", pa.int32()), ("v.element.element", pa.int32())]),
+    ):
+        assert why_ambiguous(schema, "iceberg") == ""

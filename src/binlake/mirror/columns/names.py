@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["caseless", "spelled"]
+__all__ = ["ANOTHER_NAME", "caseless", "spelled"]
+
+#: The advice for a table that has a column whose name the lake cannot have.
+ANOTHER_NAME = "leave the column out with --exclude-column, or rename it"
 
 
 def caseless(name: str) -> str:

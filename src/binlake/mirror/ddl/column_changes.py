@@ -18,7 +18,7 @@ from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.followed.table import Followed, widens
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.tables.change import Step, in_order
-from binlake.mirror.tables.formats import why_reserved
+from binlake.mirror.tables.formats import why_ambiguous, why_reserved
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_initial_default
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
@@ -98,10 +98,13 @@ def column_changes(
     drops, renaming = _drops(table, pairs, rules), _renaming(table, pairs, rules)
     types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
     redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
-    changed = _Changed(ddl, table, types, rules, pairs, redefined).steps(shown)
+    changed = _Changed(ddl, table, types, rules, pairs, redefined)
+    if why := why_ambiguous(changed.schema, table.lake.format):
+        raise UnsupportedError(why)
+    steps_of_columns = changed.steps(shown)
     is_moved = not table.shard_column and _is_moved(new, pairs)
     order = tuple(in_order([column.name for column in shown])) if is_moved else ()
-    steps = tuple(group for group in (drops, renaming, changed, order) if group)
+    steps = tuple(group for group in (drops, renaming, steps_of_columns, order) if group)
     return ColumnChanges(steps, texts)
 
 

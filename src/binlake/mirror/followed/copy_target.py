@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.mirror.columns.names import caseless, spelled
+from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.columns.texts import has_text
 from binlake.mirror.control import offset_of
@@ -44,7 +44,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.change import Change, Step, in_order
-from binlake.mirror.tables.formats import LakeTable, LakeTables, StoredTable
+from binlake.mirror.tables.formats import LakeTable, LakeTables, StoredTable, why_ambiguous
 from binlake.mirror.tables.partitions import check_partition
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.table.plan import TableTypes
@@ -101,6 +101,8 @@ class CopyTargets:
         is_other = self.was_dropped(table.full_name)
         texts = () if known is None or is_other else self._texts(table, known)
         schema = self._lake_schema(table, texts)
+        if why := why_ambiguous(schema, self.options.format):
+            raise UnsupportedError(f"{table.full_name}: {why}", hint=ANOTHER_NAME)
         partition = self.options.partition(table.schema, table.name)
         check_partition(table.full_name, partition, storage_schema(iceberg_schema(schema)))
         if known is not None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.lake.engine import Engine, Task, UnwantedError
-from binlake.mirror.columns.names import spelled
+from binlake.mirror.columns.names import ANOTHER_NAME, spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key
 from binlake.mirror.followed.copy_state import CopyState
@@ -318,7 +318,7 @@ class FirstCopy:
         if why := why_reserved(shown, self.options.format):
             raise UnsupportedError(
                 f"{table.full_name}: {why}",
-                hint="leave the column out with --exclude-column, or rename it",
+                hint=ANOTHER_NAME,
             )
         if merged_by := self.targets.shard_column(table):
             self._refuse_shard(table.full_name, merged_by, shown, self.targets.mode(table))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from binlake.errors import SourceError
+from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.iceberg.compaction import RewriteTask
 from binlake.mirror.iceberg.live_rows import deleted_counts
 from binlake.mirror.table_rules import PartitionField
@@ -76,7 +76,8 @@ class Lake:
         properties: Mapping[str, str],
         partition: Sequence[PartitionField] = (),
     ) -> IcebergTable:
-        """Create a table, or replace an existing one; `schema` as Iceberg's JSON. Raises SourceError.
+        """Create a table, or replace an existing one; `schema` as Iceberg's JSON. Raises SourceError, and
+        UnsupportedError if Iceberg refuses the schema.
 
         The snapshots of a table that was there stay until they expire, and under their tags.
         """
@@ -88,7 +89,7 @@ class Lake:
             "partition": [asdict(one) for one in partition],
         }
         is_there = self.exists(namespace, table)
-        with _in_one_line(f"{namespace}.{table}"):
+        with _in_one_line(f"{namespace}.{table}"), _of_one_table(f"{namespace}.{table}"):
             make = self._helper.replace if is_there else self._helper.create
             made = make(self._catalog, json.dumps(request))
             return IcebergTable(self._helper, made, namespace, table)
@@ -257,6 +258,7 @@ def _compiled(spark: SparkSession) -> Any:
 
 
 _CONFLICTS = ("CommitFailedException", "ValidationException", "binlake: head is")
+_REFUSALS = ("ValidationException", "IllegalArgumentException")
 
 
 @contextmanager
@@ -276,3 +278,20 @@ def _in_one_line(where: str) -> Iterator[None]:
                 f"{where}: another writer has committed to the table: {first}"
             ) from None
         raise SourceError(f"{where}: Iceberg refuses: {first}") from None
+
+
+@contextmanager
+def _of_one_table(where: str) -> Iterator[None]:
+    """Raise UnsupportedError if Iceberg refuses the definition of a new table: that concerns no other table."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import IllegalArgumentException, PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        first = str(getattr(error, "java_exception", error)).strip().partition("\n")[0]
+        kind, _, why = first.partition(": ")
+        if isinstance(error, IllegalArgumentException) or kind.endswith(_REFUSALS):
+            shown = why if kind.endswith("Exception") else first
+            raise UnsupportedError(f"{where}: Iceberg refuses its definition: {shown}") from None
+        raise

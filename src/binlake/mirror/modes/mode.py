@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.net import RowsOf
-from binlake.mirror.columns.names import caseless
+from binlake.mirror.columns.names import ANOTHER_NAME, caseless
 from binlake.mirror.tables.change import Change
 from binlake.values.position import Position
 
@@ -81,7 +81,7 @@ class Mode(ABC):
         """Raise UnsupportedError for a table with these columns and this key that cannot be in the mode."""
         if why := self.taken(names):
             raise UnsupportedError(
-                f"{table}: {why}", hint="leave the column out with --exclude-column, or rename it"
+                f"{table}: {why}", hint=ANOTHER_NAME
             )
 
     def taken(self, names: Iterable[str]) -> str:

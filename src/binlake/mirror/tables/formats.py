@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
+
 from binlake.errors import OptionError
 from binlake.mirror.columns.names import caseless
 from binlake.source.bytes import is_uri
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
 
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.table_rules import PartitionField
@@ -31,6 +32,7 @@ __all__ = [
     "StoredTable",
     "check_format",
     "format_of",
+    "why_ambiguous",
     "why_reserved",
 ]
 
@@ -80,6 +82,18 @@ def why_reserved(names: Iterable[str], table_format: str) -> str:
     if found is None:
         return ""
     return f"it has a column {found}, a name that {_SHOWN[table_format]} reserves"
+
+
+def why_ambiguous(schema: pa.Schema, table_format: str) -> str:
+    """Why a table of a format cannot have these columns, one of which has the name of a part of another; "" if it can."""
+    if table_format != ICEBERG:
+        return ""
+    # Iceberg finds a column by its path: the elements of a VECTOR `v` are `v.element`
+    elements = {caseless(f"{f.name}.element"): f.name for f in schema if pa.types.is_list(f.type)}
+    found = next((name for name in schema.names if caseless(name) in elements), None)
+    if found is None:
+        return ""
+    return f"it has a column {found}, and Iceberg has the elements of {elements[caseless(found)]} under that name"
 
 
 class StoredTable(Protocol):

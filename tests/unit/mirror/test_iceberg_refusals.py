@@ -1,0 +1,59 @@
+"""A definition that Iceberg refuses concerns one table: the mirror follows the others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
+
+from binlake.errors import BinlogError, SourceError, UnsupportedError
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.tables.change import CommitConflictError
+
+ICEBERG = "org.apache.iceberg.exceptions."
+
+
+class OfJava(Py4JJavaError):
+    """An exception of Java, without a JVM."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
+        self.java_exception: Any = text
+
+
+def refusing(error: Exception, is_there: bool) -> Lake:
+    def refuse(_catalog: Any, _request: str) -> None:
+        raise error
+
+    lake = object.__new__(Lake)
+    lake._catalog = None
+    lake._helper = SimpleNamespace(exists=lambda *_: is_there, create=refuse, replace=refuse)
+    return lake
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(
+    ("error", "raised", "shown"),
+    [
+        (OfJava(f"{ICEBERG}ValidationException: Invalid schema: multiple fields for name v.element"),
+         UnsupportedError, "its definition: Invalid schema"),
+        (OfJava("java.lang.IllegalArgumentException: Cannot do it"), UnsupportedError, "Cannot do it"),
+        (IllegalArgumentException("Cannot do it"), UnsupportedError, "Cannot do it"),
+        (OfJava(f"{ICEBERG}CommitFailedException: stale"), CommitConflictError, "another writer"),
+        (OfJava("java.io.IOException: no disk"), SourceError, "IOException: no disk"),
+    ],
+)  # fmt: skip
+def test_a_refused_definition(
+    error: Exception, raised: type[BinlogError], shown: str, is_there: bool
+) -> None:
+    with pytest.raises(raised, match=shown) as found:
+        refusing(error, is_there).create("shop", "t", {}, {})
+    assert type(found.value) is raised
+    assert "\n" not in str(found.value)
