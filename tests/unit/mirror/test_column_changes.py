@@ -72,6 +72,13 @@ def test_columns_that_are_text_keep_their_names_in_any_case() -> None:
     assert changes("CHANGE v V INT, ADD n INT", OF_TEXT, ["wide", "V"]).texts == ("v", "wide")
 
 
+def test_a_new_name_that_differs_only_in_case_to_readers() -> None:
+    """Servers accept both names: to them, the letter is another one."""
+    for statement in ("ADD ſ INT NULL, ADD s INT NULL", "CHANGE v WİDE INT", "CHANGE v wıde INT"):
+        with pytest.raises(UnsupportedError, match="cannot tell the columns"):
+            changes(statement)
+
+
 def test_a_new_column_with_the_name_of_a_vector_s_elements() -> None:
     with pytest.raises(UnsupportedError, match=r"a column n\.element, and Iceberg has the elements"):
         changes("ADD n VECTOR(3) NULL, ADD `n.element` INT NULL")

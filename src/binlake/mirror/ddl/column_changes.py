@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.errors import UnsupportedError
-from binlake.mirror.columns.names import caseless, spelled
+from binlake.mirror.columns.names import caseless, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.followed.table import Followed, widens
@@ -115,10 +115,12 @@ def _texts_after(pairs: _Pairs, table: Followed) -> tuple[str, ...]:
 
 
 def _check_names(table: Followed, shown: Sequence[DeclaredColumn]) -> None:
-    """Refuse columns whose names the lake needs itself."""
+    """Refuse columns whose names the lake needs itself, or that its readers cannot tell apart."""
     names = [column.name for column in shown]
-    if taken := table.mode.taken(names) or why_reserved(names, table.lake.format):
-        raise UnsupportedError(taken)
+    if why := (
+        why_same(names) or table.mode.taken(names) or why_reserved(names, table.lake.format)
+    ):
+        raise UnsupportedError(why)
     kept = set(map(caseless, table.kept_columns))
     if clash := next((c.name for c in shown if c.lower_name in kept), None):
         raise UnsupportedError(f"the lake table has earlier values in a column of the name {clash}")

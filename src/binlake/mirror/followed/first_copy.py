@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.lake.engine import Engine, Task, UnwantedError
-from binlake.mirror.columns.names import ANOTHER_NAME, spelled
+from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key
 from binlake.mirror.followed.copy_state import CopyState
@@ -313,7 +313,8 @@ class FirstCopy:
         shown = [
             n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
         ]
-        _refuse_same_names(table.full_name, shown)
+        if why := why_same(shown):
+            raise UnsupportedError(f"{table.full_name}: {why}", hint="rename one of them")
         self.targets.mode(table).check(table.full_name, shown, table.key)
         if why := why_reserved(shown, self.options.format):
             raise UnsupportedError(
@@ -362,16 +363,6 @@ class FirstCopy:
         if exact and place_key(found.position) < place_key(position):
             raise BinlogError(f"the log does not reach {position} yet")
         return found
-
-
-def _refuse_same_names(full_name: str, names: Sequence[str]) -> None:
-    """Raise UnsupportedError for columns that only the server tells apart: it does not know the case of every letter."""
-    for number, name in enumerate(names):
-        if (other := spelled(name, names[:number])) is not None:
-            raise UnsupportedError(
-                f"{full_name}: readers of the lake cannot tell the columns {other} and {name} apart",
-                hint="rename one of them",
-            )
 
 
 _ORDERED = ("aria", "myisam", "memory", "archive")
