@@ -39,6 +39,16 @@ def add(path: str, **more: Any) -> dict[str, Any]:
     return {"add": {"path": path, "size": 10, **more}}
 
 
+def test_spark_finds_no_variable_in_the_state(tmp_path: Path) -> None:
+    """It would put an environment variable in the place of `${env:NAME}` in a name or a default value."""
+    state = {"kept": {"${env:HOME}": r"DEFAULT '\${spark.secret}$'"}}
+    assert "$" not in user_metadata(state)
+    commit(tmp_path, 0, info(state, 0), {"metaData": {"id": "x"}})
+    log = DeltaLog(tmp_path)
+    log.update()
+    assert log.state == state
+
+
 def test_commits_are_read_as_they_come(tmp_path: Path) -> None:
     commit(tmp_path, 0, info({"kept": {"a": "b"}}, 0), {"metaData": {"id": "x"}}, add("one"))
     log = DeltaLog(tmp_path)

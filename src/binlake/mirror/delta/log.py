@@ -134,8 +134,9 @@ class DeltaLog:
 
 
 def user_metadata(state: Mapping[str, Any]) -> str:
-    """The mirror's state as the `userMetadata` of a commit."""
-    return json.dumps({_OURS: dict(state)}, sort_keys=True)
+    """The mirror's state as the `userMetadata` of a commit, to be given as a setting of the session."""
+    # Spark replaces ${env:NAME} in settings by the environment variable; the state has names and text of the server
+    return json.dumps({_OURS: dict(state)}, sort_keys=True).replace("$", r"\u0024")
 
 
 def _matches(pattern: re.Pattern[str], names: Iterable[str]) -> list[re.Match[str]]:
