@@ -175,3 +175,16 @@ def test_temporary_names_that_a_table_has() -> None:
         "RENAME COLUMN `a` TO `__binlake_2`",
         "RENAME COLUMN `__binlake_2` TO `A`",
     ]
+
+
+def test_temporary_names_that_a_table_gets() -> None:
+    group = [
+        {"do": "rename", "name": "a", "to": "__BINLAKE_1"},
+        {"do": "rename", "name": "b", "to": "a"},
+    ]
+    assert alter_sql([group], ["a", "b"]) == [
+        "RENAME COLUMN `a` TO `__binlake_0`",
+        "RENAME COLUMN `b` TO `__binlake_2`",
+        "RENAME COLUMN `__binlake_0` TO `__BINLAKE_1`",
+        "RENAME COLUMN `__binlake_2` TO `a`",
+    ]

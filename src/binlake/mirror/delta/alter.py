@@ -64,7 +64,8 @@ def _renames(group: Sequence[Step], order: list[str]) -> list[str]:
     first: list[tuple[str, str]] = []
     if any(caseless(new) in taken for _, new in pairs):
         free = (f"__binlake_{number}" for number in itertools.count())
-        between = list(itertools.islice((n for n in free if n not in taken), len(pairs)))
+        used = taken | {caseless(new) for _, new in pairs}
+        between = list(itertools.islice((n for n in free if n not in used), len(pairs)))
         first = [(old, name) for (old, _), name in zip(pairs, between, strict=True)]
         second = [(name, new) for (_, new), name in zip(pairs, between, strict=True)]
     else:
