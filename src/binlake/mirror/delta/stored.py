@@ -40,6 +40,15 @@ _TABLE = {
     # else Delta refuses a DATETIME column that a later statement adds
     "delta.feature.timestampNtz": "supported",
 }
+#: Beginnings of properties that belong to the columns and rows of before, or that Delta sets itself.
+_OF_CONTENTS = (
+    "delta.columnMapping.maxColumnId",
+    "delta.constraints.",
+    "delta.dataSkippingStatsColumns",
+    "delta.feature.",
+    "delta.inCommitTimestampEnablement",
+    "delta.rowTracking.materialized",
+)
 _CONF = "spark.databricks.delta."
 _TOUCHED = "binlake.touched"
 _TAGS = "binlake.tags"
@@ -157,9 +166,12 @@ class DeltaStored:
         )
 
     def replace(self, columns: str, kept: Mapping[str, str]) -> None:
-        """Put an empty table with columns as in SQL in the place of this one, whose versions and tags stay."""
-        tags = self.log.metadata.get("configuration", {}).get(_TAGS)
-        properties = {**_TABLE, **({_TAGS: tags} if tags else {})}
+        """Replace the table with an empty one. Its versions and tags stay. `columns`: SQL.
+
+        The properties that users have set for Delta stay, too.
+        """
+        known: Mapping[str, str] = self.log.metadata.get("configuration") or {}
+        properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
         with self._said():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
             _define(self._spark, "REPLACE", self._path, columns, properties, kept)
@@ -305,6 +317,11 @@ def _define(
     state = {f"{_CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
     with _settings(spark, state):
         spark.sql(sql)
+
+
+def _stays(name: str) -> bool:
+    """Whether a property of a table stays when the table is replaced."""
+    return name == _TAGS or (name.startswith("delta.") and not name.startswith(_OF_CONTENTS))
 
 
 @contextmanager
