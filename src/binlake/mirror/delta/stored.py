@@ -296,7 +296,7 @@ def in_one_line(where: str) -> Iterator[None]:
 def created(
     spark: SparkSession, path: Path, full_name: str, columns: str, kept: Mapping[str, str]
 ) -> None:
-    """Make an empty table with columns as in SQL where there is none. Raises SourceError."""
+    """Make an empty table with columns as in SQL where there is none. Raises SourceError, UnsupportedError, CommitConflictError."""
     with in_one_line(full_name), active_session(spark):
         # not CREATE TABLE, which refuses a directory in which a killed removal has left files
         _define(spark, "CREATE OR REPLACE", path, columns, _TABLE, kept)

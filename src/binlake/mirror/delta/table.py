@@ -42,7 +42,8 @@ class DeltaTable:
     """A table with the `key` of its rows; of None, rows are only appended. For one thread.
 
     With `open_column`, several rows may have one key: the row of a key is the one in which the column is null.
-    `copies` is a directory for the rows of copies. All methods raise SourceError, CommitConflictError, SchemaError.
+    `copies` is a directory for the rows of copies. All methods raise SourceError, CommitConflictError, SchemaError, and
+    UnsupportedError if Delta refuses a statement.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ _BACK_OFF_S = 600.0
 class DeltaUpkeep:
     """Compacts tables and removes files that no version needs. `note` receives messages for the user.
 
-    Raises SourceError, CommitConflictError.
+    Raises SourceError, UnsupportedError, CommitConflictError.
     """
 
     def __init__(
