@@ -1,4 +1,4 @@
-"""Text of the servers' character sets: strict decoding and encoding."""
+"""Text of the servers' character sets: strict decoding and encoding; names in lower case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 
 from binlake.format.charsets import CHARSETS, Charset
 
-__all__ = ["decode", "encode", "single_byte_table"]
+__all__ = ["decode", "encode", "lower_case", "single_byte_table"]
 
 _BASIC_PLANE = ("utf8mb3", "ucs2")  # hold nothing beyond it
 
@@ -151,3 +151,12 @@ def single_byte_table(charset: str) -> tuple[bytes | None, ...]:
     """UTF-8 of each of the 256 bytes of a single-byte character set, None where it has none."""
     table = CHARSETS[charset].table
     return tuple(None if c == "\ufffe" else c.encode() for c in table)
+
+
+def lower_case(name: str) -> str:
+    """Return a name in lower case, letter by letter as MySQL compares names of columns.
+
+    `str.lower` looks at the neighbours of one letter: it turns a Σ at the end of a word into ς, which is another letter
+    to MySQL. MariaDB 11.8 does not tell σ and ς apart.
+    """
+    return name.replace("Σ", "σ").lower()

@@ -4,7 +4,7 @@ import pytest
 
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
-from binlake.values.text import decode, single_byte_table
+from binlake.values.text import decode, lower_case, single_byte_table
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,8 @@ def test_every_collation_has_a_known_character_set() -> None:
     assert COLLATIONS[255].name == "utf8mb4_0900_ai_ci"
     assert COLLATIONS[1024 + 45].charset == "utf8mb4"  # MariaDB's NOPAD
     assert COLLATIONS[2308].charset == "utf8mb4"  # MariaDB's UCA 14
+
+
+def test_names_in_lower_case_do_not_depend_on_neighbours() -> None:
+    assert lower_case("ΤΙΜΕΣ") == "τιμεσ" != "ΤΙΜΕΣ".lower()
+    assert lower_case("ÀB_Ж1") == "àb_ж1"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+from binlake.values.text import lower_case
+
 __all__ = ["ANOTHER_NAME", "caseless", "spelled", "why_same"]
 
 #: The advice for a table that has a column whose name the lake cannot have.
@@ -13,7 +15,7 @@ ANOTHER_NAME = "leave the column out with --exclude-column, or rename it"
 
 def caseless(name: str) -> str:
     """The form in which two names of columns are compared, as in `DeclaredColumn.lower_name`."""
-    return name.lower()
+    return lower_case(name)
 
 
 def spelled(name: str, names: Iterable[str]) -> str | None:
@@ -37,7 +39,7 @@ def why_same(names: Sequence[str]) -> str:
 
 def _folded(name: str) -> str:
     """The form in which Java's `equalsIgnoreCase` compares two names, as Spark does: character by character."""
-    return name.lower() if name.isascii() else "".join(map(_folded_character, name))
+    return lower_case(name) if name.isascii() else "".join(map(_folded_character, name))
 
 
 @lru_cache(maxsize=4096)

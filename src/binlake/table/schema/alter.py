@@ -26,6 +26,7 @@ from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, Foreign
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, split
 from binlake.table.types.registry import STRING_TYPES
+from binlake.values.text import lower_case
 
 __all__ = [
     "added_definitions",
@@ -81,7 +82,7 @@ class _Work:
     def has(self, name: str) -> bool:
         if self.names is None:
             self.names = _lower_names(self.table.columns)
-        return name.lower() in self.names
+        return lower_case(name) in self.names
 
     def need(self, name: str) -> None:
         if not self.has(name):
@@ -109,7 +110,7 @@ def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
             pair = (rest[0], rest[2]) if len(rest) == 3 else ()
         elif words[:1] == ["CHANGE"] and len(item) > 3:
             pair = _after_column_word(item)[0][:2]
-        if len(pair) == 2 and pair[0].text.lower() != pair[1].text.lower():
+        if len(pair) == 2 and lower_case(pair[0].text) != lower_case(pair[1].text):
             renamed.append((pair[0].text, pair[1].text))
     return renamed
 
@@ -120,7 +121,7 @@ def dropped_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     for item in items:
         at = _dropped_at(item) if item[0].word == "DROP" else None
         if at is not None and at < len(item):
-            dropped.add(item[at].text.lower())
+            dropped.add(lower_case(item[at].text))
     return dropped
 
 
@@ -229,7 +230,7 @@ def _add_part(work: _Work, part: Sequence[Token], lenient: bool) -> None:
         work.key = primary_key_of(part, {}) or work.key
         return
     name = part[0].text
-    if work.has(name) and name.lower() not in work.dropped | work.renamed.keys():
+    if work.has(name) and lower_case(name) not in work.dropped | work.renamed.keys():
         if lenient:
             return
         raise UnreadableTableError(f"there is a column {name} already")
@@ -274,7 +275,7 @@ def _drop(work: _Work, item: Sequence[Token]) -> bool:
         if second in ("INDEX", "KEY", "CONSTRAINT") and item[-1].text.upper() == "PRIMARY":
             work.key = ()
         if second in ("FOREIGN", "CONSTRAINT"):
-            work.foreign_dropped.add(item[-1].text.lower())
+            work.foreign_dropped.add(lower_case(item[-1].text))
         if (second, words[2]) == ("SYSTEM", "VERSIONING"):
             work.versioned = False
         return second == "PARTITION"
@@ -285,7 +286,7 @@ def _drop(work: _Work, item: Sequence[Token]) -> bool:
     if lenient and not work.has(name):
         return False
     work.need(name)
-    work.dropped.add(name.lower())
+    work.dropped.add(lower_case(name))
     return False
 
 
@@ -302,7 +303,7 @@ def _change(work: _Work, item: Sequence[Token]) -> bool:
     old = rest[0].text
     if lenient and not work.has(old):
         return False
-    work.renamed[old.lower()] = rest[1].text
+    work.renamed[lower_case(old)] = rest[1].text
     _replace(work, old, rest[1:])
     return False
 
@@ -310,7 +311,7 @@ def _change(work: _Work, item: Sequence[Token]) -> bool:
 def _replace(work: _Work, old: str, definition: Sequence[Token]) -> None:
     work.need(old)
     placed = _placed(work, definition)
-    work.changed[old.lower()] = placed.column
+    work.changed[lower_case(old)] = placed.column
     if placed.first or placed.after is not None:
         work.put_in.append(placed)
 
@@ -338,7 +339,7 @@ def _rename(work: _Work, item: Sequence[Token]) -> bool:
             raise UnreadableTableError("RENAME COLUMN … is not understood")
         if not lenient or work.has(rest[0].text):
             work.need(rest[0].text)
-            work.renamed[rest[0].text.lower()] = rest[2].text
+            work.renamed[lower_case(rest[0].text)] = rest[2].text
     return False
 
 
@@ -388,8 +389,8 @@ def _done(work: _Work) -> DeclaredTable:
         columns = [_converted(column, work.converted) for column in columns]
     key = work.key
     if key is None:
-        left = [part for part in work.table.primary_key if part.lower() not in work.dropped]
-        key = tuple(work.renamed.get(part.lower(), part) for part in left)
+        left = [part for part in work.table.primary_key if lower_case(part) not in work.dropped]
+        key = tuple(work.renamed.get(lower_case(part), part) for part in left)
     return replace(
         work.table,
         columns=tuple(columns),
@@ -402,9 +403,11 @@ def _done(work: _Work) -> DeclaredTable:
 
 def _foreign_keys(work: _Work) -> tuple[ForeignKey, ...]:
     kept = [
-        key._replace(columns=tuple(work.renamed.get(name.lower(), name) for name in key.columns))
+        key._replace(
+            columns=tuple(work.renamed.get(lower_case(name), name) for name in key.columns)
+        )
         for key in work.table.foreign_keys
-        if key.name.lower() not in work.foreign_dropped
+        if lower_case(key.name) not in work.foreign_dropped
     ]
     return named_keys(kept, work.foreign_added, work.table.table)
 
@@ -419,8 +422,8 @@ def _put_in(columns: list[DeclaredColumn], placed: _Placed) -> None:
     if placed.after is None:
         columns.append(placed.column)
         return
-    wanted = placed.after.lower()
-    at = next((i for i, column in enumerate(columns) if column.name.lower() == wanted), None)
+    wanted = lower_case(placed.after)
+    at = next((i for i, column in enumerate(columns) if lower_case(column.name) == wanted), None)
     if at is None:
         raise UnreadableTableError(f"there is no column {placed.after} for AFTER")
     columns.insert(at + 1, placed.column)

@@ -21,6 +21,7 @@ from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.table.types.registry import STRING_TYPES
 from binlake.table.types.sql_types import sql_type
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from binlake.values.text import lower_case
 
 __all__ = [
     "A_COLLATION",
@@ -73,7 +74,7 @@ class DeclaredColumn:
     lower_name: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        lower = self.name.lower()
+        lower = lower_case(self.name)
         object.__setattr__(self, "lower_name", self.name if lower == self.name else lower)
 
 
@@ -228,8 +229,8 @@ def _pairs(
     """
     columns = _with_hidden(definition, declared)
     if definition.name_source != NameSource.NONE:
-        by_name = {column.name.lower(): column for column in columns or declared.columns}
-        return [(column, by_name.get(column.name.lower())) for column in definition.columns]
+        by_name = {lower_case(column.name): column for column in columns or declared.columns}
+        return [(column, by_name.get(lower_case(column.name))) for column in definition.columns]
     return list(zip(definition.columns, columns, strict=True)) if columns else []
 
 
@@ -321,10 +322,10 @@ def completed(definition: TableDefinition, declared: DeclaredTable, source: str)
         column if hint is None else _with_hint(column, hint, definition)
         for column, hint in _pairs(definition, declared)
     )
-    ordinals = {column.name.lower(): column.ordinal for column in columns}
+    ordinals = {lower_case(column.name): column.ordinal for column in columns}
     key = definition.primary_key
-    if not key and ordinals.keys() >= {name.lower() for name in declared.primary_key}:
-        key = tuple(ordinals[name.lower()] for name in declared.primary_key)
+    if not key and ordinals.keys() >= {lower_case(name) for name in declared.primary_key}:
+        key = tuple(ordinals[lower_case(name)] for name in declared.primary_key)
     if definition.name_source != NameSource.NONE:
         return replace(definition, columns=columns, primary_key=key)
     return replace(
@@ -340,10 +341,10 @@ def with_noted_columns(
     definition: TableDefinition, noted: Sequence[DeclaredColumn]
 ) -> TableDefinition:
     """Return the definition completed by declarations of some columns, by name, if they fit."""
-    by_name = {column.name.lower(): column for column in noted}
+    by_name = {lower_case(column.name): column for column in noted}
     columns = tuple(
         _with_hint(column, hint, definition)
-        if (hint := by_name.get(column.name.lower())) is not None and _fits(column, hint)
+        if (hint := by_name.get(lower_case(column.name))) is not None and _fits(column, hint)
         else column
         for column in definition.columns
     )

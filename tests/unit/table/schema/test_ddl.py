@@ -113,6 +113,14 @@ def test_alter_table(actions: str, expected: str) -> None:
     assert columns(MADE, f"ALTER TABLE t {actions}") == expected.split()
 
 
+def test_letters_have_one_lower_case_wherever_they_are() -> None:
+    """To MySQL, ς is another letter than Σ, and σ is not."""
+    made = "CREATE TABLE t (id INT, ΤΙΜΕΣ INT)"
+    assert columns(made, "ALTER TABLE t DROP τιμεσ, ADD a INT") == ["id", "a"]
+    assert columns(made, "ALTER TABLE t CHANGE τιμεσ b INT FIRST") == ["b", "id"]
+    assert columns(made, "ALTER TABLE t ADD τιμες INT AFTER id") == ["id", "τιμες", "ΤΙΜΕΣ"]
+
+
 @pytest.mark.parametrize(
     ("actions", "key"),
     [
