@@ -51,7 +51,15 @@ RESERVED = {
     "delta": ("_Metadata", "_row_dropped_", "__delta_internal_row_index"),
 }
 #: Names that some servers tell apart, and that are equal to Spark and other readers.
-SAME_NAMES = (("É", "é"), ("Ꭰ", "ꭰ"), ("ẞ", "ß"), ("İ", "i\u0307"), ("ſ", "s"), ("ı", "i"), ("µ", "μ"))
+SAME_NAMES = (
+    ("É", "é"),
+    ("Ꭰ", "ꭰ"),
+    ("ẞ", "ß"),
+    ("İ", "i\u0307"),
+    ("ſ", "s"),
+    ("ı", "i"),
+    ("µ", "μ"),
+)
 
 
 def quoted(name: str) -> str:

@@ -80,7 +80,9 @@ def test_a_new_name_that_differs_only_in_case_to_readers() -> None:
 
 
 def test_a_new_column_with_the_name_of_a_vector_s_elements() -> None:
-    with pytest.raises(UnsupportedError, match=r"a column n\.element, and Iceberg has the elements"):
+    with pytest.raises(
+        UnsupportedError, match=r"a column n\.element, and Iceberg has the elements"
+    ):
         changes("ADD n VECTOR(3) NULL, ADD `n.element` INT NULL")
 
 

@@ -20,7 +20,7 @@ from binlake.mirror.tables.change import CommitConflictError
 ICEBERG = "org.apache.iceberg.exceptions."
 
 
-class OfJava(Py4JJavaError):
+class JavaError(Py4JJavaError):  # type: ignore[misc]
     """An exception of Java, without a JVM."""
 
     def __init__(self, text: str) -> None:
@@ -42,12 +42,12 @@ def refusing(error: Exception, is_there: bool) -> Lake:
 @pytest.mark.parametrize(
     ("error", "raised", "shown"),
     [
-        (OfJava(f"{ICEBERG}ValidationException: Invalid schema: multiple fields for name v.element"),
+        (JavaError(f"{ICEBERG}ValidationException: Invalid schema: multiple fields for name v.element"),
          UnsupportedError, "its definition: Invalid schema"),
-        (OfJava("java.lang.IllegalArgumentException: Cannot do it"), UnsupportedError, "Cannot do it"),
+        (JavaError("java.lang.IllegalArgumentException: Cannot do it"), UnsupportedError, "Cannot do it"),
         (IllegalArgumentException("Cannot do it"), UnsupportedError, "Cannot do it"),
-        (OfJava(f"{ICEBERG}CommitFailedException: stale"), CommitConflictError, "another writer"),
-        (OfJava("java.io.IOException: no disk"), SourceError, "IOException: no disk"),
+        (JavaError(f"{ICEBERG}CommitFailedException: stale"), CommitConflictError, "another writer"),
+        (JavaError("java.io.IOException: no disk"), SourceError, "IOException: no disk"),
     ],
 )  # fmt: skip
 def test_a_refused_definition(

@@ -80,9 +80,7 @@ class Mode(ABC):
     def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
         """Raise UnsupportedError for a table with these columns and this key that cannot be in the mode."""
         if why := self.taken(names):
-            raise UnsupportedError(
-                f"{table}: {why}", hint=ANOTHER_NAME
-            )
+            raise UnsupportedError(f"{table}: {why}", hint=ANOTHER_NAME)
 
     def taken(self, names: Iterable[str]) -> str:
         """Why the mode cannot have columns of these names; "" if it can."""
