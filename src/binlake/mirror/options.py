@@ -7,6 +7,7 @@ an option cannot exist in one of them only.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ __all__ = ["MIRROR_OPTIONS", "MirrorOption", "MirrorOptions"]
 
 _TABLES = "DB.TABLE"
 _COLUMNS = "DB.TABLE.COLUMN"
+# A comma ends a pattern if the text up to the next comma has a period; else it is part of a name.
+_ENDS_PATTERN = re.compile(r",(?=[^,]*\.)")
 _NOT_OF_DELTA = (
     "compact_bytes",
     "deletes",
@@ -83,6 +86,14 @@ class MirrorOption:
     def kind(self) -> type:
         """The type of the value, of a list that of its members."""
         return str if self.is_list else type(self.default)
+
+    def value_of(self, given: Any) -> Any:
+        """The value that a command, a file or a lake gives. A text may contain several patterns of tables."""
+        if not self.is_list:
+            return given
+        if self.parse is not parse_table_pattern:
+            return tuple(given)
+        return tuple(part.strip() for text in given for part in _ENDS_PATTERN.split(text))
 
 
 def _option(default: Any, help: str, **written: Any) -> Any:
@@ -419,7 +430,6 @@ class MirrorOptions:
         """How rows are decoded, of tables that match these patterns."""
         read = ReadOptions.parse(
             {
-                "exclude_table": self.exclude_tables,
                 "time": self.time,
                 "zero_date": self.zero_date,
                 "invalid": self.invalid,
@@ -429,8 +439,13 @@ class MirrorOptions:
                 "metadata_prefix": "\0",
             }
         )
-        # not as texts, which are divided at commas: names may contain them
-        return replace(read, table=tables, exclude_column=self.exclude_columns)
+        # not as texts, which are divided at every comma: names may contain commas
+        return replace(
+            read,
+            table=tables,
+            exclude_table=self.exclude_tables,
+            exclude_column=self.exclude_columns,
+        )
 
     def to_json(self) -> str:
         """Return the text in which the lake keeps the options."""
@@ -446,8 +461,7 @@ class MirrorOptions:
         """From values by name; others are left out. Raises OptionError."""
         known = {option.name: option for option in MIRROR_OPTIONS}
         found = {name: value for name, value in values.items() if name in known}
-        read: dict[str, Any] = {n: tuple(v) if known[n].is_list else v for n, v in found.items()}
-        return cls(**read)
+        return cls(**{name: known[name].value_of(value) for name, value in found.items()})
 
 
 #: All options, in the order in which the help lists them.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_addition, checked_patterns, matches
+from binlake.values.table_filter import TableFilter
 
 
 def selection(added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> TableSelection:
@@ -28,6 +31,44 @@ def test_added_and_removed_tables() -> None:
     assert not selection().wants("crm", "people")
     assert matches("crm.*", "crm.a.b")
     assert not matches("crm.people", "crm.person")
+
+
+@pytest.mark.parametrize(
+    ("text", "excluded"),
+    [
+        ("shop.a,shop.b", {"a", "b"}),
+        ("shop.a, shop.b", {"a", "b"}),
+        ("shop.a,b", {"a,b"}),
+        ("shop.a,b,shop.c", {"a,b", "c"}),
+    ],
+)
+def test_the_reader_of_the_log_excludes_the_tables_that_the_selection_excludes(
+    text: str, excluded: set[str]
+) -> None:
+    """A table that only the reader excludes is copied, and its changes are lost."""
+    names = ("a", "b", "c", "a,b", "a,shop.b")
+    for options in (
+        MirrorOptions.of({"exclude_tables": (text,)}),
+        MirrorOptions.from_json(json.dumps({"exclude_tables": [text]})),
+    ):
+        followed = TableSelection.of(options)
+        reader = TableFilter(options.read_options())
+        assert {name for name in names if not followed.wants("shop", name)} == excluded
+        assert {name for name in names if not reader.wants("shop", name)} == excluded
+
+
+def test_every_option_with_patterns_of_tables_divides_them_alike() -> None:
+    options = MirrorOptions.of(
+        {"tables": ("shop.a,shop.b",), "append_tables": ("shop.a,b,shop.c",)}
+    )
+    assert options.tables == ("shop.a", "shop.b")
+    assert [options.mode("shop", name) for name in ("a,b", "c", "a")] == [
+        "append",
+        "append",
+        "mirror",
+    ]
+    with pytest.raises(OptionError, match="exclude_tables"):
+        MirrorOptions.of({"exclude_tables": (",shop.a",)})
 
 
 def test_an_addition_that_would_change_nothing_is_an_error() -> None:
