@@ -304,8 +304,7 @@ class Mirror:
                 table.offset = self._planner.here(table.offset)
 
     def _decoded(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
-        names = tuple(table.full_name for table in group)
-        read = self.options.read_options(names)
+        read = self.options.read_options([table.id for table in group])
         rules = self._rules
         for table in group:
             rules = table.rules(rules)

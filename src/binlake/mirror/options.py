@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
-from binlake.mirror.table_names import full_name_of
+from binlake.mirror.table_names import TableName, full_name_of
 from binlake.mirror.table_rules import (
     ALTER_POLICIES,
     PartitionField,
@@ -426,8 +426,8 @@ class MirrorOptions:
 
         return ColumnRules(self.exclude_columns, self.hash_columns, self.hash_key_file)
 
-    def read_options(self, tables: tuple[str, ...] = ()) -> ReadOptions:
-        """How rows are decoded, of tables that match these patterns."""
+    def read_options(self, tables: Iterable[TableName] = ()) -> ReadOptions:
+        """How rows are decoded, of these tables or of all. Names are patterns, which may match more tables."""
         read = ReadOptions.parse(
             {
                 "time": self.time,
@@ -442,7 +442,7 @@ class MirrorOptions:
         # not as texts, which are divided at every comma: names may contain commas
         return replace(
             read,
-            table=tables,
+            table=tuple(f"{database}.{table}" for database, table in tables),
             exclude_table=self.exclude_tables,
             exclude_column=self.exclude_columns,
         )

@@ -6,18 +6,21 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.tables import read_tables
+from binlake.mirror.source.tables import SourceTable, read_tables
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.table_rules import check_lake_name
 from binlake.values.gtid import GtidSet
+from binlake.values.table_filter import TableFilter
 from support.servers.fake_server import OK, Conversation, fake_server
 
 HOSTILE = (
@@ -163,15 +166,47 @@ def test_tables_whose_joined_names_are_equal() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [("shop", "t"), ("a", "b.c"), ("a.b", "c"), (".hidden", "t"), ("..", "."), ("a`.b", "`.`")],
-)
+    [
+        ("shop", "t"), ("a", "b.c"), ("a.b", "c"), (".hidden", "t"), ("..", "."), ("a`.b", "`.`"), ("`a", "b`.c"),
+        ("`a``b`", "c"), ("`", "`.c"), ("`x`", "t"), ("a`b", "c"), ("``.", "`.``"),
+    ],
+)  # fmt: skip
 def test_the_text_of_a_name_stands_for_one_table(name: tuple[str, str]) -> None:
     assert table_name(full_name_of(*name)) == name
 
 
+def test_tables_have_different_texts() -> None:
+    parts = ["".join(chars) for n in (1, 2, 3, 4) for chars in itertools.product("a.`", repeat=n)]
+    tables = [(a, b) for a in parts for b in parts]
+    assert len({full_name_of(*name) for name in tables}) == len(tables)
+    texts = [f"{a}.{b}" for a in parts if a[0] != "." for b in parts]
+    assert [full_name_of(*table_name(text)) for text in texts] == texts
+
+
+@pytest.mark.parametrize(
+    "text", ["shop.t", "a.b.c", "`a.b`.c", "`x`.t", "a`b.c", "`x.t", "`a``b`.c", "```x`.t"]
+)
+def test_a_lake_that_recorded_a_text_has_a_table_of_this_text(text: str) -> None:
+    """Earlier versions of binlake wrote the names as they were. A table without its record would stop the mirror."""
+    record = {
+        "binlake.table": text,
+        "binlake.create-table": "CREATE TABLE t (id INT)",
+        "binlake.key": '["id"]',
+    }
+    database, name = table_name(text)
+    table = Followed(database, name, SimpleNamespace(properties=record), None)  # type: ignore[arg-type]
+    assert table.key == ("id",)
+    assert SourceTable(database, name, None, ()).full_name == text  # type: ignore[arg-type]
+
+
 def test_a_name_with_a_comma_is_one_table() -> None:
-    read = MirrorOptions().read_options(("shop.a,b", "shop. x"))
+    read = MirrorOptions().read_options([("shop", "a,b"), ("shop", " x")])
     assert read.table == ("shop.a,b", "shop. x")
+
+
+def test_the_log_is_read_for_databases_whose_texts_have_backticks() -> None:
+    name = ("`a", "b`.c")
+    assert TableFilter(MirrorOptions().read_options([name])).wants(*name)
 
 
 def test_a_list_of_tables_without_an_end_is_refused() -> None:

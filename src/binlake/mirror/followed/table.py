@@ -45,7 +45,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.table_names import TableName, table_name
+from binlake.mirror.table_names import TableName, full_name_of, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import LakeTable, LakeTables
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
@@ -75,8 +75,8 @@ class Followed:
 
     @property
     def full_name(self) -> str:
-        """`database.table`."""
-        return f"{self.database}.{self.name}"
+        """The text of its name, see `full_name_of`."""
+        return full_name_of(self.database, self.name)
 
     @property
     def id(self) -> TableName:

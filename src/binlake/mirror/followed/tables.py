@@ -108,6 +108,9 @@ class FollowedTables:
             if has_pending_copy(known.lake.properties):
                 self.unfinished.add(full_name)  # a copy was stopped before it was complete
                 continue
+            if other := _other_table(known):
+                self.quarantine(full_name, f"its lake table has the rows of {other}")
+                continue
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
@@ -229,3 +232,11 @@ class FollowedTables:
         self.forget(full_name)
         self._control.quarantine(full_name, reason)
         self._note(f"{full_name} is quarantined: {reason}")
+
+
+def _other_table(table: Followed) -> str:
+    """The table of another database whose rows a lake table has, or "": earlier versions recorded both with one text."""
+    copied = table.declared
+    database = copied.database or table.database
+    same = database.lower() == table.database.lower()
+    return "" if same else full_name_of(database, copied.table)

@@ -13,7 +13,7 @@ from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedErr
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session, raw_definitions
-from binlake.mirror.table_names import TableName
+from binlake.mirror.table_names import TableName, full_name_of
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
@@ -59,8 +59,8 @@ class SourceTable(PickledByName):
 
     @property
     def full_name(self) -> str:
-        """`schema.name`, unquoted."""
-        return f"{self.schema}.{self.name}"
+        """The text of its name, see `full_name_of`."""
+        return full_name_of(self.schema, self.name)
 
     @property
     def sql_name(self) -> str:

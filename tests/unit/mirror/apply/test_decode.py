@@ -34,7 +34,7 @@ class HereEngine(Engine):
 
 
 def decoded(task_files: TaskFiles, task_bytes: int = 32 << 20) -> Decoded:
-    read = MirrorOptions().read_options(tuple(f"shop.{table}" for table in TABLES))
+    read = MirrorOptions().read_options([("shop", table) for table in TABLES])
     splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
     wanted = Wanted({("shop", table): () for table in TABLES}, "")
     return decode_range(splits, read, wanted, HereEngine(), task_files, task_bytes=task_bytes)

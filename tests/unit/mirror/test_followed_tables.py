@@ -1,0 +1,115 @@
+"""Which tables of a lake a mirror follows when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from binlake.mirror.control import Control, position_properties
+from binlake.mirror.followed.tables import FollowedTables
+from binlake.mirror.options import MirrorOptions
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.values.position import Position
+
+OFFSET = StreamOffset(Position("1-2-3", "binlog.000001", 4, gtid_set=""))
+
+
+class Stored:
+    """A table of the lake, with its properties only."""
+
+    def __init__(self, name: tuple[str, str], properties: Mapping[str, str]) -> None:
+        self.full_name = ".".join(name)
+        self.properties = dict(properties)
+        self.summary = position_properties(OFFSET, 1)
+        self.snapshot = 1
+
+    def describe(self) -> dict[str, Any]:
+        return {"properties": self.properties, "summary": {}}
+
+    def refresh(self) -> None:
+        """Its properties are those in memory."""
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self.properties.update(properties)
+
+
+class FakeLake:
+    """Lake tables by namespace and name, in memory."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, str], Stored] = {}
+
+    def tables(self) -> list[tuple[str, str]]:
+        return list(self.stored)
+
+    def exists(self, *name: str) -> bool:
+        return name in self.stored
+
+    def create(
+        self, namespace: str, name: str, _schema: Any, properties: Mapping[str, str]
+    ) -> None:
+        self.stored[namespace, name] = Stored((namespace, name), properties)
+
+    def load(self, *name: str) -> Stored:
+        return self.stored[name]  # type: ignore[index]
+
+    def open_table(self, namespace: str, name: str, *_how: Any) -> Stored:
+        return self.stored[namespace, name]
+
+    def copy_of(self, recorded: str, database: str, table: str) -> None:
+        """Add the lake table of a table whose record has this name."""
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
+        properties = {
+            "binlake.table": recorded,
+            "binlake.key": '["id"]',
+            "binlake.create-table": f"CREATE TABLE {quoted} (`id` int NOT NULL, PRIMARY KEY (`id`));",
+        }
+        self.stored[database, table] = Stored((database, table), properties)
+
+
+@pytest.fixture
+def lake() -> FakeLake:
+    return FakeLake()
+
+
+def started(
+    lake: FakeLake, folder: Path, control: Control | None = None
+) -> tuple[FollowedTables, Control]:
+    """The tables of a mirror that has just opened them."""
+    options = MirrorOptions()
+    control = control or Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables = FollowedTables(
+        lake, "mysql://db1/", SimpleNamespace(), SimpleNamespace(), control, options, options.column_rules, folder,  # type: ignore[arg-type]
+        note=lambda _sentence: None, watch=lambda _progress: None, is_interrupted=lambda: False,
+    )  # fmt: skip
+    tables.open()
+    return tables, control
+
+
+def test_a_table_with_the_record_of_an_earlier_version_is_followed(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    lake.copy_of("shop.t", "shop", "t")
+    lake.copy_of("a.b.c", "a", "b.c")
+    lake.copy_of("`x.t", "`x", "t")
+    tables, control = started(lake, tmp_path)
+    assert tables.followed.keys() == {"shop.t", "a.b.c", "`x.t"}
+    assert not control.quarantined
+
+
+@pytest.mark.parametrize(
+    ("recorded", "of", "shown"),
+    [("`a.b`.c", ("`a", "b`.c"), "```a`.b`.c"), ("a.b.c", ("a.b", "c"), "`a.b`.c")],
+)
+def test_a_table_that_an_earlier_version_recorded_as_another_one_is_quarantined(
+    lake: FakeLake, tmp_path: Path, recorded: str, of: tuple[str, str], shown: str
+) -> None:
+    """The changes of the other table are not for its rows; the mirror does not stop."""
+    lake.copy_of(recorded, *of)
+    tables, control = started(lake, tmp_path)
+    assert not tables.followed
+    assert control.quarantined[recorded].reason == f"its lake table has the rows of {shown}"
