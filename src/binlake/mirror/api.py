@@ -157,7 +157,7 @@ def resync(
     patterns = checked_patterns(tables)
     selection = TableSelection.of(control.options, control.added, control.removed)
     known = {*mirrored_tables(opened), *control.quarantined, *control.to_resync} - {*control.gone}
-    followed = {name for name in known if selection.wants(*name.split(".", 1))}
+    followed = {name for name in known if selection.wants(*table_name(name))}
     control.request_resync({name for one in patterns for name in _named(one, followed)})
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import OptionError
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
 from binlake.mirror.table_names import TableName, full_name_of
+from binlake.mirror.table_patterns import bare_patterns, patterns_of
 from binlake.mirror.table_rules import (
     ALTER_POLICIES,
     PartitionField,
@@ -27,7 +28,6 @@ from binlake.mirror.table_rules import (
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
-from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from binlake.mirror.columns.rules import ColumnRules
@@ -367,8 +367,7 @@ class MirrorOptions:
         chosen = [
             mode
             for mode, option in MODE_OPTIONS.items()
-            if (patterns := getattr(self, option))
-            and TableFilter(ReadOptions(table=patterns)).wants(database, table)
+            if patterns_of(getattr(self, option)).match(database, table)
         ]
         if len(chosen) > 1:
             options = " and ".join(MODE_OPTIONS[mode] for mode in chosen)
@@ -427,7 +426,10 @@ class MirrorOptions:
         return ColumnRules(self.exclude_columns, self.hash_columns, self.hash_key_file)
 
     def read_options(self, tables: Iterable[TableName] = ()) -> ReadOptions:
-        """How rows are decoded, of these tables or of all. Names are patterns, which may match more tables."""
+        """How rows are decoded, of these tables or of all. Their names are read as patterns and may match more tables.
+
+        Of the excluded tables, those are left out that a pattern without backticks matches.
+        """
         read = ReadOptions.parse(
             {
                 "time": self.time,
@@ -443,7 +445,7 @@ class MirrorOptions:
         return replace(
             read,
             table=tuple(f"{database}.{table}" for database, table in tables),
-            exclude_table=self.exclude_tables,
+            exclude_table=bare_patterns(self.exclude_tables),
             exclude_column=self.exclude_columns,
         )
 

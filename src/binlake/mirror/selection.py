@@ -11,21 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.table_names import table_name
+from binlake.mirror.table_patterns import patterns_of
 from binlake.values.option_texts import parse_table_pattern
-from binlake.values.options import ReadOptions
-from binlake.values.table_filter import TableFilter
 
 __all__ = ["TableSelection", "check_addition", "checked_patterns", "matches"]
 
 
 @dataclass(frozen=True, slots=True)
 class TableSelection:
-    """Patterns of table names, as in the option --table."""
+    """Patterns of table names, as in the option --table, see `table_patterns`."""
 
     tables: tuple[str, ...]
     exclude_tables: tuple[str, ...] = ()
@@ -41,8 +39,10 @@ class TableSelection:
 
     def wants(self, database: str, table: str) -> bool:
         """Whether the mirror follows a table of this name."""
-        wanted = _filter((*self.tables, *self.added), (*self.exclude_tables, *self.removed))
-        return wanted.wants(database, table)
+        wanted = (*self.tables, *self.added)
+        if patterns_of((*self.exclude_tables, *self.removed)).match(database, table):
+            return False
+        return not wanted or patterns_of(wanted).match(database, table)
 
 
 def checked_patterns(patterns: Sequence[str]) -> set[str]:
@@ -79,10 +79,5 @@ def check_addition(patterns: set[str], selection: TableSelection) -> None:
 
 
 def matches(pattern: str, full_name: str) -> bool:
-    """Whether a pattern matches a table (`database.table`)."""
-    return _filter((pattern,), ()).wants(*table_name(full_name))
-
-
-@lru_cache(maxsize=64)
-def _filter(wanted: tuple[str, ...], excluded: tuple[str, ...]) -> TableFilter:
-    return TableFilter(ReadOptions(table=wanted, exclude_table=excluded))
+    """Whether a pattern matches a table, whose text `full_name_of` has made."""
+    return patterns_of((pattern,)).match(*table_name(full_name))

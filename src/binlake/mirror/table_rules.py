@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.table_patterns import patterns_of
 from binlake.printable import printable
 from binlake.values.option_texts import parse_table_pattern
-from binlake.values.options import ReadOptions
-from binlake.values.table_filter import TableFilter
 
 __all__ = [
     "ALTER_POLICIES",
@@ -57,12 +55,7 @@ class TableRule:
 
     def matches(self, database: str, table: str) -> bool:
         """Whether it is about a table."""
-        return _filter(self.pattern).wants(database, table)
-
-
-@lru_cache(maxsize=1024)
-def _filter(pattern: str) -> TableFilter:
-    return TableFilter(ReadOptions(table=(pattern,)))
+        return patterns_of((self.pattern,)).match(database, table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,8 +157,13 @@ def test_tables_whose_joined_names_are_equal() -> None:
         table, _ = wanted(url).read(("a", "b.c"))
         assert [column.name for column in table.definition.columns] == ["one"]
         assert wanted(url).has(("a.b", "c"))
-        with pytest.raises(UnsupportedError, match=r"`a\.b`\.c: the name of the database contains"):
+        with pytest.raises(
+            UnsupportedError, match=r"`a\.b`\.c: the name of the database contains"
+        ) as error:
             wanted(url).read(("a.b", "c"))
+        assert "--exclude-table '`a.b`.*'" in str(error.value)
+        rest = WantedTables(url, MirrorOptions(exclude_tables=("`a.b`.*",)))
+        assert rest.names() == [("a", "b.c")]
         del tables["a.b", "c"]
         assert not wanted(url).has(("a.b", "c"))
         assert wanted(url).has(("a", "b.c"))

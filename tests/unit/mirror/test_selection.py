@@ -9,6 +9,7 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_addition, checked_patterns, matches
+from binlake.mirror.table_names import full_name_of
 from binlake.values.table_filter import TableFilter
 
 
@@ -83,3 +84,48 @@ def test_an_addition_that_would_change_nothing_is_an_error() -> None:
 def test_patterns_are_checked(patterns: list[str]) -> None:
     with pytest.raises(OptionError):
         checked_patterns(patterns)
+
+
+QUOTED = {
+    "`a.b`.c": {("a.b", "c")},
+    "`a.b`.*": {("a.b", "c"), ("a.b", "d")},
+    "`a.?`.c": {("a.b", "c")},
+    "a.b.c": {("a", "b.c")},
+    "*.c": {("a", "b.c"), ("a.b", "c"), ("shop", "c")},
+}
+
+
+@pytest.mark.parametrize("pattern", QUOTED)
+def test_a_pattern_whose_database_is_in_backticks(pattern: str) -> None:
+    """The options of a mirror, what users have removed, and the commands read it in the same way."""
+    tables = {("a", "b.c"), ("a.b", "c"), ("a.b", "d"), ("shop", "c")}
+    found = QUOTED[pattern]
+    options = MirrorOptions.of(
+        {"exclude_tables": (pattern,), "on_alter_tables": (f"{pattern}=resync",)}
+    )
+    assert {name for name in tables if not TableSelection.of(options).wants(*name)} == found
+    removed = TableSelection.of(MirrorOptions(), removed=(pattern,))
+    assert {name for name in tables if not removed.wants(*name)} == found
+    only = TableSelection.of(MirrorOptions(tables=(pattern,)))
+    assert {name for name in tables if only.wants(*name)} == found
+    assert {name for name in tables if matches(pattern, full_name_of(*name))} == found
+    assert {name for name in tables if options.alter_policy(*name) == "resync"} == found
+    assert {
+        n for n in tables if MirrorOptions(append_tables=(pattern,)).mode(*n) == "append"
+    } == found
+
+
+def test_the_reader_of_the_log_keeps_the_tables_of_a_database_that_begins_with_a_backtick() -> None:
+    """The pattern excludes c of a.b. Read without its backticks it would exclude b`.c of `a."""
+    options = MirrorOptions(exclude_tables=("`a.b`.c", "shop.a"))
+    name = ("`a", "b`.c")
+    assert TableSelection.of(options).wants(*name)
+    assert TableFilter(options.read_options([name])).wants(*name)
+    assert not TableFilter(options.read_options()).wants("shop", "a")
+
+
+def test_an_addition_that_a_pattern_with_backticks_excludes() -> None:
+    followed = TableSelection.of(MirrorOptions(exclude_tables=("`a.b`.*",)))
+    with pytest.raises(OptionError, match=r"--exclude-table `a\.b`\.\* excludes it"):
+        check_addition({"`a.b`.c"}, followed)
+    check_addition({"a.b.c"}, followed)

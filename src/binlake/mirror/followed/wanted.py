@@ -105,7 +105,7 @@ class WantedTables:
         if "." in name[0]:  # a pattern for its tables may match those of another database, too
             raise UnsupportedError(
                 f"{full_name_of(*name)}: the name of the database contains a period",
-                hint="leave it out with --exclude-table",
+                hint=f"leave out the tables of this database with --exclude-table '{quoted_name(name[0])}.*'",
             )
 
 
