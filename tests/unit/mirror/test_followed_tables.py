@@ -113,3 +113,33 @@ def test_a_table_that_an_earlier_version_recorded_as_another_one_is_quarantined(
     tables, control = started(lake, tmp_path)
     assert not tables.followed
     assert control.quarantined[recorded].reason == f"its lake table has the rows of {shown}"
+
+
+def test_a_quarantine_of_an_earlier_version_for_a_table_of_another_database_ends(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """The text that stood for c of a.b now stands for b.c of a."""
+    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    reason = "the name of the database contains a"
+    control.quarantine("a.b.c", f"a.b.c: {reason} dot")
+    control.quarantine("x.y.z", f"x.y.z: {reason} dot")
+    control.quarantine("`a.b`.c", f"`a.b`.c: {reason} period")
+    control.quarantine("a.b.d", "a.b.d: every column would be left out")
+    lake.copy_of("a.b.c", "a", "b.c")
+    tables, _ = started(lake, tmp_path, control)
+    assert control.quarantined.keys() == {"`a.b`.c", "a.b.d"}
+    assert tables.followed.keys() == {"a.b.c"}
+    assert control.to_resync == {"a.b.c"}  # it has no changes since its quarantine
+
+
+def test_a_lake_table_of_another_database_stays_in_quarantine(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """A copy of b.c of a would drop the lake table, which has the rows of c of a.b."""
+    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    control.quarantine("a.b.c", "a.b.c: the name of the database contains a dot")
+    lake.copy_of("a.b.c", "a.b", "c")
+    tables, _ = started(lake, tmp_path, control)
+    assert not tables.followed
+    assert not control.to_resync
+    assert control.quarantined["a.b.c"].reason == "its lake table has the rows of `a.b`.c"

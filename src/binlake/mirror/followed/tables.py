@@ -13,7 +13,7 @@ from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
-from binlake.mirror.followed.wanted import WantedTables
+from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.table_names import full_name_of, table_name
@@ -85,6 +85,7 @@ class FollowedTables:
 
     def open(self) -> None:
         """The tables of the lake that a mirror has copied, at their positions."""
+        released = self._release_misnamed()
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
         for full_name, names in mirrored_tables(self._lake).items():
             name = table_name(full_name)
@@ -111,9 +112,25 @@ class FollowedTables:
             if other := _other_table(known):
                 self.quarantine(full_name, f"its lake table has the rows of {other}")
                 continue
+            if full_name in released:
+                self._control.request_resync({full_name})
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
+
+    def _release_misnamed(self) -> set[str]:
+        """End the quarantines of earlier versions that were for a table of another database, and return the names.
+
+        They recorded the table c of the database a.b as a.b.c, which is now the table b.c of a.
+        """
+        released = {
+            full_name
+            for full_name, entry in self._control.quarantined.items()
+            if OF_DATABASE in entry.reason and "." not in table_name(full_name)[0]
+        }
+        for full_name in released:
+            self._control.release(full_name)
+        return released
 
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""

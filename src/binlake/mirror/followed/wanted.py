@@ -22,8 +22,10 @@ from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.table.text.sql_text import quoted_name
 
-__all__ = ["WantedTables"]
+__all__ = ["OF_DATABASE", "WantedTables"]
 
+#: The beginning of the reason for which tables of a database with a period are quarantined.
+OF_DATABASE = "the name of the database contains"
 _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
@@ -104,7 +106,7 @@ class WantedTables:
         check_lake_name(*self._options.lake_name(*name))
         if "." in name[0]:  # a pattern for its tables may match those of another database, too
             raise UnsupportedError(
-                f"{full_name_of(*name)}: the name of the database contains a period",
+                f"{full_name_of(*name)}: {OF_DATABASE} a period",
                 hint=f"leave out the tables of this database with --exclude-table '{quoted_name(name[0])}.*'",
             )
 
