@@ -72,6 +72,7 @@ class Names:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.made: dict[tuple[str, str], str] = {}
+        self.databases: set[str] = set()
 
     def add(self, database: str, table: str, columns: Iterable[str] = ("v INT",)) -> bool:
         """Make a table with two rows, unless the server refuses its name or those of its columns."""
@@ -85,6 +86,7 @@ class Names:
         except RefusedError:
             return False
         self.made[database, table] = name
+        self.databases.add(database)
         return True
 
     def change(self) -> None:
@@ -102,7 +104,7 @@ class Names:
         )
 
     def remove(self) -> None:
-        for database in {database for database, _ in self.made}:
+        for database in self.databases:
             self.server.execute(f"DROP DATABASE {quoted(database)}")
 
 
@@ -148,10 +150,17 @@ def test_names_of_databases_and_tables(
         assert names.add("hostile", name), name
     for name in DATABASES:
         assert names.add(name, "b.c"), name
-    lake = Lake(iceberg_spark, folder, server, tables=("*.*",))
+    assert names.add("`a", "b`.c")  # bare, its text would be that of `a.b`.c
+    left_out = [("hostile", "left"), ("hostile", "out"), ("out.side", "c")]
+    for database, table in left_out:
+        assert names.add(database, table), table
+    excluded = ("hostile.left,hostile.out", "`out.side`.*")
+    lake = Lake(iceberg_spark, folder, server, tables=("*.*",), exclude_tables=excluded)
     lake.catch_up()
     names.change()
     lake.catch_up()
+    for pair in left_out:
+        del names.made[pair]
     check(lake, names, refused)
     # a table that goes takes no other with it
     server.execute("DROP TABLE `hostile`.`a,b`", f"DROP TABLE {names.made['hostile', '../../x']}")

@@ -199,10 +199,10 @@ class Lake:
     def table(self, full_name: str) -> pa.Table:
         """What Spark reads of a table."""
         if self.options.format == "delta":
-            path = self.folder.joinpath(*full_name.split(".", 1))
+            path = self.folder.joinpath(*table_name(full_name))
             of_delta: pa.Table = self.spark.read.format("delta").load(str(path)).toArrow()
             return of_delta
-        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in full_name.split(".", 1))
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in table_name(full_name))
         found: pa.Table = self.spark.sql(f"SELECT * FROM {self.catalog}.{quoted}").toArrow()
         return found
 
@@ -220,8 +220,8 @@ class Lake:
 
     def _now(self, full_name: str) -> pa.Table:
         """The rows of a table without earlier versions."""
-        found, (database, _, name) = self.table(full_name), full_name.partition(".")
-        if self.options.mode(database, name) != HISTORY:
+        found = self.table(full_name)
+        if self.options.mode(*table_name(full_name)) != HISTORY:
             return found
         now = found.filter(pc.is_null(found["_valid_to"]))
         return now.drop_columns(["_valid_from", "_valid_to", "_op", "_gtid", "_seq"])
