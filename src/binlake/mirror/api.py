@@ -156,7 +156,8 @@ def resync(
     control = Control(opened, None, None)
     patterns = checked_patterns(tables)
     selection = TableSelection.of(control.options, control.added, control.removed)
-    known = {*mirrored_tables(opened), *control.quarantined, *control.to_resync} - {*control.gone}
+    there = {*mirrored_tables(opened)} - {*control.gone}
+    known = there | {*control.quarantined, *control.to_resync}
     followed = {name for name in known if selection.wants(*table_name(name))}
     control.request_resync({name for one in patterns for name in _named(one, followed)})
 

@@ -89,7 +89,9 @@ def resync(
       binlake mirror resync /lake 'shop.*'
     """
     _request("resync", lake, session, tables)
-    note(f"the mirror of {lake} copies {', '.join(tables)} again before its next round")
+    note(
+        f"the mirror of {lake} copies {', '.join(tables)} again before its next round, if it follows them"
+    )
 
 
 @mirror_command("pause")
