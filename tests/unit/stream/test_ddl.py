@@ -69,6 +69,10 @@ def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
     ("DROP DATABASE `Shop`", ["t", "p", "s"]),
     ("DROP DATABASE t", []),
     ("DROP DATABASE t -- not shop", ["t", "p", "s"]),
+    ("CREATE OR REPLACE DATABASE `Shop` CHARACTER SET utf8mb4 COMMENT 'p'", ["t", "p", "s"]),
+    ("CREATE OR REPLACE SCHEMA t COMMENT 'shop'", []),
+    ("CREATE OR REPLACE DATABASE \"shop\"", ["t", "p", "s"]),
+    ("CREATE DATABASE shop", []),
     ("ALTER DATABASE shop COMMENT 't'", []),
 ])  # fmt: skip
 def test_which_tables_a_statement_may_change(sql: str, tables: list[str]) -> None:

@@ -289,6 +289,7 @@ OTHER = (
     "DROP TABLE IF EXISTS a, t",
     "DROP /* by hand */ TABLE t",
     "DROP DATABASE shop",
+    "CREATE OR REPLACE DATABASE shop COLLATE utf8mb4_bin",
     "TRUNCATE t",
     "CREATE OR REPLACE TABLE t (id INT)",
 )
@@ -298,6 +299,7 @@ UNCERTAIN = (
     "RENAME TABLE T TO x",
     "DROP TABLE T",
     "DROP DATABASE Shop",
+    "CREATE OR REPLACE SCHEMA Shop",
 )
 UNCLEAR = (
     "RENAME TABLE t WAIT 5 TO x",

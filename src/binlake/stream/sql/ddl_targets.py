@@ -83,11 +83,20 @@ _NO_TABLE = re.compile(
     r"(?:VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\b)",
     _FLAGS,
 )
-_DROP_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
-_DROP_ONE_DATABASE = re.compile(
-    rf"\s*DROP\s+(?:DATABASE|SCHEMA){_IF_EXISTS}\s+(?P<name>{NAME})\s*;?\s*", _FLAGS
+# MariaDB logs no other statement for the tables that CREATE OR REPLACE DATABASE drops.
+_DROP_DATABASE = re.compile(
+    r"\s*(?:DROP|CREATE\s+OR\s+REPLACE)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE
 )
-_OF_A_DATABASE = re.compile(r"\b(?:ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_DROP_ONE_DATABASE = tuple(
+    re.compile(rf"\s*{pattern}", _FLAGS)
+    for pattern in (
+        rf"DROP\s+(?:DATABASE|SCHEMA){_IF_EXISTS}\s+(?P<name>{NAME})\s*;?\s*",
+        rf"CREATE\s+OR\s+REPLACE\s+(?:DATABASE|SCHEMA)\s+(?P<name>{NAME})(?:[\s;].*)?",
+    )
+)
+_OF_A_DATABASE = re.compile(
+    r"\b(?:ALTER|DROP|CREATE\s+OR\s+REPLACE)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE
+)
 _ANY_TABLE = re.compile(r'\b(?:DATABASE|SCHEMA)\b|"', re.IGNORECASE)
 _COMMENT_OR_QUOTED = re.compile(
     r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|`(?:[^`]|``)*+`|(?P<comment>/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)""",
@@ -190,11 +199,14 @@ def without_comments(sql: str) -> str:
 
 
 def dropped_database(ddl: DdlStatement) -> str | None:
-    """Return the database that a statement drops with all its tables; None for other statements, and if the text
-    does not determine it.
+    """Return the database that a statement drops with all its tables, or replaces; None for other statements, and if
+    the text does not determine it.
     """
-    found = _DROP_ONE_DATABASE.fullmatch(_GENERATED.sub("", without_comments(ddl.sql)))
-    return None if found is None else _unquoted(found["name"])
+    sql = _GENERATED.sub("", without_comments(ddl.sql))
+    for statement in _DROP_ONE_DATABASE:
+        if (found := statement.fullmatch(sql)) is not None:
+            return _unquoted(found["name"])
+    return None
 
 
 def may_change(ddl: DdlStatement, database: str, table: str) -> bool:

@@ -3,7 +3,7 @@
     CREATE [OR REPLACE] [TEMPORARY] TABLE … (columns) | LIKE … | … SELECT, CREATE SEQUENCE
     ALTER TABLE …                       table/schema/alter.py
     RENAME TABLE a TO b, c TO d         as gh-ost and pt-online-schema-change end
-    DROP TABLE, DROP DATABASE, CREATE DATABASE, ALTER DATABASE
+    DROP TABLE, DROP DATABASE, CREATE [OR REPLACE] DATABASE, ALTER DATABASE
 
 Other statements do not change columns. If a statement about a table is not understood, its columns
 become unknown. With row events servers log the resulting columns of a CREATE TABLE … SELECT. So a
@@ -191,6 +191,8 @@ def _create_database(statement: _Statement) -> None:
     if statement.skip("IF", "NOT", "EXISTS"):
         return  # the log does not record whether it was created, or existed with another character set
     _, name, at = read_name(statement.tokens, statement.at, None)
+    if [token.word for token in statement.tokens[1:3]] == ["OR", "REPLACE"]:
+        statement.catalogue.drop_database(name)
     charset = charset_in(statement.tokens[at:]) or statement.ddl.server_charset
     statement.catalogue.put_database(name, charset)
 

@@ -45,7 +45,9 @@ _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX\b", re.IGNORECASE)
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
-_DROP = re.compile(r"\s*DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b", re.IGNORECASE)
+_DROP = re.compile(
+    r"\s*(?:DROP\s+TABLES?|(?:DROP|CREATE\s+OR\s+REPLACE)\s+(?:DATABASE|SCHEMA))\b", re.IGNORECASE
+)
 # changes of rows that no row event shows
 _MOVES_PARTITIONS = re.compile(
     r"\b(?:(?:TRUNCATE|DROP|EXCHANGE)\s+(?:PARTITION|SUBPARTITION)|CONVERT\s+(?:PARTITION|TABLE))\b",
@@ -92,7 +94,7 @@ def replaces(sql: str) -> bool:
 
 
 def drops(sql: str) -> bool:
-    """Whether a statement drops its tables, or a database."""
+    """Whether a statement drops its tables, or drops or replaces a database."""
     return _DROP.match(sql) is not None
 
 

@@ -193,6 +193,8 @@ def test_character_sets() -> None:
     assert charsets(made) == [None, "koi8r", "binary"]
     assert charsets(database, made) == ["utf8mb4", "koi8r", "binary"]
     assert charsets(database, "ALTER DATABASE shop CHARSET cp1251", made)[0] == "cp1251"
+    replaced = "CREATE OR REPLACE SCHEMA shop CHARSET greek"
+    assert charsets(database, replaced, made) == ["greek", "koi8r", "binary"]
     assert charsets(ddl("CREATE DATABASE shop", server_charset="greek"), made)[0] == "greek"
     # whether it was made then is not logged
     assert charsets("CREATE DATABASE IF NOT EXISTS shop CHARSET greek", made)[0] is None
@@ -224,6 +226,8 @@ def test_tables_change_names_and_databases() -> None:
     assert columns(MADE, "ALTER TABLE t ADD c INT, RENAME AS s", table=("shop", "s"))[-1] == "c"
     assert columns(MADE, "ALTER TABLE t RENAME other.`x``y`", table=("other", "x`y"))
     assert why(MADE, "DROP DATABASE shop") == "dropped"
+    assert why(MADE, "CREATE OR REPLACE DATABASE shop CHARSET greek") == "dropped"
+    assert columns(MADE, "CREATE DATABASE other") == ["id", "a", "b"]
     # the old columns of a name are not those of the table that takes it
     assert "old, which was renamed to it, is unknown" in why(MADE, "RENAME TABLE old TO t")
 
@@ -423,6 +427,9 @@ def test_renames_of_a_statement(sql: str, expected: list[str]) -> None:
         ("DROP DATABASE /* shop */ other", False, False),
         ("DROP DATABASE /* other */ shop", True, True),
         ("DROP DATABASE other -- not shop", True, False),
+        ("CREATE OR REPLACE DATABASE shop", True, True),
+        ("create or replace schema `SHOP` charset latin1;", True, True),
+        ("CREATE OR REPLACE DATABASE other COMMENT 'shop'", False, False),
     ],
 )
 def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
@@ -436,6 +443,8 @@ def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
         ("DROP TABLE a, b", {drops}),
         ("drop tables if exists a", {drops}),
         ("DROP SCHEMA shop", {drops}),
+        ("CREATE OR REPLACE SCHEMA shop", {drops}),
+        ("CREATE DATABASE shop", set()),
         ("DROP INDEX x ON a", {changes_index}),
         ("CREATE UNIQUE INDEX x ON a (id)", {changes_index}),
         ("CREATE TABLE a (id INT)", {creates}),
