@@ -48,7 +48,7 @@ _STATEMENTS = tuple(
         rf"CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE{_IF_EXISTS}\s+(?P<tables>{_TABLE})(?=[\s(]).*",
         rf"DROP\s+(?:TEMPORARY\s+)?TABLES?{_IF_EXISTS}\s+(?P<tables>{_TABLES})(?:\s+(?:RESTRICT|CASCADE))?",
         rf"ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<tables>{_TABLE})\s(?P<rest>.*)",
-        rf"(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX{_IF_EXISTS}\s+{NAME}\s+(?:USING\s+\w+\s+)?ON\s+(?P<tables>{_TABLE})(?=[\s(;]|$).*",
+        rf"(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX{_IF_EXISTS}\s+{NAME}\s+(?:USING\s+\w+\s+)?ON\s+(?P<tables>{_TABLE})(?=[\s(;]|$).*",
         rf"TRUNCATE\s+(?:TABLE\s+)?(?P<tables>{_TABLE})",
         rf"(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?SEQUENCE{_IF_EXISTS}\s+(?P<tables>{_TABLE})(?:\s.*)?",
         rf"DROP\s+(?:TEMPORARY\s+)?SEQUENCE{_IF_EXISTS}\s+(?P<tables>{_TABLES})",
@@ -80,7 +80,7 @@ _NO_TABLE = re.compile(
     r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|ALTER\s+(?:DATABASE|SCHEMA)\b(?!.*\bUPGRADE\b)|"
     r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
     r"(?:ALGORITHM|DEFINER)\s*=\s*\S+\s+|SQL\s+SECURITY\s+\w+\s+)*"
-    r"(?:VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\b)",
+    r"(?:VIEW|PROCEDURE|FUNCTION|PACKAGE|TRIGGER|EVENT|SERVER)\b)",
     _FLAGS,
 )
 # MariaDB logs no other statement for the tables that CREATE OR REPLACE DATABASE drops.
@@ -110,10 +110,10 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
     the statement.
     """
     sql = _GENERATED.sub("", ddl.sql)
+    if _NO_TABLE.match(sql):
+        return []  # the body of a program may have comments
     if "/*" in sql or "--" in sql or "#" in sql:
         return None  # a comment may hide or execute anything
-    if _NO_TABLE.match(sql):
-        return []
     if (renamed := _RENAME.fullmatch(sql)) is not None:
         return _names(re.sub(r"(?i)\sTO\s", ",", renamed["pairs"]), ddl.database)
     if (altered := _ALTER_RENAME.fullmatch(sql)) is not None:

@@ -24,7 +24,7 @@ __all__ = [
 Row = dict[str, Any]
 
 _DROPS = re.compile(
-    r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b|CREATE\s+OR\s+REPLACE\s+(?!TEMPORARY\b))",
+    r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b|CREATE\s+OR\s+REPLACE\s+(?:TABLE|SEQUENCE|DATABASE|SCHEMA)\b)",
     re.IGNORECASE,
 )
 

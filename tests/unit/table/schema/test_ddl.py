@@ -447,6 +447,7 @@ def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
         ("CREATE DATABASE shop", set()),
         ("DROP INDEX x ON a", {changes_index}),
         ("CREATE UNIQUE INDEX x ON a (id)", {changes_index}),
+        ("CREATE OR REPLACE UNIQUE INDEX x ON a (id)", {changes_index}),
         ("CREATE TABLE a (id INT)", {creates}),
         ("CREATE TABLE IF NOT EXISTS a (id INT)", {creates, creates_if_new}),
         ("CREATE OR REPLACE TABLE a (id INT)", {creates, replaces}),
