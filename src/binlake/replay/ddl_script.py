@@ -150,7 +150,8 @@ class DdlScript:
             text = with_if_exists(text)  # its log names tables that did not exist, too
         text = _TABLE_OF_ROWS.sub(rb"\1", text)
         said = _Said(event, text, place, position, stores_text(ddl.sql))
-        fate = self._deferring.take(ddl)
+        with _at(position):
+            fate = self._deferring.take(ddl)
         if fate is None:
             return said
         if isinstance(fate, str):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from binlake.errors import UnsupportedError
 from binlake.format.charsets import CHARSETS
+from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
 from binlake.replay.programs import QUALIFIED_NAME, program_statement
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import new_name
@@ -34,11 +35,14 @@ BY_OTHER_MEANS = "leave --ddl out, and run the statement by other means"
 Name = tuple[str, str]
 
 _DEFERRED_KINDS = ("TRIGGER", "EVENT")
+# It follows the name of the trigger: BEFORE INSERT OR UPDATE OF a, b ON t FOR EACH ROW.
 _TABLE_OF_TRIGGER = re.compile(
-    rf"\bON\s+(?P<table>{QUALIFIED_NAME.format('of_')})\s+FOR\s+EACH\s+ROW\b", re.IGNORECASE
+    rf"{GAP}(?:(?!ON\b)(?:{ANSI_NAME}|,){GAP})*+ON\b{GAP}(?P<table>{QUALIFIED_NAME.format('of_')})"
+    rf"{GAP}FOR{SPACE}EACH{SPACE}ROW\b",
+    re.IGNORECASE,
 )
 _NEW_EVENT_NAME = re.compile(rf"\bRENAME\s+TO\s+{QUALIFIED_NAME.format('')}", re.IGNORECASE)
-_MOVES_TABLES = re.compile(r"\b(?:RENAME|DROP)\b", re.IGNORECASE)
+_MOVES_TABLES = re.compile(r"\b(?:RENAME|DROP|REPLACE)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def _around_table(sql: bytes, charset: str | None) -> tuple[bytes, re.Match[str]
         text = decode(known, sql)
     except UnicodeDecodeError as error:
         text = decode(known, sql[: error.start])  # the body may have bytes that are not text
-    found = _TABLE_OF_TRIGGER.search(text)
+    found = _table_of_trigger(text)
     if found is not None:
         before, name = encode(known, text[: found.start("table")]), encode(known, found["table"])
         if sql.startswith(before + name):  # if not, it spells a character with another code
@@ -98,6 +102,12 @@ def _around_table(sql: bytes, charset: str | None) -> tuple[bytes, re.Match[str]
         f"the table of a trigger was renamed, and binlake cannot find its name in the statement as text in {known}",
         hint=BY_OTHER_MEANS,
     )
+
+
+def _table_of_trigger(sql: str) -> re.Match[str] | None:
+    """Return the match of the table of a CREATE TRIGGER; None if it is not found."""
+    head = program_statement(sql)
+    return None if head is None else _TABLE_OF_TRIGGER.match(sql, head.end())
 
 
 def _known(charset: str | None) -> str:
@@ -117,6 +127,8 @@ class Deferring:
     def take(self, ddl: DdlStatement) -> Deferred | str | None:
         """Return the text to print instead of a statement ("": nothing, it waits), or
         None: the statement itself.
+
+        Raises UnsupportedError for a statement that moves or drops a table while a trigger waits whose table is unknown.
         """
         found = program_statement(ddl.sql)
         if found is None or found["kind"].upper() not in _DEFERRED_KINDS:
@@ -137,7 +149,7 @@ class Deferring:
     def _defer(self, ddl: DdlStatement, kind: str, verb: str, name: Name) -> Deferred:
         table = None
         if kind == "TRIGGER":
-            on = _TABLE_OF_TRIGGER.search(ddl.sql)
+            on = _table_of_trigger(ddl.sql)
             table = _name(on, "of_", ddl.database) if on is not None else None
         elif verb == "ALTER" and (renamed := _NEW_EVENT_NAME.search(ddl.sql)) is not None:
             now = _name(renamed, "", ddl.database)
@@ -165,7 +177,10 @@ class Deferring:
                     to = read_name(new, 0, ddl.database)
                     self._move((database or "", table), (to[0] or "", to[1]))
             elif words[:1] == ["DROP"]:
-                self._drop(tokens, words, ddl.database)
+                self._drop(tokens, words, 1, ddl.database)
+            elif words[:3] == ["CREATE", "OR", "REPLACE"]:
+                _, _, end = read_name(tokens, 4, ddl.database)
+                self._drop(tokens[:end], words, 3, ddl.database)
         except UnreadableTableError:
             return  # if it moved a table, the statement that waits fails, and says which
 
@@ -177,17 +192,31 @@ class Deferring:
             to = read_name(pair, at + 1, current)
             self._move((database or "", table), (to[0] or "", to[1]))
 
-    def _drop(self, tokens: list[Token], words: list[str], current: str) -> None:
-        if words[1:2] in (["DATABASE"], ["SCHEMA"]):
-            name = tokens[_after_condition(words, 2)].text.lower()
-            self._waiting = [w for w in self._waiting if w.name[0].lower() != name]
-        elif words[1:2] in (["TABLE"], ["TABLES"]):
-            for item in split(tokens[_after_condition(words, 2) :]):
+    def _drop(self, tokens: list[Token], words: list[str], at: int, current: str) -> None:
+        """Forget what a statement drops or replaces; `at` is the place of TABLE or DATABASE."""
+        kind, names = words[at : at + 1], _after_condition(words, at + 1)
+        if kind in (["DATABASE"], ["SCHEMA"]):
+            _, name, _ = read_name(tokens, names, None)
+            self._waiting = [w for w in self._waiting if w.name[0].lower() != name.lower()]
+        elif kind in (["TABLE"], ["TABLES"]):
+            self._check_tables()
+            for item in split(tokens[names:]):
                 database, table, _ = read_name(item, 0, current)
                 gone = (database or "", table)
                 self._waiting = [w for w in self._waiting if not _same(w.moved or w.table, gone)]
 
+    def _check_tables(self) -> None:
+        """Raise UnsupportedError if the table of a waiting trigger is unknown: a statement may move or drop it."""
+        for waiting in self._waiting:
+            if waiting.kind == "TRIGGER" and waiting.table is None:
+                name = ".".join(map(quoted_name, waiting.name))
+                raise UnsupportedError(
+                    f"the statement moves or drops a table, and binlake cannot find out whether it is that of the trigger {name}",
+                    hint=BY_OTHER_MEANS,
+                )
+
     def _move(self, old: Name, new: Name) -> None:
+        self._check_tables()
         self._waiting = [
             replace(w, moved=new) if _same(w.moved or w.table, old) else w for w in self._waiting
         ]

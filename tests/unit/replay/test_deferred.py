@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from binlake.errors import UnsupportedError
 from binlake.replay.deferred import Deferring
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
@@ -64,6 +65,12 @@ def test_what_is_dropped_does_not_wait() -> None:
     )
     assert waiting(TRIGGER, "DROP TABLE other.orders") == [TRIGGER]
     assert waiting(TRIGGER, EVENT, "DROP DATABASE IF EXISTS shop") == []
+    assert waiting(TRIGGER, EVENT, "CREATE OR REPLACE SCHEMA `Shop` CHARSET latin1") == []
+    assert waiting(TRIGGER, EVENT, "CREATE OR REPLACE DATABASE other COMMENT 'shop'") == [TRIGGER, EVENT]
+    assert waiting(TRIGGER, "CREATE /* x */ OR REPLACE TABLE shop.orders (id INT, b INT)") == []
+    assert waiting(TRIGGER, "CREATE OR REPLACE TABLE `orders` SELECT 1") == []
+    for other in ("TABLE other (orders INT, b INT)", "TEMPORARY TABLE orders (a INT)", "VIEW orders AS SELECT 1"):
+        assert waiting(TRIGGER, f"CREATE OR REPLACE {other}") == [TRIGGER]
 
 
 @pytest.mark.parametrize("rename", [
@@ -79,6 +86,39 @@ def test_a_trigger_follows_its_table(rename: str) -> None:
     assert waiting(full, rename) == [TRIGGER.replace("ON orders", "ON `shop`.`new``ones`")]
     away = "RENAME TABLE orders TO other.orders"
     assert waiting(TRIGGER, away) == [TRIGGER.replace("ON orders", "ON `other`.`orders`")]
+
+
+@pytest.mark.parametrize("clause", [
+    "ON orders /* audit */ FOR EACH ROW", "ON orders -- audit\nFOR EACH ROW", "ON`orders`FOR EACH ROW",
+    "ON # of\n orders FOR /* each */ EACH/**/ROW", "/* ON other FOR EACH ROW */ON/**/orders/**/FOR EACH ROW",
+    "OR UPDATE OF a, `on` ON orders FOR EACH ROW",
+])  # fmt: skip
+def test_the_table_of_a_trigger(clause: str) -> None:
+    trigger = f"CREATE TRIGGER `see`AFTER INSERT {clause} SET @a = ' ON other FOR EACH ROW'"
+    moved = trigger.replace("`orders`", "orders").replace("orders", "`new`")
+    assert waiting(trigger, "RENAME TABLE orders TO new") == [moved]
+    assert waiting(trigger, "RENAME TABLE other TO new") == [trigger]
+    assert waiting(trigger, "DROP TABLE orders") == []
+    full = trigger.replace("`orders`", "orders").replace("orders", " shop /* x */ . orders ")
+    assert waiting(full, "DROP TABLE orders") == []
+
+
+@pytest.mark.parametrize("sql", [
+    "DROP TABLE other", "RENAME TABLE other TO new", "ALTER TABLE other RENAME new",
+    "CREATE OR REPLACE TABLE other (id INT)",
+])  # fmt: skip
+def test_a_trigger_of_an_unknown_table(sql: str) -> None:
+    trigger = TRIGGER.replace("ON orders", "ON /*!50000 orders */")
+    assert waiting(trigger, "ALTER TABLE other DROP COLUMN a", "DROP VIEW v") == [trigger]
+    assert waiting(trigger, "DROP TRIGGER see", sql) == []
+    with pytest.raises(UnsupportedError, match=r"that of the trigger `shop`\.`see`") as caught:
+        waiting(trigger, sql)
+    assert "leave --ddl out" in str(caught.value.hint)
+
+
+def test_a_trigger_with_a_hostile_head_takes_linear_time() -> None:
+    for part in ("ON x /* ", "a, ", "/**/", "ON `a` . "):
+        Deferring().take(said("CREATE TRIGGER see " + part * 200_000))
 
 
 def test_names_in_double_quotes() -> None:
