@@ -33,11 +33,11 @@ def passed(path: Path, **options: object) -> list[DdlStatement | str]:
     return found
 
 
-def failed_query(sql: str, code: int) -> bytes:
-    """The body of a QUERY event of a statement that failed with the server's error `code`."""
-    body = bytearray(query_body(sql.encode()))
-    body[9:11] = struct.pack("<H", code)
-    return bytes(body)
+def failed_query(sql: bytes, code: int, collation: int = 0) -> bytes:
+    """The body of a QUERY event of a statement that failed with the server's error `code`; collation 0: not logged."""
+    status = struct.pack("<BHHH", 4, collation, collation, collation) if collation else b""  # Q_CHARSET_CODE
+    body = query_body(sql)
+    return body[:9] + struct.pack("<HH", code, len(status)) + status + body[13:]
 
 
 def texts(path: Path, **options: object) -> list[str]:
@@ -137,7 +137,7 @@ def test_filters_do_not_lose_it(tmp_path: Path) -> None:
 
 def test_what_did_not_happen_does_not_count(tmp_path: Path) -> None:
     log = StreamLog(version="10.11.6-MariaDB-log")
-    log.maria(1, STANDALONE).add(QUERY, failed_query(CREATE.decode(), 1050))
+    log.maria(1, STANDALONE).add(QUERY, failed_query(CREATE, 1050))
     log.maria(2).query(CREATE).query(b"ROLLBACK")
     assert texts(log.write(tmp_path)) == ["Transaction"]
 
@@ -172,16 +172,43 @@ def test_any_other_drop_does_not_count_if_its_group_ends_in_rollback(
     (4092, "DROP VIEW /* old */ v, w", "DROP VIEW IF EXISTS /* old */ v, w"),
     (1217, "DROP TABLE `a`,`b`", None),  # one of them is a parent: the log does not show which
     (1005, "CREATE OR REPLACE TABLE `sh``op`.t(a INT)", "DROP TABLE IF EXISTS `sh``op`.t"),
-    (1050, 'CREATE OR REPLACE TABLE "sh""op" . "t (1)" (a INT)', 'DROP TABLE IF EXISTS "sh""op" . "t (1)"'),
+    (1050, 'CREATE OR REPLACE TABLE "sh""op" . "t (1)" (a INT)', 'DROP TABLE IF EXISTS "sh""op"."t (1)"'),
     (1005, "CREATE /* a */ OR REPLACE -- b\n TABLE t (a INT)", "DROP TABLE IF EXISTS t"),
     (1062, "SET STATEMENT sql_mode='' FOR CREATE OR REPLACE TEMPORARY TABLE t SELECT 1", "DROP TEMPORARY TABLE IF EXISTS t"),
+    (1005, "CREATE OR REPLACE TABLE t/*c*/(a INT)", "DROP TABLE IF EXISTS t"),
+    (1005, "CREATE OR REPLACE TABLE d/**/. # x\n t (a INT)", "DROP TABLE IF EXISTS d.t"),
+    (1005, "CREATE OR REPLACE TABLE`t`SELECT 1", "DROP TABLE IF EXISTS `t`"),
+    (1005, "CREATE OR REPLACE TABLE t/*!50000 (a INT) */", "DROP TABLE IF EXISTS t"),
+    (1005, "CREATE OR REPLACE TABLE t-- c\n(a INT)", "DROP TABLE IF EXISTS t"),
+    (1005, "CREATE OR REPLACE TABLE d/*!.t*/ (a INT)", None),
+    (1005, "CREATE OR REPLACE TABLE /*!50000 d.*/t (a INT)", None),
+    (1005, "CREATE OR REPLACE TABLE `d`.'t' (a INT)", None),
     (1050, "CREATE TABLE t (a INT)", None),
 ])  # fmt: skip
 def test_the_part_of_a_failed_statement_that_took_effect_counts(
     tmp_path: Path, code: int, failed: str, executed: str | None
 ) -> None:
     log = StreamLog(version="11.8.9-MariaDB-log").maria(1, STANDALONE)
-    log.add(QUERY, failed_query(failed, code))
+    log.add(QUERY, failed_query(failed.encode(), code))
+    assert texts(log.write(tmp_path)) == [*([executed] if executed else []), "Transaction"]
+
+
+LATIN1, UTF8MB4, GBK = 8, 45, 28
+
+
+@pytest.mark.parametrize(("collation", "failed", "executed"), [
+    (LATIN1, "CREATE OR REPLACE TABLE gr\xfc\xdfe (a INT)".encode("latin1"), "DROP TABLE IF EXISTS gr\xfc\xdfe"),
+    (LATIN1, "CREATE OR REPLACE TABLE t (a INT COMMENT '\xfc')".encode("latin1"), "DROP TABLE IF EXISTS t"),
+    (UTF8MB4, b"CREATE OR REPLACE TABLE t (a BLOB DEFAULT '\xfc')", "DROP TABLE IF EXISTS t"),
+    (0, b"CREATE OR REPLACE TABLE t (a BLOB DEFAULT '\xfc')", "DROP TABLE IF EXISTS t"),
+    (UTF8MB4, b"CREATE OR REPLACE TABLE t\xfc (a INT)", None),
+    (GBK, b"CREATE OR REPLACE TABLE `\x81\x60` (a INT)", "DROP TABLE IF EXISTS `\u4e63`"),
+])  # fmt: skip
+def test_a_failed_statement_is_read_in_its_character_set(
+    tmp_path: Path, collation: int, failed: bytes, executed: str | None
+) -> None:
+    log = StreamLog(version="11.8.9-MariaDB-log").maria(1, STANDALONE)
+    log.add(QUERY, failed_query(failed, 1005, collation))
     assert texts(log.write(tmp_path)) == [*([executed] if executed else []), "Transaction"]
 
 
@@ -205,7 +232,7 @@ def test_a_drop_without_if_exists_gets_it(sql: str, completed: str) -> None:
 
 def test_mysql_has_no_create_or_replace_table(tmp_path: Path) -> None:
     log = StreamLog(version="8.0.36").gtid(1)
-    log.add(QUERY, failed_query("CREATE OR REPLACE TABLE t (a INT)", 1317))
+    log.add(QUERY, failed_query(b"CREATE OR REPLACE TABLE t (a INT)", 1317))
     assert texts(log.write(tmp_path)) == ["Transaction"]
 
 

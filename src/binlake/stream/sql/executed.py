@@ -13,8 +13,10 @@ from __future__ import annotations
 import re
 
 from binlake.events.common.query import QueryEvent
+from binlake.format.charsets import CHARSETS
 from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
 from binlake.stream.sql.statements import without_set_statement
+from binlake.values.text import decode, encode
 
 __all__ = ["executed_text", "with_if_exists"]
 
@@ -27,8 +29,10 @@ _DROP = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CREATE_OR_REPLACE = re.compile(
-    rf"{GAP}CREATE{SPACE}OR{SPACE}REPLACE{SPACE}(?P<temporary>TEMPORARY{SPACE})?TABLE{SPACE}"
-    rf"(?P<name>(?:{ANSI_NAME}\s*\.\s*)?{ANSI_NAME})(?=[\s(])",
+    rf"{GAP}CREATE{SPACE}OR{SPACE}REPLACE{SPACE}(?P<temporary>TEMPORARY{SPACE})?TABLE\b{GAP}"
+    rf"(?:(?P<database>{ANSI_NAME}){GAP}\.{GAP})?(?P<table>{ANSI_NAME})"
+    # the whole name: a bare one ends here, and it is not that of a database
+    rf"(?:(?<=[`\"])|(?=[\s(/#]|--\s|\Z))(?!{GAP}(?:/\*M?!\d*\s*)?\.)",
     re.IGNORECASE,
 )
 
@@ -46,15 +50,23 @@ def executed_text(event: QueryEvent) -> bytes | None:
         return with_if_exists(text)
     if event.flavour != "mariadb":
         return None  # only MariaDB knows CREATE OR REPLACE TABLE
-    try:
-        # a character of gbk, sjis or big5 may contain the byte of a quote, and end a name too early
-        replaced = _CREATE_OR_REPLACE.match(text.decode())
-    except UnicodeDecodeError:
-        return None
+    # a character of gbk, sjis or big5 may contain the byte of a quote, and end a name too early
+    charset = event.client_charset
+    known = charset if charset in CHARSETS else "utf8mb4"
+    replaced = _CREATE_OR_REPLACE.match(_beginning(known, text))
     if replaced is None:
         return None
     temporary = "TEMPORARY " if replaced["temporary"] else ""
-    return f"DROP {temporary}TABLE IF EXISTS {replaced['name']}".encode()
+    name = ".".join(filter(None, replaced.group("database", "table")))
+    return encode(known, f"DROP {temporary}TABLE IF EXISTS {name}")
+
+
+def _beginning(charset: str, raw: bytes) -> str:
+    """Return a statement up to the first byte that is not text, with U+FFFD in place of the rest: its literals may be binary."""
+    try:
+        return decode(charset, raw)
+    except UnicodeDecodeError as error:
+        return decode(charset, raw[: error.start]) + "\ufffd"
 
 
 def with_if_exists(text: bytes) -> bytes:
