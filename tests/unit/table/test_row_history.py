@@ -276,11 +276,15 @@ SAME = (
     "DROP TEMPORARY TABLE t",
     "CREATE OR REPLACE TEMPORARY TABLE t (id INT)",
     "ALTER TABLE t COMMENT 'x', RENAME COLUMN a TO x",
+    "ALTER TABLE t COMMENT 'EXCHANGE PARTITION'",
+    "ALTER TABLE t DROP PARTITION p0",
+    "ALTER TABLE t TRUNCATE PARTITION p0",
     "CREATE OR REPLACE INDEX a ON t (a)",
     "CREATE OR REPLACE UNIQUE INDEX IF NOT EXISTS t USING BTREE ON t (a)",
 )
 NOT_ABOUT_IT = (
     "RENAME TABLE a TO x, X TO b",
+    "ALTER TABLE other EXCHANGE PARTITION p0 WITH TABLE p",
     "CREATE OR REPLACE PROCEDURE p() DELETE FROM t",
     "CREATE OR REPLACE FUNCTION f() RETURNS INT /* of t */ RETURN (SELECT COUNT(*) FROM t)",
     "CREATE OR REPLACE PACKAGE BODY p AS PROCEDURE q() AS BEGIN DELETE FROM t; END; END",
@@ -315,6 +319,14 @@ UNCLEAR = (
     "ALTER TABLE t COMMENT 'x', RENAME TO x",
     "DROP TABLE x -- t",
 )
+BRINGS_ROWS = (
+    "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t",
+    "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE other WITHOUT VALIDATION",
+    "ALTER TABLE p CONVERT TABLE t TO PARTITION p1 VALUES LESS THAN (9)",
+    "ALTER TABLE t CONVERT TABLE other TO PARTITION p1 VALUES LESS THAN (9)",
+    "ALTER TABLE t IMPORT TABLESPACE",
+    "ALTER TABLE t /* p0 */ IMPORT PARTITION p0 TABLESPACE",
+)
 
 
 @pytest.mark.parametrize("sql", [*SAME, *NOT_ABOUT_IT])
@@ -345,6 +357,13 @@ def test_statements_that_binlake_does_not_understand_are_reported(tmp_path: Path
     assert "its text does not determine that" in warning
 
 
+@pytest.mark.parametrize("sql", BRINGS_ROWS)
+def test_statements_that_bring_rows_are_reported(tmp_path: Path, sql: str) -> None:
+    lives, [warning] = rows_around(tmp_path, sql)
+    assert lives == [1, 2]
+    assert "it may give the table other rows, which the log does not contain" in warning
+
+
 @pytest.mark.parametrize(
     "statements",
     [
@@ -372,7 +391,7 @@ def test_which_of_many_statements_is_reported(tmp_path: Path) -> None:
     assert warning.startswith(f"{place}: ")
 
 
-@pytest.mark.parametrize("sql", [*SAME, *OTHER, *UNCERTAIN, *UNCLEAR])
+@pytest.mark.parametrize("sql", [*SAME, *OTHER, *UNCERTAIN, *UNCLEAR, *BRINGS_ROWS])
 def test_an_undo_over_such_a_statement_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str
 ) -> None:

@@ -73,8 +73,10 @@ _RENAMES_IF_EXISTS = re.compile(
 _MAY_RENAME = re.compile(
     r"\s*(?:RENAME\s+TABLES?\b|ALTER\b.*\bRENAME\b(?!\s+(?:COLUMN|INDEX|KEY)\s))", _FLAGS
 )
-# RENAME of a column or an index names no other table.
-_TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
+# RENAME of a column or an index names no other table. CONVERT makes a partition of a table, or a table of a partition.
+_TO_OTHERS = re.compile(
+    r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE|CONVERT\s+(?:PARTITION|TABLE))\b", re.IGNORECASE
+)
 # These change no row when they run. The option UPGRADE gives a database and its tables another name.
 _NO_TABLE = re.compile(
     r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|ALTER\s+(?:DATABASE|SCHEMA)\b(?!.*\bUPGRADE\b)|"

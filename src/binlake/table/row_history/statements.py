@@ -18,6 +18,7 @@ from binlake.stream.sql.ddl_targets import (
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement, moment
+from binlake.table.schema.ddl_effects import brings_rows
 from binlake.values.option_texts import possible_names
 
 __all__ = ["StatementsOfTable", "TableEnd"]
@@ -25,6 +26,7 @@ __all__ = ["StatementsOfTable", "TableEnd"]
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
 _UNCLEAR_TEXT = "its text does not determine that"
+_UNLOGGED_ROWS = "it may give the table other rows, which the log does not contain"
 _UNCLEAR_SPELLING = (
     "names that differ only in case are one name with lower_case_table_names=1, and no log contains"
     " this setting"
@@ -75,9 +77,8 @@ class StatementsOfTable:
                 self._found[place] = (made, tables)
                 plain = ddl._replace(sql=without_comments(ddl.sql))
                 for name in tables:
-                    is_end = True if made.ends_rows else takes_name(plain, name)
-                    if is_end is not False and may_change(plain, *name):
-                        self._ends[name].append(TableEnd(place, made, _doubt(plain, name, is_end)))
+                    if (end := _end(place, made, plain, name)) is not None:
+                        self._ends[name].append(end)
 
     def _made(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> TableStatement:
         assert isinstance(run, Transaction), "only transactions have statements"
@@ -100,6 +101,18 @@ class StatementsOfTable:
     def _concerned(self, ddl: DdlStatement) -> list[tuple[str, str]]:
         """The tables that a statement may be about."""
         return [name for name in self._names if may_change(ddl, *name)]
+
+
+def _end(
+    place: _Order, made: TableStatement, ddl: DdlStatement, name: tuple[str, str]
+) -> TableEnd | None:
+    """The end of the table of this name; None if the statement is certainly none."""
+    if not may_change(ddl, *name):
+        return None
+    if brings_rows(ddl.sql):
+        return TableEnd(place, made, _UNLOGGED_ROWS)
+    is_end = True if made.ends_rows else takes_name(ddl, name)
+    return None if is_end is False else TableEnd(place, made, _doubt(ddl, name, is_end))
 
 
 def _doubt(ddl: DdlStatement, name: tuple[str, str], end: bool | None) -> str:

@@ -20,6 +20,7 @@ from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, Foreign
 
 __all__ = [
     "altered_table",
+    "brings_rows",
     "changes_index",
     "changes_no_column",
     "check_foreign_keys",
@@ -57,6 +58,10 @@ _MOVES_PARTITIONS = re.compile(
 )
 _MOVES_TABLESPACE = re.compile(
     r"\b(?:IMPORT|DISCARD)\s+(?:PARTITION|SUBPARTITION|TABLESPACE)\b", re.IGNORECASE
+)
+_BRINGS_ROWS = re.compile(
+    r"\b(?:EXCHANGE\s+(?:PARTITION|SUBPARTITION)|CONVERT\s+TABLE|IMPORT\s+(?:PARTITION|SUBPARTITION|TABLESPACE))\b",
+    re.IGNORECASE,
 )
 _RENAME_TABLE = re.compile(
     r"(?:^\s*RENAME\s+TABLE|\bRENAME\s+(?:TO\b|AS\b|=|(?!COLUMN\b|INDEX\b|KEY\b)[`\w]))",
@@ -123,6 +128,11 @@ def why_not_followed(sql: str) -> str:
 def moves_partitions(sql: str) -> bool:
     """Whether an ALTER TABLE removes or exchanges the rows of partitions, which no row event shows."""
     return bool(_ALTER.match(sql) and _MOVES_PARTITIONS.search(_without_strings(sql)))
+
+
+def brings_rows(sql: str) -> bool:
+    """Whether an ALTER TABLE may give a table rows of another one, or of a file, which no row event shows."""
+    return bool(_ALTER.match(sql) and _BRINGS_ROWS.search(_without_strings(sql)))
 
 
 def new_name(ddl: DdlStatement, database: str, table: str) -> tuple[str, str] | None:
