@@ -66,10 +66,17 @@ def test_what_is_dropped_does_not_wait() -> None:
     assert waiting(TRIGGER, "DROP TABLE other.orders") == [TRIGGER]
     assert waiting(TRIGGER, EVENT, "DROP DATABASE IF EXISTS shop") == []
     assert waiting(TRIGGER, EVENT, "CREATE OR REPLACE SCHEMA `Shop` CHARSET latin1") == []
-    assert waiting(TRIGGER, EVENT, "CREATE OR REPLACE DATABASE other COMMENT 'shop'") == [TRIGGER, EVENT]
+    assert waiting(TRIGGER, EVENT, "CREATE OR REPLACE DATABASE other COMMENT 'shop'") == [
+        TRIGGER,
+        EVENT,
+    ]
     assert waiting(TRIGGER, "CREATE /* x */ OR REPLACE TABLE shop.orders (id INT, b INT)") == []
     assert waiting(TRIGGER, "CREATE OR REPLACE TABLE `orders` SELECT 1") == []
-    for other in ("TABLE other (orders INT, b INT)", "TEMPORARY TABLE orders (a INT)", "VIEW orders AS SELECT 1"):
+    for other in (
+        "TABLE other (orders INT, b INT)",
+        "TEMPORARY TABLE orders (a INT)",
+        "VIEW orders AS SELECT 1",
+    ):
         assert waiting(TRIGGER, f"CREATE OR REPLACE {other}") == [TRIGGER]
 
 

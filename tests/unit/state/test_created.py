@@ -85,7 +85,9 @@ def test_a_table_that_the_log_creates(tmp_path: Path) -> None:
     assert "the dump has no table shop.never" in why_missing(story, tmp_path, "shop.never", last)
 
 
-@pytest.mark.parametrize("sql", [b"DROP DATABASE shop", b"CREATE OR REPLACE DATABASE shop CHARSET latin1"])
+@pytest.mark.parametrize(
+    "sql", [b"DROP DATABASE shop", b"CREATE OR REPLACE DATABASE shop CHARSET latin1"]
+)
 def test_a_database_that_is_dropped_takes_its_tables_along(tmp_path: Path, sql: bytes) -> None:
     story = _Story()
     story.then(CREATE)

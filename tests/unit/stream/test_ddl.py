@@ -35,7 +35,8 @@ def passed(path: Path, **options: object) -> list[DdlStatement | str]:
 
 def failed_query(sql: bytes, code: int, collation: int = 0) -> bytes:
     """The body of a QUERY event of a statement that failed with the server's error `code`; collation 0: not logged."""
-    status = struct.pack("<BHHH", 4, collation, collation, collation) if collation else b""  # Q_CHARSET_CODE
+    charset_code = struct.pack("<BHHH", 4, collation, collation, collation)  # Q_CHARSET_CODE
+    status = charset_code if collation else b""
     body = query_body(sql)
     return body[:9] + struct.pack("<HH", code, len(status)) + status + body[13:]
 

@@ -75,7 +75,8 @@ _MAY_RENAME = re.compile(
 )
 # RENAME of a column or an index names no other table. CONVERT makes a partition of a table, or a table of a partition.
 _TO_OTHERS = re.compile(
-    r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE|CONVERT\s+(?:PARTITION|TABLE))\b", re.IGNORECASE
+    r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE|CONVERT\s+(?:PARTITION|TABLE))\b",
+    re.IGNORECASE,
 )
 # These change no row when they run. The option UPGRADE gives a database and its tables another name.
 _NO_TABLE = re.compile(

@@ -42,9 +42,7 @@ __all__ = [
 
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
-_INDEX = re.compile(
-    r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE
-)
+_INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
