@@ -157,6 +157,6 @@ def lower_case(name: str) -> str:
     """Return a name in lower case, letter by letter as MySQL compares names of columns.
 
     `str.lower` looks at the neighbours of one letter: it turns a Σ at the end of a word into ς, which is another letter
-    to MySQL. MariaDB 11.8 does not tell σ and ς apart.
+    to MySQL. To MariaDB 11.8, σ and ς are one letter.
     """
     return name.replace("Σ", "σ").lower()

@@ -28,14 +28,15 @@ class JavaError(Py4JJavaError):  # type: ignore[misc]
         self.java_exception: Any = text
 
 
-def refusing(error: Exception, is_there: bool) -> Lake:
-    def refuse(_catalog: Any, _request: str) -> None:
-        raise error
+class RefusingLake(Lake):
+    """A catalog that refuses every definition."""
 
-    lake = object.__new__(Lake)
-    lake._catalog = None
-    lake._helper = SimpleNamespace(exists=lambda *_: is_there, create=refuse, replace=refuse)
-    return lake
+    def __init__(self, error: Exception, is_there: bool) -> None:
+        def refuse(_catalog: Any, _request: str) -> None:
+            raise error
+
+        self._catalog = None
+        self._helper = SimpleNamespace(exists=lambda *_: is_there, create=refuse, replace=refuse)
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -54,6 +55,6 @@ def test_a_refused_definition(
     error: Exception, raised: type[BinlogError], shown: str, is_there: bool
 ) -> None:
     with pytest.raises(raised, match=shown) as found:
-        refusing(error, is_there).create("shop", "t", {}, {})
+        RefusingLake(error, is_there).create("shop", "t", {}, {})
     assert type(found.value) is raised
     assert "\n" not in str(found.value)

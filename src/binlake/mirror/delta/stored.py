@@ -29,7 +29,7 @@ from binlake.mirror.tables.schema import conformed, iceberg_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaStored", "created"]
+__all__ = ["DeltaStored", "created", "define"]
 
 _TABLE = {
     # DROP COLUMN and RENAME COLUMN need it
@@ -174,7 +174,7 @@ class DeltaStored:
         properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
         with self._said():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
-            _define(self._spark, "REPLACE", self._path, columns, properties, kept)
+            define(self._spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
@@ -299,10 +299,10 @@ def created(
     """Make an empty table with columns as in SQL where there is none. Raises SourceError, UnsupportedError, CommitConflictError."""
     with in_one_line(full_name), active_session(spark):
         # not CREATE TABLE, which refuses a directory in which a killed removal has left files
-        _define(spark, "CREATE OR REPLACE", path, columns, _TABLE, kept)
+        define(spark, "CREATE OR REPLACE", path, columns, _TABLE, kept)
 
 
-def _define(
+def define(
     spark: SparkSession,
     verb: str,
     path: Path,

@@ -74,13 +74,14 @@ def remove_file(path: str) -> None:
 class DataFileWriter:
     """Writes rows into data files of about `target_bytes`, named under `prefix`, each of one partition.
 
-    `schema` is `storage_schema`; all rows have it.
+    `schema` is `storage_schema`; all rows have it. At most `most_open_files` files are written at the same time.
     """
 
     schema: pa.Schema
     prefix: str
     target_bytes: int = _DEFAULT_FILE_BYTES
     partitioning: Partitioning = NOT_PARTITIONED
+    most_open_files: int = _MOST_OPEN_FILES
 
     def write(self, batches: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
         """Write; yields each finished file as Iceberg's JSON of a content file.
@@ -134,7 +135,7 @@ class DataFileWriter:
         if rows.num_rows == 0:
             return
         if partition not in open_files:
-            if len(open_files) >= _MOST_OPEN_FILES:
+            if len(open_files) >= self.most_open_files:
                 yield _taken(open_files, next(iter(open_files)))
             open_files[partition] = _OpenFile.of(self.schema, self.prefix, partition, rows)
         file = open_files[partition]

@@ -25,7 +25,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch, table: Path, **metadata: Any) -> d
         found.update(properties)
 
     monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
-    monkeypatch.setattr(stored, "_define", define)
+    monkeypatch.setattr(stored, "define", define)
     log = table / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_text(json.dumps({"metaData": {"id": "x", **metadata}}))
