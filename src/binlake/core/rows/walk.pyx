@@ -94,13 +94,6 @@ cdef class TableId:
                 self.binding.table = &table.sink.table
 
 
-def _reference(resolve):
-    """Return a function that returns `resolve`. A bound method is that of the object that holds the walker: as a
-    cycle, both would keep their buffers until the interpreter looks for cycles, often after hundreds of logs.
-    """
-    return WeakMethod(resolve) if isinstance(resolve, MethodType) else lambda: resolve
-
-
 @cython.final
 cdef class RowWalker:
     """Decodes the rows events of frames into the sinks of their tables.
@@ -119,14 +112,14 @@ cdef class RowWalker:
     A walk stops early once `held_bytes` reaches `limit_bytes`, also in the middle of a
     transaction or of a rows event, and goes on where it stopped after `finish()`; it may exceed the
     limit by a sixteenth and by one row. `rows`, `decoded_bytes` and `passed_bytes` count the changes
-    taken and the bytes of the rows events decoded and skipped, since the walker was made.
-
-    If `resolve` is a bound method, its object has to live as long as the walker.
+    taken and the bytes of the rows events decoded and skipped, since the walker was made. The object of
+    a bound method `resolve` has to live as long as the walker.
     """
 
     def __init__(self, resolve, limit_bytes=1 << 26):
         cdef Walk* w = &self.walk
-        self.resolve = _reference(resolve)
+        # The object of a bound method holds the walker: as a cycle, both would stay in memory for long.
+        self.resolve = WeakMethod(resolve) if isinstance(resolve, MethodType) else lambda: resolve
         w.limit_bytes = limit_bytes
         w.recount_bytes = max(limit_bytes >> 4, 1)
         w.action_of = <const uint8_t*><const char*>_ACTION_OF

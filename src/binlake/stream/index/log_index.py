@@ -13,7 +13,7 @@ everything that a reader has to see in any case (DDL, statements, XA, rolled bac
 transactions), none of which is plain. So a missing row costs time but loses nothing.
 
 It is written and read part by part, so the memory that it takes does not grow with the number of transactions, except
-for the compressed file itself: about 10 bytes for each of them.
+for the compressed file itself: 2 to 10 bytes for each of them.
 """
 
 from __future__ import annotations

@@ -118,9 +118,8 @@ class UndoneChanges:
                 self._tables.add((definition.database, definition.table))
                 places = _places(found, table)
                 self._transactions.update(places)
-                self._first = min(
-                    (place for place in (*places, self._first) if place), default=None
-                )
+                if places and (self._first is None or min(places) < self._first):
+                    self._first = min(places)
                 sql = SqlTable(table.types, self._generated)
                 if self._rows is not None and not sql.is_sequence:
                     self._rows.add(found, table, sql)
