@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from binlake.errors import OptionError
 from binlake.mirror.lake_state import check_lake
 from binlake.mirror.tables.formats import DELTA, format_of
+from binlake.spark.java_class import java_instance
 from binlake.spark.sessions import start
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def mirror_session(
         settings["spark.driver.extraClassPath"] = iceberg_jar
     elif not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
         settings["spark.jars.packages"] = ICEBERG_PACKAGE
-    return start("binlake mirror", master=master, config={**settings, **given}, log_file=log_file)
+    return _started(master, {**settings, **given}, log_file)
 
 
 def _delta_session(
@@ -93,4 +94,12 @@ def _delta_session(
     settings = {"spark.ui.enabled": "false", **_OF_DELTA}
     if not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
         settings["spark.jars.packages"] = DELTA_PACKAGE
-    return start("binlake mirror", master=master, config={**settings, **given}, log_file=log_file)
+    return _started(master, {**settings, **given}, log_file)
+
+
+def _started(master: str | None, config: Mapping[str, str], log_file: Path | None) -> SparkSession:
+    """A session whose JVM starts no process for each file that a commit creates."""
+    spark = start("binlake mirror", master=master, config=config, log_file=log_file)
+    local_files = java_instance(spark, "binlake.spark", "LocalFiles")
+    local_files.use(spark.sparkContext._jsc.hadoopConfiguration())
+    return spark

@@ -1,4 +1,4 @@
-"""Iceberg's Java API, behind a class of binlake that Janino (in Spark's jars) compiles in the session.
+"""Iceberg's Java API, behind a Java class of binlake.
 
 A call from Python to Java takes as long as the work for a thousand files, so each call transfers many, as JSON.
 """
@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,13 +23,12 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.schema import conformed, storage_schema
+from binlake.spark.java_class import java_instance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["IcebergTable", "Lake"]
-
-_SOURCE = "Lake.java"
 
 
 class Lake:
@@ -228,33 +226,19 @@ class IcebergTable:
 
 
 def _compiled(spark: SparkSession) -> Any:
-    """An instance of the Java class, compiled once per JVM gateway. Raises SourceError."""
+    """The instance of the Java class. Raises SourceError."""
     jvm: Any = spark._jvm
-    context = spark.sparkContext
-    known = getattr(context, "_binlake_lake", None)
-    if known is not None:
-        return known
-    gateway = context._gateway
-    assert gateway is not None
-    thread = jvm.java.lang.Thread.currentThread()
-    loader = thread.getContextClassLoader()
     try:
-        loader.loadClass("org.apache.iceberg.Table")
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(
+            "org.apache.iceberg.Table"
+        )
     except Exception as error:
         raise SourceError(
             "this Spark session has no Iceberg",
             hint="give its jar: --iceberg-jar, or spark.jars.packages="
             "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
         ) from error
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(loader)
-    compiler.cook(files(__package__).joinpath(_SOURCE).read_text("utf-8"))
-    lake = compiler.getClassLoader().loadClass("Lake")
-    nothing = gateway.new_array(jvm.java.lang.Class, 0)
-    constructor = lake.getDeclaredConstructor(nothing)
-    made = constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
-    context._binlake_lake = made  # type: ignore[attr-defined]
-    return made
+    return java_instance(spark, __package__, "Lake")
 
 
 _CONFLICTS = ("CommitFailedException", "ValidationException", "binlake: head is")
