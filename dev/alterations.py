@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["APPLIED", "COPIED", "QUARANTINED", "RETYPED", "Alteration", "Retyping"]
+__all__ = [
+    "APPLIED",
+    "COPIED",
+    "QUARANTINED",
+    "RENAMED",
+    "RETYPED",
+    "Alteration",
+    "Renaming",
+    "Retyping",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,16 @@ class Retyping:
     value: str
     after: str
     later: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Statements that rename the tables `a`, `b` and `c`, which a mirror follows, and `x`, which it does not follow. The
+    mirror follows the table `spare` while it exists, and not the table `tmp`.
+    """
+
+    statements: tuple[str, ...]
+    effect: str
 
 
 _TEXT = "VARCHAR(10) CHARACTER SET latin1"
@@ -122,4 +141,17 @@ RETYPED = {
     "bits": Retyping("BIT(9)", "b'101'", "INT", "-1"),
     "raw": Retyping("VARCHAR(20)", "'A'", "VARBINARY(20)", "x'00FF'"),
     "year": Retyping("YEAR", "1999", "VARCHAR(9)", "'2000'"),
+}  # fmt: skip
+
+_BOTH = "both copied again"
+#: By the beginning of the names of the test's tables: names that tables pass on in a circle.
+RENAMED = {
+    "two": Renaming(("RENAME TABLE a TO tmp, b TO a, tmp TO b",), _BOTH),
+    "three": Renaming(("RENAME TABLE a TO tmp, b TO a, c TO b, tmp TO c",), "all three copied again"),
+    "steps": Renaming(("RENAME TABLE a TO tmp", "RENAME TABLE b TO a", "RENAME TABLE tmp TO b"), _BOTH),
+    "seen": Renaming(
+        ("ALTER TABLE a RENAME TO spare", "ALTER TABLE b RENAME TO a", "ALTER TABLE spare RENAME TO b"),
+        f"{_BOTH}; if a round ends between the statements, the lake keeps a table `spare`, whose state is `gone`"),
+    "half": Renaming(("RENAME TABLE a TO tmp, x TO a, tmp TO x",), "`a` copied again"),
+    "own": Renaming(("RENAME TABLE a TO tmp, tmp TO a",), _SAME),
 }  # fmt: skip

@@ -27,7 +27,7 @@ from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.options import READ_OPTIONS
-from dev.alterations import APPLIED, COPIED, QUARANTINED, RETYPED, Alteration
+from dev.alterations import APPLIED, COPIED, QUARANTINED, RENAMED, RETYPED, Alteration
 from dev.known_faults import KNOWN_FAULTS
 from dev.tested import (
     COLUMN_PROPERTIES,
@@ -366,6 +366,21 @@ def alter_page() -> str:
         "| Type | Type after `MODIFY` |",
         "| --- | --- |",
         *(f"| `{one.before}` | `{one.after}` |" for one in RETYPED.values()),
+        "",
+        "## Names that tables exchange",
+        "",
+        "The mirror follows the tables `a`, `b` and `c`, and `spare` while it exists. It does not follow `x` and `tmp`. A table that is copied again",
+        "begins with the rows that the server has under its name; the rows before are under a",
+        "[tag](mirror.md#renamed-and-dropped-tables) `before-rename-…`. A test runs these statements in all modes, and with changes before and after them:",
+        "",
+        "    .venv/bin/python -m pytest tests/mirror/ddl/test_circles_of_renames.py",
+        "",
+        "| Statements | Outcome |",
+        "| --- | --- |",
+        *(
+            f"| {'; '.join(f'`{sql}`' for sql in one.statements)} | {one.effect} |"
+            for one in RENAMED.values()
+        ),
     ]
     return "\n".join(lines) + "\n"
 

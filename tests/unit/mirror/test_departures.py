@@ -6,18 +6,28 @@ from typing import cast
 
 import pytest
 
-from binlake.mirror.ddl.effects import Effect, departure_of
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.modes.choice import mode_named
+from binlake.mirror.modes.names import MIRROR
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
 from binlake.table.schema.ddl_effects import concerns
+from binlake.values.options import ReadOptions
 
 
 class _Shop:
-    """The name of a followed table, which is all that these statements are compared with."""
+    """The name of a followed table, which is all that most of these statements are compared with."""
 
     id = ("shop", "t")
+    key = ()
+    mode = mode_named(MIRROR)
+
+
+def statement(sql: str) -> DdlStatement:
+    return DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, 0)
 
 
 @pytest.mark.parametrize("sql", [
@@ -25,6 +35,22 @@ class _Shop:
     "CREATE OR REPLACE DATABASE shop", "create or replace schema `shop` collate utf8mb4_bin",
 ])  # fmt: skip
 def test_a_table_that_is_gone(sql: str) -> None:
-    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, 0)
+    ddl = statement(sql)
     assert concerns(ddl, *_Shop.id)
     assert departure_of(ddl, cast(Followed, _Shop())) == Effect(gone=DROPPED, dropped=True)
+
+
+@pytest.mark.parametrize("sql", [
+    "RENAME TABLE t TO x, x TO t", "RENAME TABLE a TO x, t TO y, y TO t, x TO a", "ALTER TABLE t RENAME TO t",
+])  # fmt: skip
+def test_a_table_that_has_its_name_again(sql: str) -> None:
+    table = cast(Followed, _Shop())
+    assert effect_of(statement(sql), table, ReadOptions(), ColumnRules()).is_none
+
+
+@pytest.mark.parametrize("sql", [
+    "RENAME TABLE IF EXISTS x TO t", "RENAME TABLE t TO x, T TO t", "RENAME TABLE t TO x, x TO T",
+])  # fmt: skip
+def test_a_table_that_may_have_another_name(sql: str) -> None:
+    table = cast(Followed, _Shop())
+    assert not effect_of(statement(sql), table, ReadOptions(), ColumnRules()).is_none

@@ -19,6 +19,7 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import renames_only, takes_name
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
@@ -73,6 +74,8 @@ def effect_of(
         return Effect(truncate=True) if concerns_certainly(ddl) else Effect(refused=_UNCERTAIN)
     if (departure := departure_of(ddl, table)) is not None:
         return departure
+    if renames_only(ddl) and takes_name(ddl, table.id) is False:
+        return Effect()  # the table has its own name again: RENAME TABLE t TO x, x TO t
     if moves_partitions(sql) and table.mode.name == MIRROR:
         return Effect(recopied="rows of partitions come or go without row events")
     if table.key and set(map(caseless, table.key)) != set(
