@@ -123,14 +123,14 @@ class MirrorOptions:
     exclude_tables: tuple[str, ...] = _patterns("--exclude-table", "Leave out these tables.")
     exclude_columns: tuple[str, ...] = _option(
         (),
-        "Leave out these columns; * and ? are wildcards.",
+        "Leave out these columns; * and ? are wildcards, and a part in backticks is one whole name.",
         flag="--exclude-column",
         metavar=_COLUMNS,
         parse=parse_column_pattern,
     )
     hash_columns: tuple[str, ...] = _option(
         (),
-        "Replace the values of these columns with a keyed hash (HMAC-SHA256).",
+        "Replace the values of these columns, named as for --exclude-column, with a keyed hash (HMAC-SHA256).",
         flag="--hash-column",
         metavar=_COLUMNS,
         parse=parse_column_pattern,

@@ -1,19 +1,42 @@
-"""Patterns of columns: DATABASE.TABLE.COLUMN, in which `*` and `?` are wildcards."""
+"""Patterns of columns: DATABASE.TABLE.COLUMN, in which `*` and `?` are wildcards.
+
+    matches_column(["shop.*.email"], "shop", "users", "email")              # True
+    matches_column(["shop.`a.b`.c"], "shop", "a.b", "c")                    # True
+    matches_column(["shop.`a.b`.c"], "shop", "a", "b.c")                    # False
+
+The period of a pattern also matches a period in a name, and a wildcard any number of parts, so `shop.a.b.c` matches both
+columns of the example. A part in backticks is one whole name: of the database, the table or the column.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 __all__ = ["matches_column", "parse_column_pattern"]
 
+# A whole part in backticks; a backtick in the name is doubled.
+_QUOTED = re.compile(r"(?:^|(?<=\.))`((?:[^`]|``)+)`(?=\.|$)", re.DOTALL)
+# A character that no name of the servers has: the end of the database, and of the table.
+_END = "\0"
+_PARTS = 3
+# What the signs of a pattern match: within the three names together, or within one of them.
+_OF_ALL = {"*": ".*", "?": ".", ".": f"[.{_END}]"}
+_OF_ONE_NAME = {"*": f"[^{_END}]*", "?": f"[^{_END}]"}
+
 
 def parse_column_pattern(text: str) -> str:
     """Return the pattern unchanged. Raises ValueError for a text that is not a pattern."""
-    if len([part for part in text.split(".") if part]) < 3:
+    bare = [part for part in _QUOTED.sub("", text).split(".") if part]
+    quoted = len(_QUOTED.findall(text))
+    if len(bare) + quoted < _PARTS:
         raise ValueError(
             f"expected DATABASE.TABLE.COLUMN, with * and ? as wildcards; *.*.{text} is in any table"
+        )
+    if quoted + len([run for run, is_quoted in _runs(text) if run and not is_quoted]) > _PARTS:
+        raise ValueError(
+            "expected DATABASE.TABLE.COLUMN, but parts in backticks make it more than three names"
         )
     return text
 
@@ -22,14 +45,33 @@ def matches_column(patterns: Sequence[str], database: str, table: str, column: s
     """Return whether a column matches one of the patterns.
 
     Case does not matter, even for names that a server distinguishes by case, because a pattern that
-    protects a column must not miss it.
+    protects a column must not miss it. For the same reason, backticks also match backticks in names.
     """
-    name = f"{database}.{table}.{column}".casefold()
+    name = _END.join((database, table, column)).casefold()
     return any(_pattern(text).fullmatch(name) for text in patterns)
 
 
 @lru_cache(maxsize=1024)
 def _pattern(text: str) -> re.Pattern[str]:
-    wild = {"*": ".*", "?": "."}
     folded = text.casefold()
-    return re.compile("".join(wild.get(char, re.escape(char)) for char in folded), re.DOTALL)
+    by_parts = _END.join(
+        _expression(run, _OF_ONE_NAME if is_quoted else _OF_ALL) for run, is_quoted in _runs(folded)
+    )
+    return re.compile(f"{_expression(folded)}|{by_parts}", re.DOTALL)
+
+
+def _runs(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a pattern that are in backticks, without these, and the texts between them; and which they are."""
+    at = 0
+    for quoted in _QUOTED.finditer(text):
+        if between := text[at : quoted.start()].removeprefix("." if at else "")[:-1]:
+            yield between, False
+        yield quoted[1].replace("``", "`"), True
+        at = quoted.end()
+    if rest := text[at:].removeprefix("." if at else ""):
+        yield rest, False
+
+
+def _expression(text: str, wild: Mapping[str, str] = _OF_ALL) -> str:
+    """The regular expression of a pattern, or of a part of it."""
+    return "".join(wild.get(char, re.escape(char)) for char in text)

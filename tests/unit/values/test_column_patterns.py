@@ -24,7 +24,52 @@ def test_matches(pattern: str, matches: bool) -> None:
     assert matches_column((pattern,), "shop", "users", "Email") == matches
 
 
-@pytest.mark.parametrize("text", ["email", "users.email", "shop..email", ""])
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("shop.a.b.c", ("shop", "a.b", "c")),
+        ("shop.a.b.c", ("shop", "a", "b.c")),
+        ("shop.a.b.c", ("shop.a", "b", "c")),
+        ("shop.`a.b`.c", ("shop", "a.b", "c")),
+        ("`shop`.`A.b`.`C`", ("shop", "a.b", "c")),
+        ("shop.a.`b.c`", ("shop", "a", "b.c")),
+        ("*.*.`b.c`", ("shop", "a", "b.c")),
+        ("*.*.`b.*`", ("shop", "a", "b.c")),
+        ("`shop.a`.*.*", ("shop.a", "b", "c")),
+        ("shop.`a,b`.`c, d`", ("shop", "a,b", "c, d")),
+        ("shop.`a``b`.c", ("shop", "a`b", "c")),
+        ("shop.a`b.c", ("shop", "a`b", "c")),
+        ("`shop`.t.c", ("`shop`", "t", "c")),
+    ],
+)
+def test_names_with_periods_and_commas(pattern: str, name: tuple[str, str, str]) -> None:
+    assert parse_column_pattern(pattern) == pattern
+    assert matches_column((pattern,), *name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("shop.`a.b`.c", ("shop", "a", "b.c")),
+        ("shop.`a.b`.c", ("shop.a", "b", "c")),
+        ("shop.a.`b.c`", ("shop", "a.b", "c")),
+        ("shop.a.`c`", ("shop", "a", "b.c")),
+        ("*.*.`*b.c`", ("shop", "a.b", "c")),
+        ("`shop?a`.b.c", ("shop", "a.b", "c")),
+        ("shop.`a``b`.c", ("shop", "a``b", "c")),
+    ],
+)
+def test_a_part_in_backticks_is_one_name(pattern: str, name: tuple[str, str, str]) -> None:
+    assert not matches_column((pattern,), *name)
+
+
+@pytest.mark.parametrize("text", ["a.`b`.c.`d`", "`a`.`b`.`c`.`d`", "`a`.b.`c`.d.e"])
+def test_more_than_three_names(text: str) -> None:
+    with pytest.raises(ValueError, match="more than three names"):
+        parse_column_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["`a.b.c`", "`a.b`.c", "email", "users.email", "shop..email", ""])
 def test_what_is_no_pattern(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected DATABASE\.TABLE\.COLUMN"):
         parse_column_pattern(text)
