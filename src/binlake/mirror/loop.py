@@ -376,6 +376,7 @@ class Mirror:
     def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
         """Apply the changes before a statement, then the statement, in separate rounds."""
         if self._schema_changes.copied_again(group, ddl):
+            self._tables.add()  # no other table may be so far behind that it reads the statement
             return
         position = ddl.position
         place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))

@@ -15,7 +15,7 @@ from binlake.mirror.iceberg.jvm import IcebergTable
 __all__ = ["expire_tags"]
 
 # Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
-_OURS = re.compile(r"before-(?:copy|drop|rename|truncate)-.+-\d+")
+_OURS = re.compile(r"before-(?:convert|copy|drop|rename|truncate)-.+-\d+")
 _SEEN = "binlake.tags-seen"
 
 

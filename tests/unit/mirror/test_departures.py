@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -37,7 +38,23 @@ def statement(sql: str) -> DdlStatement:
 def test_a_table_that_is_gone(sql: str) -> None:
     ddl = statement(sql)
     assert concerns(ddl, *_Shop.id)
-    assert departure_of(ddl, cast(Followed, _Shop())) == Effect(gone=DROPPED, dropped=True)
+    assert departure_of(ddl, cast(Followed, _Shop())) == Effect(
+        gone=DROPPED, dropped=True, departure="drop"
+    )
+
+
+@pytest.mark.parametrize("sql", [
+    "ALTER TABLE `p` CONVERT TABLE t TO PARTITION p3 VALUES LESS THAN (9)",
+    "alter online table if exists shop.p convert table `shop`.`t` to partition p3 values in ('x') without validation",
+])  # fmt: skip
+def test_a_table_that_becomes_a_partition(sql: str) -> None:
+    ddl = statement(sql)
+    assert concerns(ddl, *_Shop.id)
+    gone = Effect(gone="made a partition of shop.p", departure="convert")
+    assert departure_of(ddl, cast(Followed, _Shop())) == gone
+    for other in ("p", "p3"):
+        table = cast(Followed, SimpleNamespace(id=("shop", other)))
+        assert departure_of(ddl, table) is None
 
 
 @pytest.mark.parametrize("sql", [

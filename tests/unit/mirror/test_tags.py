@@ -8,6 +8,7 @@ from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.tags import expire_tags
 
 OURS = [
+    "before-convert-binlog.000003-4",
     "before-copy-binlog.000007-4",
     "before-drop-binlog.000001-9",
     "before-rename-mysql-bin.000002-120",

@@ -17,9 +17,10 @@ from binlake.mirror.control import DROPPED
 from binlake.mirror.ddl.column_changes import column_changes
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.table_names import TableName, full_name_of
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import renames_only, takes_name
+from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
@@ -45,7 +46,7 @@ _UNCERTAIN = "it is not certain which tables the statement names"
 class Effect:
     """The action: nothing (all empty), empty the table, change its schema (`texts`: the columns that are kept as text
     after it), copy it again because of `recopied`, leave it because it is `gone` (the reason; its rows are deleted if the server has
-    `dropped` it); or `refused`, the reason why it cannot follow.
+    `dropped` it; the state before has a tag that names the kind of `departure`); or `refused`, the reason why it cannot follow.
     """
 
     steps: tuple[tuple[Step, ...], ...] = ()
@@ -54,6 +55,7 @@ class Effect:
     truncate: bool = False
     dropped: bool = False
     gone: str = ""
+    departure: str = ""
     recopied: str = ""
     refused: str = ""
 
@@ -93,17 +95,31 @@ def effect_of(
 
 
 def departure_of(ddl: DdlStatement, table: Followed) -> Effect | None:
-    """The effect of a statement that `concerns` a table and drops, replaces or renames it; None: it does not."""
+    """The effect of a statement that `concerns` a table and drops, replaces, renames or converts it; None: it does not."""
     if creates_if_new(ddl.sql):
         return None
     if drops(ddl.sql) or replaces(ddl.sql):
-        certain = concerns_certainly(ddl)
-        return Effect(gone=DROPPED, dropped=True) if certain else Effect(refused=_UNCERTAIN)
+        if not concerns_certainly(ddl):
+            return Effect(refused=_UNCERTAIN)
+        return Effect(gone=DROPPED, dropped=True, departure="drop")
+    converted = converted_table(ddl)
+    if converted is not None and _folded(converted[0]) == _folded(table.id):
+        into = full_name_of(*converted[1])
+        return Effect(gone=f"made a partition of {into}", departure="convert")
     try:
         name = new_name(ddl, *table.id)
     except BinlogError as error:
         return Effect(refused=error.message)
-    return None if name is None else Effect(gone=f"renamed away to {'.'.join(name)}")
+    if name is None:
+        return None
+    return Effect(gone=f"renamed away to {'.'.join(name)}", departure="rename")
+
+
+def _folded(name: TableName) -> TableName:
+    """A name in which case does not matter: the server still has a table that is left because of another spelling, and
+    the mirror copies it again.
+    """
+    return name[0].lower(), name[1].lower()
 
 
 def _altered(

@@ -122,7 +122,7 @@ class SchemaChanges:
         The table stays at the place before: after a kill the statement is read again. A new table of the old name,
         and the table under its new one, are copied by themselves.
         """
-        self._tag(table, "drop" if effect.dropped else "rename", ddl)
+        self._tag(table, effect.departure, ddl)
         if table.shard_column:
             table.empty(end, self.control.round + 1, forget=True)
             self.tables.forget(table.full_name)

@@ -30,7 +30,9 @@ _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
 )
-_MAKES_TABLE = re.compile(r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME)\b", re.IGNORECASE)
+_MAKES_TABLE = re.compile(
+    r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME|CONVERT\s+PARTITION)\b", re.IGNORECASE
+)
 
 
 class WantedTables:

@@ -15,6 +15,7 @@ from binlake.values.table_filter import TableFilter
 
 __all__ = [
     "changed_tables",
+    "converted_table",
     "dropped_database",
     "may_change",
     "may_change_any",
@@ -77,6 +78,12 @@ _MAY_RENAME = re.compile(
 _TO_OTHERS = re.compile(
     r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE|CONVERT\s+(?:PARTITION|TABLE))\b",
     re.IGNORECASE,
+)
+# MariaDB has no other clause beside CONVERT TABLE, which may be followed by the limits of the partition.
+_CONVERTS_TABLE = re.compile(
+    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<into>{_TABLE})\s+"
+    rf"CONVERT\s+TABLE\s+(?P<table>{_TABLE})\s+TO\s+PARTITION\b.*",
+    _FLAGS,
 )
 # These change no row when they run. The option UPGRADE gives a database and its tables another name.
 _NO_TABLE = re.compile(
@@ -199,6 +206,16 @@ def without_comments(sql: str) -> str:
     if "/*" not in sql or "\\" in sql:  # a backslash may or may not escape a quote
         return sql
     return _COMMENT_OR_QUOTED.sub(lambda found: " " if found["comment"] else found[0], sql)
+
+
+def converted_table(ddl: DdlStatement) -> tuple[_Name, _Name] | None:
+    """Return the table that ends because a statement makes it a partition of another one, and this other one; None for
+    other statements.
+    """
+    found = _CONVERTS_TABLE.fullmatch(_GENERATED.sub("", ddl.sql))
+    if found is None:
+        return None
+    return _names(found["table"], ddl.database)[0], _names(found["into"], ddl.database)[0]
 
 
 def dropped_database(ddl: DdlStatement) -> str | None:
