@@ -244,7 +244,7 @@ class Mirror:
 
     def _obey(self) -> None:
         """Handle the requests of other processes."""
-        self._tables.reselect()
+        self._tables.begin_round()
         to_resync = sorted(self._control.to_resync)
         for full_name in to_resync:
             self._control.release(full_name)

@@ -22,9 +22,9 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
+from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import (
     kept_columns,
-    mirrored_tables,
     sources,
     table_properties,
     text_columns,
@@ -129,7 +129,7 @@ class FirstCopy:
 
     `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of a copy. A copy
     ends early, to be continued, when `is_interrupted` returns true. `shards_in` finds the shards of a lake table
-    that are followed.
+    that are followed. `mirrored`: the tables that the lake has.
     """
 
     lake: LakeTables
@@ -144,6 +144,7 @@ class FirstCopy:
     watch: Callable[[CopyProgress], None]
     is_interrupted: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
+    mirrored: MirroredTables
 
     def make(
         self,
@@ -347,7 +348,7 @@ class FirstCopy:
 
     def _drop_renamed(self, table: SourceTable, target: LakeTable) -> None:
         """Remove lake tables of the same table under other names; those of other shards, too, forget it."""
-        for name in mirrored_tables(self.lake).get(table.full_name, ()):
+        for name in self.mirrored.by_name().get(table.full_name, ()):
             if ".".join(name) != target.full_name:
                 self.note(f"{table.full_name}: the lake table is now {target.full_name}")
                 there = self.lake.load(*name)
@@ -356,6 +357,7 @@ class FirstCopy:
                     self.lake.drop(*name)
                 else:
                     there.set_properties(without_shard(properties, table.full_name))
+        self.mirrored.copied(table.full_name, self.targets.name(table))
 
     def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
         """The position with everything known about it: the transactions before it, and its log."""

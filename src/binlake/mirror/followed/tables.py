@@ -11,7 +11,8 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
-from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
+from binlake.mirror.followed.in_lake import MirroredTables
+from binlake.mirror.followed.kept import has_pending_copy
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -57,6 +58,7 @@ class FollowedTables:
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake
+        self._mirrored = MirroredTables(lake)
         self._control = control
         self._options = options
         self._rules = rules
@@ -77,6 +79,7 @@ class FollowedTables:
             watch,
             is_interrupted,
             self._shards_in,
+            self._mirrored,
         )
 
     def follows(self, table: Followed) -> bool:
@@ -87,7 +90,7 @@ class FollowedTables:
         """The tables of the lake that a mirror has copied, at their positions."""
         released = self._release_misnamed()
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
-        for full_name, names in mirrored_tables(self._lake).items():
+        for full_name, names in self._mirrored.by_name().items():
             name = table_name(full_name)
             if full_name in {*self._control.quarantined, *self._control.gone}:
                 continue
@@ -142,8 +145,11 @@ class FollowedTables:
             if full_name not in self.followed and full_name not in aside:
                 self.copy(full_name)
 
-    def reselect(self) -> None:
-        """Follow the tables that users have added, and stop following those that they have removed."""
+    def begin_round(self) -> None:
+        """Notice what other processes have changed: follow the tables that users have added, and stop following those
+        that they have removed.
+        """
+        self._mirrored.begin_round()
         changed = self._control.added, self._control.removed
         if changed == self._changed:
             return
@@ -216,7 +222,7 @@ class FollowedTables:
         elif (
             full_name in self._control.to_resync
             and full_name not in self._control.gone
-            and full_name in mirrored_tables(self._lake)
+            and full_name in self._mirrored.by_name()
         ):
             self.quarantine(full_name, why)
         else:

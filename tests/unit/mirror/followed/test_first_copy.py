@@ -17,6 +17,7 @@ from binlake.errors import ServerError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
 from binlake.mirror.followed.first_copy import FirstCopy
+from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
@@ -107,6 +108,7 @@ def copied(
     monkeypatch.setattr(first_copy, "Snapshot", lambda *_of: SimpleNamespace(chunks=chunks))
     monkeypatch.setattr(first_copy, "files_with_kept_values", with_earlier_values)
     targets = SimpleNamespace(
+        name=lambda table: (table.schema, table.name),
         open=lambda _table: lake,
         mode=lambda _table: mode_named(MIRROR),
         shard_column=lambda _table: "",
@@ -128,6 +130,7 @@ def copied(
         watch=lambda _progress: None,
         is_interrupted=lambda: False,
         shards_in=lambda _name: {},
+        mirrored=MirroredTables(lake),  # type: ignore[arg-type]
     )
     return copy.make(TABLE, MADE, 1, definition)
 

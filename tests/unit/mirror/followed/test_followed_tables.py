@@ -42,6 +42,7 @@ class FakeLake:
 
     def __init__(self) -> None:
         self.stored: dict[tuple[str, str], Stored] = {}
+        self.loaded = 0
 
     def tables(self) -> list[tuple[str, str]]:
         return list(self.stored)
@@ -55,6 +56,7 @@ class FakeLake:
         self.stored[namespace, name] = Stored((namespace, name), properties)
 
     def load(self, *name: str) -> Stored:
+        self.loaded += 1
         return self.stored[name]  # type: ignore[index]
 
     def open_table(self, namespace: str, name: str, *_how: Any) -> Stored:
@@ -143,3 +145,24 @@ def test_a_lake_table_of_another_database_stays_in_quarantine(
     assert not tables.followed
     assert not control.to_resync
     assert control.quarantined["a.b.c"].reason == "its lake table has the rows of `a.b`.c"
+
+
+def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    names = {f"shop.t{number}" for number in range(20)}
+    for name in names:
+        lake.copy_of(name, *name.split("."))
+    tables, control = started(lake, tmp_path)
+    control.request_resync(names)
+    tables.source = SimpleNamespace(has=lambda _name: False)  # type: ignore[assignment]
+    tables.begin_round()
+    lake.loaded = 0
+    for name in names:
+        tables.forget(name)
+        tables.copy(name)
+    assert control.quarantined.keys() == names
+    assert lake.loaded == len(names)
+    tables.begin_round()
+    tables.copy("shop.t0")
+    assert lake.loaded == 2 * len(names)
