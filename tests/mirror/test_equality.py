@@ -108,6 +108,8 @@ def test_the_command(shop: Server, tmp_path: Path) -> None:
     done = run("verify", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[:2] == ["shop.keyed", "equal"]
+    refused = run("resync", str(tmp_path), "shop.kyed")
+    assert (refused.returncode, "did you mean shop.keyed?" in refused.stderr) == (2, True)
     with shop.session("shop") as session:
         session.execute(UNLOGGED, "UPDATE keyed SET v = 99 WHERE id = 7")
     done = run("verify", str(tmp_path), "shop.keyed", "--json")

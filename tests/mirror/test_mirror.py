@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from binlake.errors import OptionError
-from binlake.mirror import pause, resume, resync, status
+from binlake.mirror import add, pause, remove, resume, resync, status
 from dev.servers import Server
 from support.notebooks import run_notebook
 from support.servers.live import tcp_url
@@ -114,10 +114,22 @@ def test_steering(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     assert "another program" in quarantined(lake)["steered.t"]
     with pytest.raises(OptionError, match=r"stirred\.\* matches no table of the mirror"):
         resync(tmp_path, ["stirred.*"], spark=iceberg_spark, catalog=lake.catalog)
-    resync(tmp_path, ["steered.*", "steered.misspelt"], spark=iceberg_spark, catalog=lake.catalog)
+    in_lake: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    with pytest.raises(OptionError, match=r"the mirror has no table steered\.tt") as refused:
+        resync(tmp_path, ["steered.*", "steered.tt"], **in_lake)
+    assert "did you mean steered.t?" in str(refused.value)
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"steered.t"}, "nothing was recorded"
+    resync(tmp_path, ["steered.t"], **in_lake)
     lake.catch_up()
     assert quarantined(lake) == {}
-    assert any("steered.misspelt is not copied" in note for note in lake.notes)
+    assert lake.equals_source("steered.t")
+    told: list[str] = []
+    remove(tmp_path, ["steered.tt", "steered.tmp_*"], **in_lake, note=told.append)
+    assert told == ["the lake has no table steered.tt yet; did you mean steered.t?"]
+    add(tmp_path, ["steered.x"], **in_lake)
+    lake.catch_up()
+    assert lake.notes[-1] == "steered.x was added, but matches no table of the server"
     assert lake.equals_source("steered.t")
     server.execute("DROP DATABASE steered")
 

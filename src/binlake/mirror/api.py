@@ -10,13 +10,21 @@ from binlake.errors import OptionError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
-from binlake.mirror.followed.kept import mirrored_tables
+from binlake.mirror.followed.kept import begun_tables, mirrored_tables
 from binlake.mirror.lake_state import index_directory
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
-from binlake.mirror.selection import TableSelection, check_addition, checked_patterns, matches
+from binlake.mirror.selection import (
+    TableSelection,
+    check_addition,
+    check_known,
+    checked_patterns,
+    is_pattern,
+    matches,
+    unknown_names,
+)
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables, check_format
@@ -150,21 +158,23 @@ def resync(
     """Ask for tables to be copied again, by the running mirror or at its next start.
 
     `tables` are names and patterns; a pattern stands for the followed tables that match it. Raises OptionError for
-    a pattern that matches none of them.
+    a pattern that matches none of them, and for a name that the lake does not have, also not in quarantine.
     """
     opened = _lake(lake, spark, catalog)
     control = Control(opened, None, None)
     patterns = checked_patterns(tables)
     selection = TableSelection.of(control.options, control.added, control.removed)
-    there = {*mirrored_tables(opened)} - {*control.gone}
-    known = there | {*control.quarantined, *control.to_resync}
+    begun = begun_tables(opened)
+    aside = {*control.quarantined, *control.to_resync}
+    check_known(patterns, begun | aside | {*control.gone})
+    known = (begun - {*control.gone}) | aside
     followed = {name for name in known if selection.wants(*table_name(name))}
     control.request_resync({name for one in patterns for name in _named(one, followed)})
 
 
 def _named(pattern: str, followed: set[str]) -> set[str]:
-    """Return the tables that a name or pattern stands for. A name may be that of a table whose first copy runs."""
-    if not {"*", "?"} & set(pattern):
+    """Return the tables that a name or pattern stands for. A name may be that of a table that is not followed."""
+    if not is_pattern(pattern):
         return {pattern}
     found = {name for name in followed if matches(pattern, name)}
     if not found:
@@ -208,15 +218,20 @@ def remove(
     *,
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
 ) -> None:
     """Stop following tables: in the running mirror, and in the next ones. The lake tables stay as they are.
 
-    `tables` are patterns. Raises OptionError for one that is none.
+    `tables` are names and patterns, also of tables that the lake does not have yet. `note` receives a message for each
+    such name, which may be misspelled. Raises OptionError for a text that is no pattern.
     """
     opened = _lake(lake, spark, catalog)
     control = Control(opened, None, None)
     patterns = checked_patterns(tables)
-    known = {*mirrored_tables(opened), *control.quarantined, *control.gone, *control.to_resync}
+    known = begun_tables(opened) | {*control.quarantined, *control.gone, *control.to_resync}
+    for name, near in unknown_names(patterns, known | {*control.added}).items():
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        note(f"the lake has no table {name} yet{meant}")
     removed = {name for name in known if any(matches(pattern, name) for pattern in patterns)}
     control.remove_tables(patterns, removed)
 

@@ -9,7 +9,8 @@ excludes it: the reads of the log leave such a table out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from binlake.errors import OptionError
@@ -18,7 +19,15 @@ from binlake.mirror.table_names import table_name
 from binlake.mirror.table_patterns import patterns_of
 from binlake.values.option_texts import parse_table_pattern
 
-__all__ = ["TableSelection", "check_addition", "checked_patterns", "matches"]
+__all__ = [
+    "TableSelection",
+    "check_addition",
+    "check_known",
+    "checked_patterns",
+    "is_pattern",
+    "matches",
+    "unknown_names",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,31 @@ def check_addition(patterns: set[str], selection: TableSelection) -> None:
                     value=pattern,
                     hint=f"add {excluding!r}",
                 )
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text that names tables has wildcards; else it is the name of one table."""
+    return "*" in text or "?" in text
+
+
+def check_known(texts: Iterable[str], known: Collection[str]) -> None:
+    """Raise OptionError for a name without wildcards that is not one of the `known` tables."""
+    listed = "`binlake mirror status` lists the tables"
+    for text, near in unknown_names(texts, known).items():
+        raise OptionError(
+            f"the mirror has no table {text}",
+            name="tables",
+            value=text,
+            hint=f"did you mean {' or '.join(near)}? {listed}" if near else listed,
+        )
+
+
+def unknown_names(texts: Iterable[str], known: Collection[str]) -> dict[str, list[str]]:
+    """Return the names without wildcards that are not `known` tables, and for each of them the known names that are
+    similar.
+    """
+    unknown = [text for text in sorted(texts) if not is_pattern(text) and text not in known]
+    return {text: difflib.get_close_matches(text, sorted(known), n=3) for text in unknown}
 
 
 def matches(pattern: str, full_name: str) -> bool:

@@ -8,7 +8,13 @@ import pytest
 
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.selection import TableSelection, check_addition, checked_patterns, matches
+from binlake.mirror.selection import (
+    TableSelection,
+    check_addition,
+    check_known,
+    checked_patterns,
+    matches,
+)
 from binlake.mirror.table_names import full_name_of
 from binlake.values.table_filter import TableFilter
 
@@ -129,3 +135,15 @@ def test_an_addition_that_a_pattern_with_backticks_excludes() -> None:
     with pytest.raises(OptionError, match=r"--exclude-table `a\.b`\.\* excludes it"):
         check_addition({"`a.b`.c"}, followed)
     check_addition({"a.b.c"}, followed)
+
+
+def test_a_name_that_the_mirror_does_not_know_is_an_error() -> None:
+    known = {"shop.orders", "shop.others", "crm.people", "`a.b`.c"}
+    check_known({"shop.orders", "`a.b`.c", "shop.misspelled_*"}, known)
+    with pytest.raises(OptionError, match=r"the mirror has no table shpo\.orders") as refused:
+        check_known({"shop.orders", "shpo.orders"}, known)
+    assert "did you mean shop.orders or shop.others?" in str(refused.value)
+    with pytest.raises(OptionError) as refused:
+        check_known({"x.y"}, known)
+    assert "did you mean" not in str(refused.value)
+    assert "`binlake mirror status` lists the tables" in str(refused.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from binlake.cli.common.parameters import Argument
 from binlake.cli.common.terminal import note
@@ -32,7 +32,8 @@ def add(
     """Follow more tables.
 
     The running mirror copies them before its next round, or the next one when it starts. The lake keeps the
-    request, so you need not change --table. A table that was removed before is copied again.
+    request, so you need not change --table. A table that was removed before is copied again. The mirror reports a
+    name or pattern that matches no table of the server.
 
     Examples:
       binlake mirror add /lake shop.returns
@@ -63,7 +64,7 @@ def remove(
 
       binlake mirror remove /lake 'shop.tmp_*'
     """
-    _request("remove", lake, session, tables)
+    _request("remove", lake, session, tables, note=note)
     note(f"the mirror of {lake} no longer follows {', '.join(tables)}; the lake tables stay")
 
 
@@ -80,7 +81,8 @@ def resync(
 ) -> None:
     """Copy tables again.
 
-    The running mirror does it before its next round, or the next one when it starts. If the columns
+    The running mirror does it before its next round, or the next one when it starts. A name that the lake does
+    not have is an error. If the columns
     are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
 
     Examples:
@@ -116,8 +118,10 @@ def resume(*, lake: LakeArgument, session: SparkSettings) -> None:
     _request("resume", lake, session)
 
 
-def _request(name: str, lake: str, session: SparkSettings, tables: list[str] | None = None) -> None:
-    """Call the function of `binlake.mirror` with this name."""
+def _request(
+    name: str, lake: str, session: SparkSettings, tables: list[str] | None = None, **more: Any
+) -> None:
+    """Call the function of `binlake.mirror` with this name, and `more` arguments."""
     need_libraries()
     from binlake.mirror import api
     from binlake.mirror.selection import checked_patterns
@@ -125,4 +129,4 @@ def _request(name: str, lake: str, session: SparkSettings, tables: list[str] | N
     given = () if tables is None else (sorted(checked_patterns(tables)),)  # before Spark starts
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        getattr(api, name)(lake, *given, spark=spark, catalog=session.catalog)
+        getattr(api, name)(lake, *given, spark=spark, catalog=session.catalog, **more)

@@ -19,6 +19,7 @@ from binlake.table.schema.schema_file import parse_schema
 
 __all__ = [
     "begun_properties",
+    "begun_tables",
     "copied_from",
     "create_table_of",
     "declared_before",
@@ -256,4 +257,14 @@ def mirrored_tables(lake: LakeTables) -> dict[str, list[tuple[str, str]]]:
         if name[0] != NAMESPACE:
             for full_name in sources(lake.load(*name).describe()["properties"]):
                 found.setdefault(full_name, []).append(name)
+    return found
+
+
+def begun_tables(lake: LakeTables) -> set[str]:
+    """The tables whose copy has begun, complete or not. Of shards, those whose copy is complete."""
+    found: set[str] = set()
+    for name in lake.tables():
+        if name[0] != NAMESPACE:
+            properties = lake.load(*name).describe()["properties"]
+            found.update(sources(properties), filter(None, [copied_from(properties)]))
     return found

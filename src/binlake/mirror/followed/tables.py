@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from binlake.errors import BinlogError, ServerError
@@ -16,7 +16,7 @@ from binlake.mirror.followed.kept import has_pending_copy
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.selection import TableSelection
+from binlake.mirror.selection import TableSelection, matches
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
@@ -153,6 +153,7 @@ class FollowedTables:
         changed = self._control.added, self._control.removed
         if changed == self._changed:
             return
+        new = set(changed[0]).difference(self._changed[0])
         self._changed = changed
         for full_name in sorted({*self.followed, *self.unfinished}):
             if not self.source.wants(*table_name(full_name)):
@@ -160,9 +161,11 @@ class FollowedTables:
                 self.forget(full_name)
                 self._note(f"{full_name} is no longer followed; its lake table stays as it is")
         self.add()
+        self._tell_unmatched_additions(new)
 
     def tell_unmatched(self) -> None:
-        """Warn about patterns that match no column: they may be misspelled."""
+        """Warn about patterns that match no column, or no table that a user has added: they may be misspelled."""
+        self._tell_unmatched_additions(self._control.added)
         columns = [
             (*table.id, column.name)
             for table in self.followed.values()
@@ -170,6 +173,13 @@ class FollowedTables:
         ]
         for pattern in self._rules.unmatched(columns):
             self._note(f"{pattern} matches no column of the mirrored tables")
+
+    def _tell_unmatched_additions(self, patterns: Iterable[str]) -> None:
+        given = sorted(patterns)
+        names = [full_name_of(*name) for name in self.source.names()] if given else []
+        for pattern in given:
+            if not any(matches(pattern, name) for name in names):
+                self._note(f"{pattern} was added, but matches no table of the server")
 
     def copy(self, full_name: str) -> None:
         """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
