@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 
-from binlake.errors import IncompleteError, OptionError
+from binlake.errors import IncompleteError, OptionError, PositionLostError
 from binlake.mirror import add, remove, status
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
@@ -205,3 +206,17 @@ def test_logs_of_an_archive(server: Server, iceberg_spark: Any, tmp_path: Path) 
     assert quarantined(lake) == {}
     assert lake.equals_source(f"{DATABASE}.archived")
     assert pc.sum(lake.table(f"{DATABASE}.archived")["v"]).as_py() == 7 + 2 + 3 + 4
+
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    server.execute(f"UPDATE {DATABASE}.archived SET v = 8", "FLUSH BINARY LOGS")
+    name = server.position()[0]
+    copy(Path(archived()) / name, newer)
+    with pytest.raises(PositionLostError) as lost:
+        lake.catch_up(str(newer))
+    assert "read an archive that has the log from the mirror's position on (--logs)" in str(
+        lost.value
+    )
+    assert "checkpoint" not in str(lost.value)
+    lake.catch_up(logs)
+    assert lake.equals_source(f"{DATABASE}.archived")

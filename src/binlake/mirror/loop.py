@@ -64,6 +64,10 @@ _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _POSITION_LOST = (
     "run `binlake mirror resync LAKE '*.*'` and start the mirror again: it copies all tables"
 )
+_LACKS_POSITION = (
+    "read an archive that has the log from the mirror's position on (--logs), or the server; if neither has it, "
+    f"{_POSITION_LOST}"
+)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
 # A task decodes two of them.
@@ -109,7 +113,8 @@ class Mirror:
         self._logs: StreamLogs = (
             ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
         )
-        self._planner = StreamPlanner(self._logs, read, remedy=_POSITION_LOST)
+        remedy = _POSITION_LOST if logs is None else _LACKS_POSITION
+        self._planner = StreamPlanner(self._logs, read, remedy=remedy)
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
         self._task_files = TaskFiles(None if self._engine.is_here else lake)

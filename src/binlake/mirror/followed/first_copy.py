@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
+from binlake.errors import BinlogError, OptionError, SchemaError, ServerError, UnsupportedError
 from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
@@ -361,7 +361,13 @@ class FirstCopy:
 
     def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
         """The position with everything known about it: the transactions before it, and its log."""
-        found = self.planner.at_position(FilePosition(position.file, position.offset))
+        try:
+            found = self.planner.at_position(FilePosition(position.file, position.offset))
+        except OptionError as error:
+            raise BinlogError(
+                f"the log does not have {position}, where the server was when the first row was read",
+                hint=f"{error.hint}; read the log of the same server, from that position on",
+            ) from None
         if exact and place_key(found.position) < place_key(position):
             raise BinlogError(f"the log does not reach {position} yet")
         return found

@@ -69,16 +69,17 @@ class LogsNow:
         names = [file.name for file in self.files.values()]
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
-    def between(self, first: int, last: int) -> list[int]:
-        """Return the numbers from one file to another. Raises PositionLostError if one is missing."""
+    def between(self, first: int, last: int, remedy: str) -> list[int]:
+        """Return the numbers from one file to another. Raises PositionLostError if one is missing; `remedy`: what the
+        user can do without it.
+        """
         found = [number for number in self.files if first <= number <= last]
         for before, after in pairwise(found):
             if after != before + 1:
                 raise PositionLostError(
                     f"the log between {self.files[before].name} and {self.files[after].name} is "
-                    "missing, and a stream skips nothing",
-                    hint="restore it; or start after the gap, with a new checkpoint and the "
-                    "option starting_offsets",
+                    "missing, and binlake skips nothing",
+                    hint=f"restore it; or {remedy}",
                 )
         return found
 

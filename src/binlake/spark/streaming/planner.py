@@ -181,10 +181,10 @@ class StreamPlanner:
         if (first, begin.position.offset) > (last, end.position.offset):
             raise PositionLostError(
                 f"the batch would begin at {begin.position}, after its end at {end.position}",
-                hint="the checkpoint belongs to another source or to other options",
+                hint=f"its position belongs to another source or to other options; {self._remedy}",
             )
         parts: list[tuple[int, int, int | None]] = []  # by file: start and end
-        for number in now.between(first, last):
+        for number in now.between(first, last, self._remedy):
             if filters.byte_range(number) is None:
                 continue
             start = begin.position.offset if number == first else FIRST_EVENT
@@ -215,7 +215,7 @@ class StreamPlanner:
         if until is not None and self._misfit(now, until) is None:
             last = self._number(now, until)
             stops[last] = min(until.position.offset, stops.get(last, until.position.offset))
-        numbers = now.between(first, last)
+        numbers = now.between(first, last, self._remedy)
         if not numbers or (first == last and self._at_end(now, start, stops.get(last))):
             return start
         numbers = self._begun(now, numbers)

@@ -12,7 +12,11 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from binlake.archive.layout import ArchiveState
 from binlake.errors import PositionLostError, SourceError
+from binlake.spark.streaming.logs import DirectoryLogs
 from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
+from binlake.stream.positions.boundary import UNLIMITED
+from binlake.values.options import ReadOptions
 from support.logs.stream_log import SID, StreamLog
 from support.spark.stream_cases import (
     NEW,
@@ -68,8 +72,24 @@ def test_a_gap(tmp_path: Path) -> None:
     (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
     run = Query41(checkpoint, path=tmp_path)
     run.start()
-    with pytest.raises(PositionLostError, match=r"between binlog\.000001 and binlog\.000003"):
+    with pytest.raises(
+        PositionLostError, match=r"between binlog\.000001 and binlog\.000003"
+    ) as lost:
         run.batch()
+    assert "restore it; or start with a new checkpoint" in str(lost.value)
+
+
+def test_the_advice_of_a_reader_without_a_checkpoint(tmp_path: Path) -> None:
+    """A mirror has its own: its position is in its lake."""
+    chain(tmp_path)
+    options = ReadOptions()
+    planner = StreamPlanner(DirectoryLogs([str(tmp_path)], options), options, remedy="copy it all")
+    start = planner.earliest()
+    (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
+    with pytest.raises(PositionLostError, match="restore it; or copy it all$"):
+        planner.advance(start, UNLIMITED)
+    with pytest.raises(PositionLostError, match="restore it; or copy it all$"):
+        planner.splits(start, planner.latest())
 
 
 def test_another_log_of_that_name(tmp_path: Path) -> None:
