@@ -2,11 +2,14 @@ import java.util.*;
 import java.util.function.Consumer;
 import org.apache.iceberg.*;
 import org.apache.iceberg.catalog.*;
+import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.FileInfo;
+import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.io.SupportsBulkOperations;
 import org.apache.iceberg.io.SupportsPrefixOperations;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
@@ -266,15 +269,93 @@ public class Lake {
     return (Types.NestedField) one.columns().get(0);
   }
 
+  /**
+   * The operations of a table for one commit, which fails unless the current snapshot is `head`. Without it, Iceberg
+   * applies the commit on top of the snapshots that other writers add in the meantime, and accepts rows that the
+   * table has already. Other changes of the metadata, such as tags and properties, do not make the commit fail.
+   */
+  private static class AtHead implements TableOperations {
+    private final TableOperations table;
+    private final long head;
+
+    AtHead(TableOperations table, long head) {
+      this.table = table;
+      this.head = head;
+    }
+
+    private TableMetadata checked(TableMetadata found) {
+      long now = found.currentSnapshot() == null ? -1L : found.currentSnapshot().snapshotId();
+      if (now != head) {
+        // Iceberg removes the manifests of commits that fail with this exception, and does not try again
+        throw new ValidationException("binlake: head is " + now, new Object[0]);
+      }
+      return found;
+    }
+
+    public TableMetadata current() {
+      return table.current();
+    }
+
+    /** Iceberg calls it before each attempt to commit. */
+    public TableMetadata refresh() {
+      return checked(table.refresh());
+    }
+
+    /** Replaces `base` only: each catalog refuses if it is not its newest metadata. */
+    public void commit(TableMetadata base, TableMetadata metadata) {
+      checked(base);
+      table.commit(base, metadata);
+    }
+
+    public FileIO io() {
+      return table.io();
+    }
+
+    public EncryptionManager encryption() {
+      return table.encryption();
+    }
+
+    public String metadataFileLocation(String fileName) {
+      return table.metadataFileLocation(fileName);
+    }
+
+    public LocationProvider locationProvider() {
+      return table.locationProvider();
+    }
+
+    public TableOperations temp(TableMetadata uncommitted) {
+      return table.temp(uncommitted);
+    }
+
+    public long newSnapshotId() {
+      return table.newSnapshotId();
+    }
+
+    public boolean requireStrictCleanup() {
+      return table.requireStrictCleanup();
+    }
+  }
+
+  /** A transaction that fails unless the current snapshot is the one from which the request was made. */
+  private Transaction begun(Table table, JsonNode request) {
+    table.refresh();
+    long head = ((JsonNode) request.get("from")).asLong();
+    AtHead operations = new AtHead(((HasTableOperations) table).operations(), head);
+    operations.checked(operations.current());
+    return Transactions.newTransaction(table.name(), operations);
+  }
+
+  /** Commit, and return the snapshot's id: another writer may have added the current snapshot since. */
+  private long done(Transaction transaction) {
+    long made = transaction.table().currentSnapshot().snapshotId();
+    transaction.commitTransaction();
+    return made;
+  }
+
   /** One atomic commit: schema, then table properties, then rows; returns the new snapshot's id. */
   public long commit(Table table, String json) throws Exception {
     JsonNode request = mapper.readTree(json);
-    table.refresh();
-    long head = table.currentSnapshot() == null ? -1L : table.currentSnapshot().snapshotId();
-    if (head != ((JsonNode) request.get("from")).asLong()) {
-      throw new IllegalStateException("binlake: head is " + head);
-    }
-    Transaction transaction = table.newTransaction();
+    Transaction transaction = begun(table, request);
     JsonNode steps = list(request, "schema");
     for (int i = 0; i < steps.size(); i++) {
       UpdateSchema update = transaction.updateSchema();
@@ -296,12 +377,11 @@ public class Lake {
       all.set("binlake.emptied", "true");
       all.commit();
     }
-    rows(transaction.newRowDelta(), request, table, head);
-    transaction.commitTransaction();
-    return table.currentSnapshot().snapshotId();
+    rows(transaction.newRowDelta(), request, table);
+    return done(transaction);
   }
 
-  private void rows(RowDelta delta, JsonNode request, Table table, long head) throws Exception {
+  private void rows(RowDelta delta, JsonNode request, Table table) throws Exception {
     JsonNode each = list(request, "add");
     for (int i = 0; i < each.size(); i++) {
       delta.addRows((DataFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
@@ -314,17 +394,10 @@ public class Lake {
     for (int i = 0; i < each.size(); i++) {
       delta.removeDeletes((DeleteFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
     }
+    long head = ((JsonNode) request.get("from")).asLong();
     if (head != -1L && !request.has("truncate")) {
-      // without these a stale index is accepted, or the table becomes one that nobody can read
+      // else Iceberg takes the deletes of all earlier snapshots for those of other writers
       delta.validateFromSnapshot(head);
-      ArrayList paths = new ArrayList();
-      each = list(request, "marked");
-      for (int i = 0; i < each.size(); i++) {
-        paths.add(((JsonNode) each.get(i)).asText());
-      }
-      delta.validateDataFilesExist(paths);
-      delta.validateDeletedFiles();
-      delta.validateNoConflictingDeleteFiles();
     }
     summarise(delta, request);
     delta.commit();
@@ -341,12 +414,8 @@ public class Lake {
   /** One atomic commit that puts files in the place of others which hold the same rows. */
   public long rewrite(Table table, String json) throws Exception {
     JsonNode request = mapper.readTree(json);
-    table.refresh();
-    long head = table.currentSnapshot().snapshotId();
-    if (head != ((JsonNode) request.get("from")).asLong()) {
-      throw new IllegalStateException("binlake: head is " + head);
-    }
-    RewriteFiles rewrite = table.newRewrite();
+    Transaction transaction = begun(table, request);
+    RewriteFiles rewrite = transaction.newRewrite();
     JsonNode each = list(request, "removed");
     for (int i = 0; i < each.size(); i++) {
       rewrite.deleteFile((DataFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
@@ -363,10 +432,10 @@ public class Lake {
     for (int i = 0; i < each.size(); i++) {
       rewrite.addFile((DeleteFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
     }
-    rewrite.validateFromSnapshot(head);
+    rewrite.validateFromSnapshot(((JsonNode) request.get("from")).asLong());
     summarise(rewrite, request);
     rewrite.commit();
-    return table.currentSnapshot().snapshotId();
+    return done(transaction);
   }
 
   /** Set properties of the table, and nothing else. */

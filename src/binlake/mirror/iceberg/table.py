@@ -210,6 +210,11 @@ class MirrorTable:
         if missing:
             raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
 
+    def _look_at(self, made: int) -> None:
+        """Look at the table after a commit of one's own. A later snapshot of another writer is not known here."""
+        self._look()
+        self._snapshot = made
+
     def _keys(self, rows: pa.Table) -> Keys:
         return keys_of_rows(rows, self._schema, self.key)
 
@@ -349,9 +354,9 @@ class MirrorTable:
 
     def _commit(self, request: dict[str, Any], marks: Mapping[str, BitMap]) -> None:
         request["from"] = -1 if self._snapshot is None else self._snapshot
-        self._table.commit(request)
+        made = self._table.commit(request)
         self._files.add(request, marks)
-        self._look()
+        self._look_at(made)
 
     # -- compaction ------------------------------------------------------------------------------
 
@@ -391,10 +396,10 @@ class MirrorTable:
             "properties": dict(properties),
             **self._rewritten_deletes(marks, set(old), new),
         }
-        self._table.rewrite(request)
+        made = self._table.rewrite(request)
         self._files.remove(old, request["replaced"])
         self._files.add(request, marks)
-        self._look()
+        self._look_at(made)
         if self._lookup is not None:
             for one in sound:
                 if one.keys is not None:
@@ -465,10 +470,10 @@ class MirrorTable:
                 file: of - self._files.deleted.get(file, BitMap()) for file, of in marks.items()
             }
             made = position_delete_files(self._table.data_path, since, partitions)
-            return {"deletes": made, "marked": list(marks)}
+            return {"deletes": made}
         made = vector_files(self._new_vector_path, marks, partitions)
         replaced = [self._files.vectors[file] for file in marks if file in self._files.vectors]
-        return {"deletes": made, "replaced": replaced, "marked": list(marks)}
+        return {"deletes": made, "replaced": replaced}
 
     def _new_vector_path(self) -> str:
         return self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")

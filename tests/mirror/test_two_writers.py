@@ -1,0 +1,107 @@
+"""Two writers that commit to one Iceberg table at the same time: one of them is refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.tables.change import Change, CommitConflictError
+from support.spark.lake_readers import by_spark
+
+pytestmark = pytest.mark.lakes
+
+SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
+#: So many times two writers meet: both pass the first check of the head in most of them.
+MEETINGS = 8
+
+
+@pytest.fixture
+def writers(iceberg_spark: Any, tmp_path: Path) -> Callable[[str], list[MirrorTable]]:
+    """Two writers of an empty table, as two mirrors have them."""
+
+    def of(name: str) -> list[MirrorTable]:
+        lake = Lake(iceberg_spark, "lake")
+        MirrorTable.create(lake, "db", name, SCHEMA, ("id",), tmp_path / "made")
+        return [
+            MirrorTable.open(Lake(iceberg_spark, "lake"), "db", name, ("id",), tmp_path / place)
+            for place in ("a", "b")
+        ]
+
+    return of
+
+
+def inserted(numbers: range) -> Change:
+    return Change(pa.table({"id": pa.array(numbers, pa.int32()), "name": ["x"] * len(numbers)}))
+
+
+def at_once(*acts: Callable[[], object]) -> list[bool]:
+    """Run all at one time; return which were not refused."""
+    start = threading.Barrier(len(acts))
+
+    def tried(act: Callable[[], object]) -> bool:
+        start.wait()
+        try:
+            act()
+        except CommitConflictError as error:
+            assert "another writer" in str(error)
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(acts)) as threads:
+        return list(threads.map(tried, acts))
+
+
+def test_of_two_inserts_one_is_refused(writers: Any, iceberg_spark: Any) -> None:
+    first, second = writers("met")
+    for number in range(MEETINGS):
+        change = inserted(range(number, number + 1))
+        done = at_once(partial(first.commit, change, {}), partial(second.commit, change, {}))
+        assert done.count(True) == 1
+        first.reload()
+        second.reload()
+    assert by_spark(iceberg_spark, "db.met", "id") == [(n,) for n in range(MEETINGS)]
+
+
+def test_of_a_rewrite_and_an_insert_one_is_refused(writers: Any, iceberg_spark: Any) -> None:
+    first, second = writers("rewritten")
+    first.commit(inserted(range(1)), {"binlake.at": "0"})
+    for number in range(1, MEETINGS):
+        first.reload()
+        second.reload()
+        order = second.rewrite_of(second.file_states())
+        rewrites = [order.done(json.loads(order.task().run()))]
+        before, at = second.summary["binlake.at"], str(number)
+        change = inserted(range(number, number + 1))
+        done = at_once(
+            partial(first.commit, change, {"binlake.at": at}),
+            partial(second.commit_rewrites, rewrites, {"binlake.at": before}),
+        )
+        assert done.count(True) == 1
+        first.reload()
+        # the position that the lake records is that of its rows
+        expected = (number + 1, at) if done[0] else (number, before)
+        assert (first.rows, first.summary["binlake.at"]) == expected
+        if not done[0]:
+            first.commit(change, {"binlake.at": at})
+
+
+def test_a_tag_of_another_process_is_no_conflict(writers: Any) -> None:
+    first, second = writers("tagged")
+    first.commit(inserted(range(1)), {})
+    for number in range(1, MEETINGS):
+        second.reload()
+        commit = partial(first.commit, inserted(range(number, number + 1)), {})
+        tag = partial(second.stored.tag_at, f"t{number}", second.snapshot)
+        assert at_once(commit, tag) == [True, True]
+    assert first.rows == MEETINGS
+    assert len(first.stored.tags()) == MEETINGS - 1
