@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from binlake.mirror import history, resync, tables_at
 from dev.servers import Server, running
 from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
 
@@ -118,6 +119,58 @@ def test_differences_of_documents(
         session.execute(changes[0].format(t=table))
     lake.catch_up()
     assert "differences of JSON documents" in quarantined(lake)[f"{DATABASE}.{table}"]
+
+
+def test_recorded_moments_are_moments_of_the_server(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """No round is recorded while chunks of a copy are of different moments."""
+    table = "moments"
+    filled(server, table)
+    transactions = iter(range(1, 4))
+
+    def before(_number: int) -> None:
+        number = next(transactions, None)
+        if number is not None:  # the first chunk has v of the row 0, the last one the new row
+            with server.session(DATABASE) as session:
+                session.execute(
+                    "BEGIN",
+                    f"UPDATE {table} SET v = v + 1 WHERE id = 0",
+                    f"INSERT INTO {table} VALUES ({100 + number}, 0, 't', NULL)",
+                    "COMMIT",
+                )
+
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert lake.equals_source(f"{DATABASE}.{table}")
+    here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    moments = history(tmp_path, **here)
+    assert moments
+    for moment in moments:
+        found = tables_at(tmp_path, moment.round, **here)[f"{DATABASE}.{table}"]
+        [first] = found.where("id = 0").toArrow()["v"].to_pylist()
+        assert first == found.where("id > 100").count()
+
+
+def test_once_reaches_the_end_of_a_copy_that_it_makes(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    table = "again"
+    filled(server, table)
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    lake.catch_up()
+    resync(tmp_path, [f"{DATABASE}.{table}"], spark=iceberg_spark, catalog=lake.catalog)
+    chunks = iter(range(3))
+
+    def before(_number: int) -> None:
+        if next(chunks, 0):  # after the first chunk, which has the row 0
+            server.execute(f"UPDATE {DATABASE}.{table} SET v = v + 1 WHERE id = 0")
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.{table}")
 
 
 @pytest.mark.parametrize("rotated", [False, True])

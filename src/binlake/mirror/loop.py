@@ -188,6 +188,8 @@ class Mirror:
                 self._obey()
                 for full_name in sorted(self._tables.unfinished):
                     self._tables.copy(full_name)
+            if until is not None:
+                until = self._with_copies(until)
             progressed = not self._control.paused and self._round(until)
             self._beat(self._pulse.beat)
             if not self._control.paused:
@@ -205,6 +207,15 @@ class Mirror:
             self._stop.wait(interval_s)
         self._record()
         self._beat(self._pulse.beat_now)
+
+    def _with_copies(self, until: StreamOffset) -> StreamOffset:
+        """The position, or a later one that makes the tables whole which have been copied since it was read."""
+        ends = [until]
+        for table in self._tables.followed.values():
+            end = table.snapshot_until
+            if table.may_be_ahead and end.position.server_uuid == until.position.server_uuid:
+                ends.append(end)
+        return max(ends, key=lambda offset: place_key(offset.position))
 
     def _beat(self, beat: Callable[[Position], None]) -> None:
         if self._tables.followed:
@@ -413,9 +424,14 @@ class Mirror:
         return len({place_key(t.offset.position) for t in self._tables.followed.values()}) == 1
 
     def _record(self) -> None:
-        """Record the position that all tables have reached, if it is new."""
+        """Record the position that all tables have reached, if it is new, and if their rows are of that moment."""
         self._recorded = time.monotonic()
-        if not self._tables.followed or not self._all_at_one_place():
+        followed = self._tables.followed.values()
+        if not followed or not self._all_at_one_place():
+            return
+        if any(
+            table.may_be_ahead for table in followed
+        ):  # the server never had these rows together
             return
         offset = next(iter(self._tables.followed.values())).offset
         snapshots = {name: table.lake.snapshot for name, table in self._tables.followed.items()}
