@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from binlake.errors import SourceError
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.mirror.tables.schema import iceberg_schema
@@ -56,8 +57,10 @@ _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
 _MOMENTS = "binlake.moments"
 _RESYNC = "binlake.resync"
+_COMPACT = "binlake.compact"
 _ADDED = "binlake.added"
 _REMOVED = "binlake.removed"
+_TRIES = 10
 
 
 #: How the reason begins for which a table is gone that the server has dropped or replaced.
@@ -169,12 +172,12 @@ class Control:
 
     def quarantine(self, name: str, reason: str) -> None:
         """Leave a table unchanged until it is copied again."""
-        self._set({_QUARANTINE: _with(self.quarantined, name, reason)})
+        self._change(lambda: {_QUARANTINE: _with(self.quarantined, name, reason)})
 
     def release(self, name: str) -> None:
         """Clear the quarantine of a table."""
         if name in self.quarantined:
-            self._set({_QUARANTINE: _without(self.quarantined, name)})
+            self._change(lambda: {_QUARANTINE: _without(self.quarantined, name)})
 
     @property
     def gone(self) -> dict[str, SetAside]:
@@ -183,7 +186,7 @@ class Control:
 
     def leave(self, name: str, reason: str) -> None:
         """Do not change a lake table any more: the server no longer has a table of this name."""
-        self._set({_GONE: _with(self.gone, name, reason)})
+        self._change(lambda: {_GONE: _with(self.gone, name, reason)})
 
     def was_dropped(self, name: str) -> bool:
         """Whether the server has dropped the table of this name that the lake has."""
@@ -193,7 +196,7 @@ class Control:
     def returned(self, name: str) -> None:
         """A new table of this name has been copied."""
         if name in self.gone:
-            self._set({_GONE: _without(self.gone, name)})
+            self._change(lambda: {_GONE: _without(self.gone, name)})
 
     def _set_aside(self, name: str) -> dict[str, SetAside]:
         found = json.loads(self._properties.get(name, "{}"))
@@ -206,25 +209,25 @@ class Control:
 
     def request_resync(self, names: set[str]) -> None:
         """Ask the mirror to copy tables again, before its next round."""
-        self._set({_RESYNC: _texts(self.to_resync | names)})
+        self._change(lambda: {_RESYNC: _texts(self.to_resync | names)})
 
     @property
     def to_compact(self) -> set[str]:
         """The tables that a user has asked to compact completely."""
-        return set(json.loads(self._properties.get("binlake.compact", "[]")))
+        return set(json.loads(self._properties.get(_COMPACT, "[]")))
 
     def request_compaction(self, names: set[str]) -> None:
         """Ask the running mirror to compact tables."""
-        self._set({"binlake.compact": _texts(self.to_compact | names)})
+        self._change(lambda: {_COMPACT: _texts(self.to_compact | names)})
 
-    def compaction_begins(self) -> None:
-        """Clear the request to compact."""
-        self._set({"binlake.compact": "[]"})
+    def compaction_begins(self, names: set[str]) -> None:
+        """Clear the requests to compact tables."""
+        self._change(lambda: {_COMPACT: _texts(self.to_compact - names)})
 
     def resynced(self, name: str) -> None:
         """Record that a table has been copied again."""
         if name in self.to_resync:
-            self._set({_RESYNC: _texts(self.to_resync - {name})})
+            self._change(lambda: {_RESYNC: _texts(self.to_resync - {name})})
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -238,8 +241,8 @@ class Control:
 
     def add_tables(self, patterns: set[str], again: set[str]) -> None:
         """Ask the mirror to follow tables, too. It copies the tables `again`, which were removed before."""
-        self._set(
-            {
+        self._change(
+            lambda: {
                 _ADDED: _texts({*self.added, *patterns}),
                 _REMOVED: _texts({*self.removed} - patterns),
                 _RESYNC: _texts(self.to_resync | again),
@@ -248,8 +251,8 @@ class Control:
 
     def remove_tables(self, patterns: set[str], known: set[str]) -> None:
         """Ask the mirror to stop following tables, and clear what it knows about `known` ones: quarantines, requests."""
-        self._set(
-            {
+        self._change(
+            lambda: {
                 _ADDED: _texts({*self.added} - patterns),
                 _REMOVED: _texts({*self.removed, *patterns}),
                 _RESYNC: _texts(self.to_resync - known),
@@ -265,15 +268,33 @@ class Control:
         return found
 
     def name_moment(self, name: str, number: int) -> None:
-        """Give a round a name. The names that other processes gave since this table was read stay."""
-        self.refresh()
-        self._set({_MOMENTS: json.dumps({**self.moments, name: number}, sort_keys=True)})
+        """Give a round a name."""
+        self._change(lambda: {_MOMENTS: json.dumps({**self.moments, name: number}, sort_keys=True)})
 
     def forget_moment(self, name: str) -> None:
-        """Remove the name of a round. The names that other processes gave since this table was read stay."""
+        """Remove the name of a round."""
+        self._change(
+            lambda: {
+                _MOMENTS: json.dumps(
+                    {other: number for other, number in self.moments.items() if other != name},
+                    sort_keys=True,
+                )
+            }
+        )
+
+    def _change(self, of: Callable[[], Mapping[str, str]]) -> None:
+        """Set the properties that `of` makes of the current ones, again if another process sets them meanwhile."""
+        for attempt in range(_TRIES):
+            self.refresh()
+            properties = of()
+            expected = {name: self._properties.get(name) for name in properties}
+            try:
+                self._table.replace_properties(expected, properties)
+                break
+            except CommitConflictError:
+                if attempt == _TRIES - 1:
+                    raise
         self.refresh()
-        left = {other: number for other, number in self.moments.items() if other != name}
-        self._set({_MOMENTS: json.dumps(left, sort_keys=True)})
 
     def _set(self, properties: Mapping[str, str]) -> None:
         self._table.set_properties(properties)

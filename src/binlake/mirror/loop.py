@@ -273,7 +273,7 @@ class Mirror:
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])
         if to_compact:
-            self._control.compaction_begins()
+            self._control.compaction_begins(to_compact)
 
     # -- rounds ------------------------------------------------------------------------------------
 

@@ -184,6 +184,16 @@ class DeltaStored:
             self._set(properties)
         self.refresh()
 
+    def replace_properties(
+        self, expected: Mapping[str, str | None], properties: Mapping[str, str]
+    ) -> None:
+        """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
+        self.refresh()
+        known = self.describe()["properties"]
+        if any(known.get(name) != value for name, value in expected.items()):
+            raise self._conflict(self.log.commits)
+        self.set_properties(properties)
+
     def _set(self, properties: Mapping[str, str]) -> None:
         listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
         self._spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({listed})")

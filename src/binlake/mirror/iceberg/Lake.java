@@ -269,25 +269,22 @@ public class Lake {
     return (Types.NestedField) one.columns().get(0);
   }
 
-  /**
-   * The operations of a table for one commit, which fails unless the current snapshot is `head`. Without it, Iceberg
-   * applies the commit on top of the snapshots that other writers add in the meantime, and accepts rows that the
-   * table has already. Other changes of the metadata, such as tags and properties, do not make the commit fail.
-   */
-  private static class AtHead implements TableOperations {
+  /** The operations of a table for one commit, which fails unless `check` accepts the metadata that it replaces. */
+  private abstract static class Guarded implements TableOperations {
     private final TableOperations table;
-    private final long head;
 
-    AtHead(TableOperations table, long head) {
-      this.table = table;
-      this.head = head;
+    Guarded(Table table) {
+      this.table = ((HasTableOperations) table).operations();
     }
 
-    private TableMetadata checked(TableMetadata found) {
-      long now = found.currentSnapshot() == null ? -1L : found.currentSnapshot().snapshotId();
-      if (now != head) {
+    /** Why the metadata is not as the commit expects it; null if it is. */
+    abstract String why(TableMetadata found);
+
+    TableMetadata checked(TableMetadata found) {
+      String why = why(found);
+      if (why != null) {
         // Iceberg removes the manifests of commits that fail with this exception, and does not try again
-        throw new ValidationException("binlake: head is " + now, new Object[0]);
+        throw new ValidationException("binlake: " + why, new Object[0]);
       }
       return found;
     }
@@ -336,13 +333,57 @@ public class Lake {
     }
   }
 
+  /**
+   * Refuses another current snapshot than `head`. Without it, Iceberg applies the commit on top of the snapshots that
+   * other writers add in the meantime, and accepts rows that the table has already. Other changes of the metadata, such
+   * as tags and properties, do not make the commit fail.
+   */
+  private static class AtHead extends Guarded {
+    private final long head;
+
+    AtHead(Table table, long head) {
+      super(table);
+      this.head = head;
+    }
+
+    String why(TableMetadata found) {
+      long now = found.currentSnapshot() == null ? -1L : found.currentSnapshot().snapshotId();
+      return now == head ? null : "head is " + now;
+    }
+  }
+
+  /** Refuses properties of the table that have other values than those expected; null: no such property. */
+  private static class WithProperties extends Guarded {
+    private final JsonNode expected;
+
+    WithProperties(Table table, JsonNode expected) {
+      super(table);
+      this.expected = expected;
+    }
+
+    String why(TableMetadata found) {
+      Iterator fields = expected.fields();
+      while (fields.hasNext()) {
+        Map.Entry entry = (Map.Entry) fields.next();
+        JsonNode value = (JsonNode) entry.getValue();
+        if (!Objects.equals(value.isNull() ? null : value.asText(), found.properties().get(entry.getKey()))) {
+          return "another process has set " + entry.getKey();
+        }
+      }
+      return null;
+    }
+  }
+
+  /** A transaction of one commit. */
+  private Transaction begun(Table table, Guarded operations) {
+    operations.checked(operations.current());
+    return Transactions.newTransaction(table.name(), operations);
+  }
+
   /** A transaction that fails unless the current snapshot is the one from which the request was made. */
   private Transaction begun(Table table, JsonNode request) {
     table.refresh();
-    long head = ((JsonNode) request.get("from")).asLong();
-    AtHead operations = new AtHead(((HasTableOperations) table).operations(), head);
-    operations.checked(operations.current());
-    return Transactions.newTransaction(table.name(), operations);
+    return begun(table, new AtHead(table, ((JsonNode) request.get("from")).asLong()));
   }
 
   /** Commit, and return the snapshot's id: another writer may have added the current snapshot since. */
@@ -363,13 +404,7 @@ public class Lake {
       update.commit();
     }
     if (request.has("table-properties")) {
-      UpdateProperties update = transaction.updateProperties();
-      Iterator fields = ((JsonNode) request.get("table-properties")).fields();
-      while (fields.hasNext()) {
-        Map.Entry entry = (Map.Entry) fields.next();
-        update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
-      }
-      update.commit();
+      set(transaction.updateProperties(), (JsonNode) request.get("table-properties"));
     }
     if (request.has("truncate")) {
       DeleteFiles all = transaction.newDelete();
@@ -440,8 +475,20 @@ public class Lake {
 
   /** Set properties of the table, and nothing else. */
   public void set(Table table, String json) throws Exception {
-    UpdateProperties update = table.updateProperties();
-    Iterator fields = mapper.readTree(json).fields();
+    set(table.updateProperties(), mapper.readTree(json));
+  }
+
+  /** The same, unless one of the properties has another value by now than `expected`. */
+  public void replaceProperties(Table table, String json) throws Exception {
+    JsonNode request = mapper.readTree(json);
+    table.refresh();
+    Transaction transaction = begun(table, new WithProperties(table, (JsonNode) request.get("expected")));
+    set(transaction.updateProperties(), (JsonNode) request.get("set"));
+    transaction.commitTransaction();
+  }
+
+  private void set(UpdateProperties update, JsonNode properties) {
+    Iterator fields = properties.fields();
     while (fields.hasNext()) {
       Map.Entry entry = (Map.Entry) fields.next();
       update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());

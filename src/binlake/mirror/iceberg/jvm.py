@@ -198,6 +198,14 @@ class IcebergTable:
         with _in_one_line(self.full_name):
             self._helper.set(self._table, json.dumps(dict(properties)))
 
+    def replace_properties(
+        self, expected: Mapping[str, str | None], properties: Mapping[str, str]
+    ) -> None:
+        """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
+        request = {"expected": dict(expected), "set": dict(properties)}
+        with _in_one_line(self.full_name):
+            self._helper.replaceProperties(self._table, json.dumps(request))
+
     def tag(self, name: str) -> None:
         """Give the current snapshot a name, unless there is one of that name."""
         with _in_one_line(self.full_name):

@@ -113,6 +113,11 @@ class StoredTable(Protocol):
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""
 
+    def replace_properties(
+        self, expected: Mapping[str, str | None], properties: Mapping[str, str]
+    ) -> None:
+        """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
+
     def tag(self, name: str) -> None:
         """Give the current version a name, unless there is one of that name."""
 

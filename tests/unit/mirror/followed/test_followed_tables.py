@@ -36,6 +36,11 @@ class Stored:
     def set_properties(self, properties: Mapping[str, str]) -> None:
         self.properties.update(properties)
 
+    def replace_properties(
+        self, expected: Mapping[str, str | None], properties: Mapping[str, str]
+    ) -> None:
+        self.set_properties(properties)
+
 
 class FakeLake:
     """Lake tables by namespace and name, in memory."""
