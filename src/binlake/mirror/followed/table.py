@@ -389,11 +389,13 @@ def _place_of(
         history = table.stored.history()
         ours = (_own_offset(table, one["summary"], full_name) for one in reversed(history))
         own = next((offset for offset in ours if offset is not None), None)
-    if own is not None and control.snapshots.get(full_name) == table.snapshot:
-        later = control.offset
-        if later is not None and place_key(later.position) > place_key(own.position):
-            return later
-    return own
+    later = control.offset
+    if own is None or later is None or control.snapshots.get(full_name) != table.snapshot:
+        return own
+    # the round has this snapshot, so it is not earlier; the positions of two servers have no order
+    if later.position.server_uuid != own.position.server_uuid:
+        return later
+    return max(own, later, key=lambda offset: place_key(offset.position))
 
 
 def _own_offset(

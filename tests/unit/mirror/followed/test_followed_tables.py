@@ -26,9 +26,10 @@ class Stored:
         self.properties = dict(properties)
         self.summary = position_properties(OFFSET, 1)
         self.snapshot = 1
+        self.recorded: Mapping[str, str] = {}
 
     def describe(self) -> dict[str, Any]:
-        return {"properties": self.properties, "summary": {}}
+        return {"properties": self.properties, "summary": self.recorded}
 
     def refresh(self) -> None:
         """Its properties are those in memory."""
@@ -40,6 +41,9 @@ class Stored:
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
     ) -> None:
         self.set_properties(properties)
+
+    def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
+        self.recorded = properties
 
 
 class FakeLake:
@@ -171,3 +175,27 @@ def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
     tables.begin_round()
     tables.copy("shop.t0")
     assert lake.loaded == 2 * len(names)
+
+
+@pytest.mark.parametrize(
+    ("uuid", "file", "snapshot", "is_later"),
+    [
+        ("1-2-3", "binlog.000002", 1, True),
+        ("4-5-6", "mysql-bin.000001", 1, True),  # a failover: its logs have other numbers
+        ("4-5-6", "mysql-bin.000001", 2, False),  # of other rows
+    ],
+)
+def test_a_table_without_changes_is_where_the_round_ended(
+    lake: FakeLake, tmp_path: Path, uuid: str, file: str, snapshot: int, is_later: bool
+) -> None:
+    lake.copy_of("shop.t", "shop", "t")
+    lake.stored["shop", "t"].summary = position_properties(
+        StreamOffset(Position("1-2-3", "binlog.000001", 900, gtid_set="")), 1
+    )
+    options = MirrorOptions()
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    end = StreamOffset(Position(uuid, file, 500, gtid_set=""))
+    control.record(end, {"shop.t": snapshot})
+    tables, _ = started(lake, tmp_path, control)
+    found = tables.followed["shop.t"].offset.position
+    assert (found == end.position) == is_later
