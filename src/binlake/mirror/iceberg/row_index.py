@@ -4,6 +4,10 @@ An entry is a fact about a data file, and data files never change: so an entry i
 its file or row may no longer exist. `table.MirrorTable` knows the files and rows of the snapshot on
 which it commits. It completes an index that lacks some of those files, or is lost, from their key
 columns, and has it forget files that compaction or another writer has removed.
+
+A kill loses nothing that was written, but a crash of the machine can lose parts of files: binlake
+does not wait for the disk in each round. So the index has checksums of its files. They are verified
+when it is opened after the machine has started again; if one differs, the index is lost.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +30,7 @@ from binlake.source.bytes import create_new, keep_from_others, remove_partials, 
 __all__ = ["Locations", "RowIndex", "SortedKeys", "sorted_keys"]
 
 _META = "index.json"
-_VERSION = 2
+_VERSION = 3
 _FAN_IN = 8  # runs that are merged into one
 _LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
 _POSITION_BITS = np.uint64(32)
@@ -50,13 +55,14 @@ def sorted_keys(keys: Keys, positions: npt.NDArray[np.integer[Any]] | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """`counts`: how many entries each file number has."""
+    """`counts`: how many entries each file number has. `checksums`: of its arrays, by name."""
 
     name: str
     counts: dict[int, int]
+    checksums: dict[str, int]
     high: npt.NDArray[np.generic]
-    low: npt.NDArray[np.generic] | None
     where: Locations
+    low: npt.NDArray[np.generic] | None = None
 
     def __len__(self) -> int:
         return len(self.high)
@@ -76,7 +82,7 @@ class RowIndex:
         remove_partials(directory, [file.name for file in directory.iterdir()])
         try:
             self._load(json.loads((directory / _META).read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError):
             self.clear()
 
     # -- contents --------------------------------------------------------------------------------
@@ -168,18 +174,17 @@ class RowIndex:
     def save(self, snapshot: int | None) -> None:
         """Save the index, which covers `snapshot`.
 
-        A kill loses entries that were added after the last save.
+        A kill loses entries that were added after the last save; a crash of the machine can lose the index.
         """
         self._snapshot = snapshot
         meta = {
             "version": _VERSION,
+            "boot": _boot_id(),
             "snapshot": snapshot,
             "files": self._numbers,
             "gone": {n: path for n, path in self._paths.items() if self._is_gone(n)},
             "next": self._next,
-            "runs": [
-                [r.name, len(r), r.low is not None, list(r.counts.items())] for r in self._runs
-            ],
+            "runs": [[r.name, len(r), r.checksums, list(r.counts.items())] for r in self._runs],
         }
         with replacing(self._directory / _META) as new:
             new.write(json.dumps(meta).encode())
@@ -204,25 +209,31 @@ class RowIndex:
         self._paths.update({int(number): str(path) for number, path in meta["gone"].items()})
         self._next = int(meta["next"])
         self._snapshot = meta["snapshot"]
-        for name, rows, hashed, counts in meta["runs"]:
-            run = self._mapped(name, hashed, dict(counts))
+        may_have_lost_writes = meta["boot"] is None or meta["boot"] != _boot_id()
+        for name, rows, checksums, counts in meta["runs"]:
+            arrays = self._mapped(name, checksums)
+            if may_have_lost_writes and _checksums(arrays) != checksums:
+                raise ValueError("a run is damaged")
+            run = _Run(name, dict(counts), checksums, **arrays)
             if not len(run.high) == len(run.where) == rows:
                 raise ValueError("a run is damaged")
             self._runs.append(run)
 
     def _store(self, keys: Keys, where: Locations, counts: dict[int, int]) -> None:
         name = uuid.uuid4().hex
-        for part, values in (("high", keys.high), ("low", keys.low), ("where", where)):
-            if values is not None:
-                with create_new(self._directory / f"{name}.{part}.npy") as file:
-                    np.save(file, values)
-        self._runs.append(self._mapped(name, keys.low is not None, counts))
+        named = {"high": keys.high, "low": keys.low, "where": where}
+        arrays = {part: values for part, values in named.items() if values is not None}
+        for part, values in arrays.items():
+            with create_new(self._path_of(name, part)) as file:
+                np.save(file, values)
+        run = _Run(name, counts, _checksums(arrays), **self._mapped(name, arrays))
+        self._runs.append(run)
 
-    def _mapped(self, name: str, hashed: bool, counts: dict[int, int]) -> _Run:
-        def part(which: str) -> Any:
-            return np.load(self._directory / f"{name}.{which}.npy", mmap_mode="r")
+    def _path_of(self, name: str, part: str) -> Path:
+        return self._directory / f"{name}.{part}.npy"
 
-        return _Run(name, counts, part("high"), part("low") if hashed else None, part("where"))
+    def _mapped(self, name: str, parts: Iterable[str]) -> dict[str, Any]:
+        return {part: np.load(self._path_of(name, part), mmap_mode="r") for part in parts}
 
     def _merge_tail(self) -> bool:
         """Make one run of the last ones, if there are enough of about one size."""
@@ -241,6 +252,18 @@ class RowIndex:
         del self._runs[-_FAN_IN:]
         self._store(Keys(high[order], low), where, counts)
         return True
+
+
+def _checksums(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, int]:
+    return {part: zlib.crc32(values.data) for part, values in arrays.items()}
+
+
+def _boot_id() -> str | None:
+    """A text that changes when this machine starts; None if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
 
 
 def _in_run(run: _Run, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:

@@ -1,0 +1,77 @@
+"""A row index after a crash of the machine, which can lose parts of files that were written before it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+from binlake.mirror.iceberg.row_index import RowIndex, sorted_keys
+from binlake.mirror.tables.keys import Keys
+
+ROWS = 2000
+
+
+def keys(hashed: bool) -> Keys:
+    numbers = np.arange(ROWS, dtype=np.uint64)
+    return Keys(numbers, numbers + np.uint64(7) if hashed else None)
+
+
+def saved(directory: Path, hashed: bool = False) -> None:
+    index = RowIndex(directory)
+    index.add("a.parquet", sorted_keys(keys(hashed)))
+    index.save(11)
+
+
+def start_the_machine_again(directory: Path) -> None:
+    """Make the index one that was saved before the machine started."""
+    meta = directory / "index.json"
+    content = json.loads(meta.read_text())
+    meta.write_text(json.dumps({**content, "boot": "an earlier one"}))
+
+
+def is_rebuilt(directory: Path) -> bool:
+    index = RowIndex(directory)
+    if index.has("a.parquet"):
+        assert len(index.find(keys(hashed=False))[0]) == ROWS
+        return False
+    assert index.snapshot is None
+    return True
+
+
+def test_an_intact_index_is_kept(tmp_path: Path) -> None:
+    saved(tmp_path)
+    assert not is_rebuilt(tmp_path)
+    start_the_machine_again(tmp_path)
+    assert not is_rebuilt(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["high", "low", "where"])
+@pytest.mark.parametrize("left", [0, 1, 100, 3000])
+def test_a_file_that_lacks_its_end(tmp_path: Path, part: str, left: int) -> None:
+    saved(tmp_path, hashed=True)
+    (file,) = tmp_path.glob(f"*.{part}.npy")
+    file.write_bytes(file.read_bytes()[:left])
+    assert is_rebuilt(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["high", "low", "where"])
+def test_blocks_that_were_never_written_are_zero(tmp_path: Path, part: str) -> None:
+    saved(tmp_path, hashed=True)
+    start_the_machine_again(tmp_path)
+    (file,) = tmp_path.glob(f"*.{part}.npy")
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + bytes(4096) + content[8192:])
+    assert is_rebuilt(tmp_path)
+
+
+def test_an_index_that_was_rebuilt_can_be_saved(tmp_path: Path) -> None:
+    saved(tmp_path)
+    (file,) = tmp_path.glob("*.high.npy")
+    file.write_bytes(b"")
+    saved(tmp_path)
+    assert not is_rebuilt(tmp_path)
