@@ -16,8 +16,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.errors import SourceError
+from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
@@ -62,6 +64,9 @@ _ADDED = "binlake.added"
 _REMOVED = "binlake.removed"
 _TRIES = 10
 
+_KEPT_SNAPSHOTS = 20  # each has the snapshots of all tables in its summary
+_KEPT_ROUNDS = 20  # whatever their age: the tables, too, keep their newest snapshots
+_FEW_ROUNDS = 100
 
 #: How the reason begins for which a table is gone that the server has dropped or replaced.
 DROPPED = "dropped"
@@ -122,6 +127,7 @@ class Control:
             }
             lake.create(NAMESPACE, ROUNDS, iceberg_schema(_SCHEMA), settings)
         self._table: StoredTable = lake.load(NAMESPACE, ROUNDS)
+        self._rows_left = 0
         self.refresh()
 
     def refresh(self) -> None:
@@ -343,9 +349,27 @@ class Control:
         self._table.append(pa.Table.from_pylist([row], _SCHEMA), properties)
         self.refresh()
 
-    def expire(self, before_ms: int, keep: int, most: int) -> None:
-        """Expire snapshots of the control table; its rows stay."""
-        self._table.expire(before_ms, keep, most)
+    def expire(self) -> None:
+        """Expire snapshots of the control table, whatever their age; its rows stay."""
+        now_ms = int(time.time() * 1000)
+        self._table.expire(now_ms, _KEPT_SNAPSHOTS, _KEPT_SNAPSHOTS)
+        self.refresh()
+
+    def drop_rounds(self, before_ms: int) -> None:
+        """Remove rounds that ended before a time, except the newest and those with names. For Iceberg only.
+
+        This writes the table anew, so it waits until the number of rounds has doubled since the last time.
+        """
+        assert isinstance(self._table, IcebergTable)
+        rows = sum(file.rows for file in self._table.file_states())
+        if rows < max(_FEW_ROUNDS, 2 * self._rows_left):
+            return
+        self.refresh()
+        before = pa.scalar(before_ms * 1000, pa.timestamp("us", "UTC"))
+        number, named = pc.field("round"), list(self.moments.values())
+        is_new = (number > self.round - _KEPT_ROUNDS) | (pc.field("committed_at") >= before)
+        self._table.keep_rows(is_new | number.isin(pa.array(named, pa.int64())))
+        self._rows_left = sum(file.rows for file in self._table.file_states())
         self.refresh()
 
     def compact(self, policy: CompactionPolicy) -> None:

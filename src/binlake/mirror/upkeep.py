@@ -262,7 +262,8 @@ class Upkeep:
                 for tag in expire_tags(lake.stored, options.keep_tags_s, time.time()):
                     self._note(f"{lake.full_name}: the tag {tag} has expired")
             lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
-        self._control.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+        self._control.expire()
+        self._control.drop_rounds(before_ms)
         self._control.compact(self._policy)
         if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
             self._next_orphans = now + _ORPHANS_S

@@ -26,6 +26,7 @@ __all__ = [
     "RewriteOrder",
     "RewriteTask",
     "Rewritten",
+    "gathered",
 ]
 
 _GATHERED_ROWS = 1 << 17
@@ -83,7 +84,7 @@ class RewriteTask(Task):
     def run(self) -> str:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         writer = DataFileWriter(schema, self.prefix)
-        return json.dumps(writer.write_one(_gathered(self._rows(schema)), self.partition))
+        return json.dumps(writer.write_one(gathered(self._rows(schema)), self.partition))
 
     def _rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
         for path, deleted in self.old:
@@ -91,7 +92,7 @@ class RewriteTask(Task):
                 yield rows
 
 
-def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of the size of a row group."""
     held: list[pa.Table] = []
     rows = size = 0

@@ -12,16 +12,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from binlake.errors import SourceError, UnsupportedError
-from binlake.mirror.iceberg.compaction import RewriteTask
-from binlake.mirror.iceberg.live_rows import deleted_counts
+from binlake.mirror.iceberg.compaction import RewriteTask, gathered
+from binlake.mirror.iceberg.live_rows import deleted_counts, live_batches
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
+from binlake.mirror.tables.partitions import UNPARTITIONED
 from binlake.mirror.tables.schema import conformed, storage_schema
 from binlake.spark.java_class import java_instance
 
@@ -148,17 +150,40 @@ class IcebergTable:
         groups = due_groups(states, policy)
         if not groups:
             return
-        known = self.describe()
-        schema = storage_schema(known["schema"]).serialize().to_pybytes()
+        schema = storage_schema(self.describe()["schema"]).serialize().to_pybytes()
         prefix = self.data_path(FILE_PREFIX)
         nothing = BitMap().serialize()
         tasks = [RewriteTask([(f.path, nothing) for f in of], schema, prefix) for of in groups]
+        removed = [entries[file.path]["file"] for of in groups for file in of]
+        self._replace_files(removed, [json.loads(task.run()) for task in tasks])
+
+    def keep_rows(self, wanted: pc.Expression) -> None:
+        """Remove the other rows of a table whose rows are only appended, keeping the summary.
+
+        The table becomes one file.
+        """
+        data = self.files()["data"]
+        schema = storage_schema(self.describe()["schema"])
+        kept = (
+            rows.filter(wanted)
+            for entry in data
+            for rows, _ in live_batches(entry["path"], BitMap(), schema, schema.names)
+        )
+        writer = DataFileWriter(schema, self.data_path(FILE_PREFIX))
+        added = writer.write_one(gathered(kept), UNPARTITIONED)
+        self._replace_files([entry["file"] for entry in data], [] if added is None else [added])
+
+    def _replace_files(
+        self, removed: Sequence[Mapping[str, Any]], added: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Commit data files in the place of others, keeping the summary."""
+        known = self.describe()
         summary = known.get("summary", {})
         self.rewrite(
             {
                 "from": known["snapshot"],
-                "removed": [entries[file.path]["file"] for of in groups for file in of],
-                "add": [json.loads(task.run()) for task in tasks],
+                "removed": list(removed),
+                "add": list(added),
                 "properties": {n: v for n, v in summary.items() if n.startswith("binlake.")},
             }
         )
