@@ -178,17 +178,3 @@ def is_character_type(code: int, flavour: str) -> bool:
 def fraction_bytes(fsp: int) -> int:
     """Bytes that `fsp` (0 to 6) fractional digits take in a TIMESTAMP2, DATETIME2 or TIME2."""
     return (fsp + 1) // 2
-
-
-_DECIMAL_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # by digits of a partial group
-
-
-def decimal_bytes(precision: int, scale: int) -> int:
-    """Bytes of a NEWDECIMAL value: groups of nine digits, and a partial one on each side."""
-    whole, fraction = precision - scale, scale
-    return (
-        4 * (whole // 9)
-        + _DECIMAL_GROUP_BYTES[whole % 9]
-        + 4 * (fraction // 9)
-        + _DECIMAL_GROUP_BYTES[fraction % 9]
-    )

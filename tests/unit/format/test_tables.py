@@ -105,23 +105,6 @@ def test_status_variables() -> None:
     assert all((v.widths is None) == (v.layout != "integers") for v in known.values())
 
 
-@pytest.mark.parametrize(
-    ("precision", "scale", "size"),
-    [
-        (1, 0, 1),
-        (6, 3, 4),
-        (9, 0, 4),
-        (10, 0, 5),
-        (10, 2, 5),
-        (18, 9, 8),
-        (65, 30, 30),
-        (65, 0, 29),
-    ],
-)
-def test_decimal_bytes(precision: int, scale: int, size: int) -> None:
-    assert column_types.decimal_bytes(precision, scale) == size
-
-
 def test_character_types_of_the_flavours() -> None:
     vector, geometry, json = 242, 255, 245
     assert column_types.is_character_type(vector, "mysql")

@@ -20,9 +20,6 @@ from binlake.core.events.frames import FrameBlock
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-if not cython.compiled:
-    from zlib import ZLIB_RUNTIME_VERSION, crc32
-
 __all__ = ["CHECKSUM_BYTES", "crc32_library", "event_crc32", "first_bad", "stored_crc32"]
 
 CHECKSUM_BYTES = 4
@@ -69,11 +66,8 @@ def first_bad(
 
 def crc32_library() -> str:
     """Name and version of the library that computes CRC32 here: libdeflate or zlib."""
-    if cython.compiled:
-        name: bytes = binlake_crc32_library()  # noqa: F821 - in checksum.pxd
-        return name.decode()
-    else:  # noqa: RET505 - Cython drops the branch that is not its own
-        return f"zlib {ZLIB_RUNTIME_VERSION}"
+    name: bytes = binlake_crc32_library()  # noqa: F821 - in checksum.pxd
+    return name.decode()
 
 
 def event_crc32(data: Buffer) -> int:
@@ -131,10 +125,7 @@ def _crc(
     """CRC32 `crc` continued over `data[start:end]`; the caller has checked that they exist."""
     if start >= end:
         return crc
-    if cython.compiled:
-        # Both ends are indexed, hence bounds-checked, before the library gets an address and a size.
-        first: cython.p_const_uchar = cython.address(data[start])
-        last: cython.p_const_uchar = cython.address(data[end - 1])
-        return binlake_crc32(crc, first, last - first + 1)  # noqa: F821 - in checksum.pxd
-    else:  # noqa: RET505 - Cython drops the branch that is not its own
-        return crc32(data[start:end], crc)
+    # Both ends are indexed, hence bounds-checked, before the library gets an address and a size.
+    first: cython.p_const_uchar = cython.address(data[start])
+    last: cython.p_const_uchar = cython.address(data[end - 1])
+    return binlake_crc32(crc, first, last - first + 1)  # noqa: F821 - in checksum.pxd

@@ -1,8 +1,6 @@
 # The C view of gtid.py, for the compiled modules that cimport it.
 
-from binlake.core.memory.buffers cimport ByteBuffer
 from binlake.core.memory.cursor cimport Cursor
-from binlake.core.values.number_text cimport write_number
 
 cdef Py_ssize_t _signed(unsigned long long value) noexcept nogil
 
@@ -40,13 +38,8 @@ cdef class GtidFields:
     cdef int _gtrid_bytes
     cdef int _bqual_bytes
 
-    cdef bytes _text_sid
-    cdef bytes _text
-
     cpdef int parse_mysql(self, Cursor cursor) except -1
     cpdef int parse_mariadb(self, Cursor cursor) except -1
-    cpdef int write_mysql(self, ByteBuffer out) except -1
-    cpdef int write_mariadb(self, ByteBuffer out, Py_ssize_t server_id) except -1
     cdef int _raise_cut(self, Cursor cursor) except -1
     cdef int read_mysql(
         self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end

@@ -34,9 +34,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from binlake.core.memory.buffers import ByteBuffer
 from binlake.core.memory.cursor import Cursor
-from binlake.core.values.number_text import write_number
 from binlake.format.flags import (
     FL_COMMIT_ALTER,
     FL_COMPLETED_XA,
@@ -64,14 +62,11 @@ MULTI_ENGINE = cython.declare(cython.int, FL_EXTRA_MULTI_ENGINE)
 ENDS_ALTER = cython.declare(cython.int, FL_COMMIT_ALTER | FL_ROLLBACK_ALTER)
 HAS_THREAD_ID = cython.declare(cython.int, FL_EXTRA_THREAD_ID)
 _SID_BYTES = cython.declare(cython.Py_ssize_t, 16)
-_ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _LENENC = cython.declare(cython.Py_ssize_t, -2)  # the field needs a length-encoded integer
 
 
 def _signed(value: cython.ulonglong) -> int:
     """Eight bytes as a signed number."""
-    if value >> 63:  # spelled out, so that it is the same number uncompiled
-        return -cython.cast(cython.Py_ssize_t, value ^ _ALL_ONES) - 1
     return cython.cast(cython.Py_ssize_t, value)
 
 
@@ -88,8 +83,6 @@ class GtidFields:
     """
 
     def __init__(self) -> None:
-        self._text_sid = b""
-        self._text = b""
         self.sid = b""
         self.xid_gtrid = b""
         self.xid_bqual = b""
@@ -307,29 +300,3 @@ class GtidFields:
             value |= cython.cast(cython.ulonglong, data[self._at + k]) << (8 * k)
         self._at += width
         return value
-
-    def write_mysql(self, out: ByteBuffer) -> int:
-        """Append `uuid:gno` as MySQL spells it, ASCII; returns 0."""
-        if self.sid != self._text_sid:  # the UUID is nearly always that of the event before
-            digits = self.sid.hex().encode()
-            self._text = b"-".join(
-                (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-            )
-            self._text_sid = self.sid
-        out.put(self._text)
-        out.put(b":")
-        if self.gno < 0:
-            out.put(b"-")
-            return write_number(out, -self.gno)
-        return write_number(out, self.gno)
-
-    def write_mariadb(self, out: ByteBuffer, server_id: cython.Py_ssize_t) -> int:
-        """Append `domain-server-sequence` as MariaDB spells it, ASCII; returns 0.
-
-        `server_id` is the header's.
-        """
-        write_number(out, self.domain_id)
-        out.put(b"-")
-        write_number(out, server_id)
-        out.put(b"-")
-        return write_number(out, self.seq_no)

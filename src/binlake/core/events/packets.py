@@ -123,18 +123,15 @@ def _copy_bytes(
     length: cython.Py_ssize_t,
 ) -> int:
     """`out[out_pos:][:length] = data[at:][:length]`; the caller has checked that both exist."""
-    if cython.compiled:
-        # The ends are indexed, hence bounds-checked, before memcpy gets addresses and a size.
-        first: cython.p_const_uchar = cython.address(data[at])
-        last: cython.p_const_uchar = cython.address(data[at + length - 1])
-        target: cython.p_uchar = cython.address(out[out_pos])
-        target_last: cython.p_uchar = cython.address(out[out_pos + length - 1])
-        if last - first == target_last - target:
-            memcpy(  # noqa: F821 - cimported in packets.pxd
-                target, first, cython.cast(cython.size_t, last - first + 1)
-            )
-    else:
-        out[out_pos : out_pos + length] = data[at : at + length]
+    # The ends are indexed, hence bounds-checked, before memcpy gets addresses and a size.
+    first: cython.p_const_uchar = cython.address(data[at])
+    last: cython.p_const_uchar = cython.address(data[at + length - 1])
+    target: cython.p_uchar = cython.address(out[out_pos])
+    target_last: cython.p_uchar = cython.address(out[out_pos + length - 1])
+    if last - first == target_last - target:
+        memcpy(  # noqa: F821 - cimported in packets.pxd
+            target, first, cython.cast(cython.size_t, last - first + 1)
+        )
     return 0
 
 

@@ -55,7 +55,6 @@ _TEXT_HEAD_BYTES = cython.declare(
 )  # longer leading comments are not looked behind
 # Frames lie apart, so that each would be waited for when its turn comes, here and in PlainGroups.
 _FRAMES_AHEAD = cython.declare(cython.Py_ssize_t, 8)
-_THREAD_BYTES = cython.declare(cython.Py_ssize_t, 4)  # the first field of a QUERY
 
 
 @cython.final
@@ -172,9 +171,8 @@ class Steps:
         texts: cython.Py_ssize_t = 0
         ahead: cython.Py_ssize_t
         for frame in range(self.count):
-            if cython.compiled:  # in steps.pxd
-                ahead = min(frame + _FRAMES_AHEAD, self.count - 1)
-                fetch_early(self.data, self.body_start(rules, block, ahead))  # noqa: F821
+            ahead = min(frame + _FRAMES_AHEAD, self.count - 1)
+            fetch_early(self.data, self.body_start(rules, block, ahead))  # noqa: F821 - in steps.pxd
             step = rules.step_of[block.type_code[frame]]
             if step != _TABLE_MAP:
                 step = self._step_at(rules, block, frame, step)

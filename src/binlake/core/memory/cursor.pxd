@@ -21,11 +21,7 @@ cdef class Cursor:
     cpdef int u16(self) except -1
     cpdef int u24(self) except -1
     cpdef Py_ssize_t u32(self) except -1
-    cpdef Py_ssize_t u48(self) except -1
-    cpdef Py_ssize_t u56(self) except -1
     cpdef unsigned long long u64(self) except? 0xEEEEEEEEEEEEEEEE
-    cpdef Py_ssize_t i64(self) except? -1
-    cpdef unsigned long long be_uint(self, int width) except? 0xEEEEEEEEEEEEEEEE
     cpdef unsigned long long le_uint(self, int width) except? 0xEEEEEEEEEEEEEEEE
     cpdef unsigned long long lenenc(self) except? 0xEEEEEEEEEEEEEEEE
     cpdef Py_ssize_t length(self) except -1

@@ -2,7 +2,7 @@
 
 A Cursor stands at `pos` in a buffer and never reads at or after `end`. `start` is where the
 current event body begins, so that errors can name an offset inside the body. All integers
-are little-endian unless the name begins with `be_`. A read that does not fit raises
+are little-endian. A read that does not fit raises
 TruncatedError and leaves the position where it was.
 """
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 __all__ = ["Cursor"]
-
-_ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 @cython.final
@@ -113,24 +111,9 @@ class Cursor:
         """Unsigned, 4 bytes."""
         return cython.cast(cython.Py_ssize_t, self.le_uint(4))
 
-    def u48(self) -> int:
-        """Unsigned, 6 bytes (table ids)."""
-        return cython.cast(cython.Py_ssize_t, self.le_uint(6))
-
-    def u56(self) -> int:
-        """Unsigned, 7 bytes (GTID commit timestamps)."""
-        return cython.cast(cython.Py_ssize_t, self.le_uint(7))
-
     def u64(self) -> int:
         """Unsigned, 8 bytes."""
         return self.le_uint(8)
-
-    def i64(self) -> int:
-        """Two's complement, 8 bytes."""
-        value: cython.ulonglong = self.le_uint(8)
-        if value >> 63:
-            return -cython.cast(cython.Py_ssize_t, value ^ _ALL_ONES) - 1
-        return cython.cast(cython.Py_ssize_t, value)
 
     def le_uint(self, width: cython.int) -> int:
         """Unsigned, `width` bytes (0 to 8)."""
@@ -140,24 +123,13 @@ class Cursor:
         if self.end - p < width or width < 0:
             self.need(width)
         self.pos = p + width
-        if cython.compiled and self.end - p >= 8 and 0 < width <= 8:
+        if self.end - p >= 8 and 0 < width <= 8:
             # eight bytes at once, and off with those behind
             memcpy(cython.address(value), cython.address(self.data[p]), 8)  # noqa: F821 - cimported
             return value << unused >> unused
         i: cython.int
         for i in range(width):
             value |= cython.cast(cython.ulonglong, self.data[p + i]) << (8 * i)
-        return value
-
-    def be_uint(self, width: cython.int) -> int:
-        """Unsigned, `width` bytes (0 to 8), big-endian."""
-        self.need(width)
-        p: cython.Py_ssize_t = self.pos
-        value: cython.ulonglong = 0
-        i: cython.int
-        for i in range(width):
-            value = value << 8 | self.data[p + i]
-        self.pos = p + width
         return value
 
     def lenenc(self) -> int:
@@ -207,11 +179,8 @@ class Cursor:
         self.need(count)
         p: cython.Py_ssize_t = self.pos
         self.pos = p + count
-        if cython.compiled:
-            if count == 0:
-                return b""
-            return PyBytes_FromStringAndSize(  # noqa: F821 - cimported in cursor.pxd
-                cython.cast(cython.p_char, cython.address(self.data[p])), count
-            )
-        else:  # noqa: RET505 - only one branch is compiled
-            return bytes(self.view[p : p + count])
+        if count == 0:
+            return b""
+        return PyBytes_FromStringAndSize(  # noqa: F821 - cimported in cursor.pxd
+            cython.cast(cython.p_char, cython.address(self.data[p])), count
+        )

@@ -14,10 +14,9 @@ value of a row image takes. That is why a snapshot and a log cannot give differe
 """
 
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from binlake.core.values.decimals cimport (
-    MAX_GROUPS,
     Decimal,
     DecimalShape,
     widen_decimal,

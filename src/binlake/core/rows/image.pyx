@@ -16,7 +16,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memset
 
-from binlake.core.memory.growing cimport append, clear_validity, hand_over, release, resize
+from binlake.core.memory.growing cimport append, clear_validity, release, resize
 from binlake.core.rows.layouts cimport ABSENT, PRESENT, Layout, free_layouts, limit_layouts
 from binlake.core.memory.reader cimport load, read_prefix, take, unlikely
 from binlake.core.rows.row_values cimport put_value, put_values

@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from binlake.core.values.decimals cimport shape_decimal
-from binlake.core.memory.failure cimport NO_FAULT, NO_MEMORY, error_of
+from binlake.core.memory.failure cimport NO_FAULT, error_of
 from binlake.core.memory.growing cimport detach, hand_over, release, resize
 from binlake.core.memory.reader cimport Reader, left
 from binlake.core.rows.row_values cimport put_value

@@ -3,7 +3,7 @@
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from binlake.core.memory.failure cimport NO_MEMORY, UNDECODABLE, fail
+from binlake.core.memory.failure cimport UNDECODABLE, fail
 from binlake.core.memory.growing cimport resize
 from binlake.core.memory.reader cimport load, load16, load32, take, unlikely
 from binlake.core.rows.sink cimport ALWAYS_NULL, CANNOT, SKIP_PREFIXED

@@ -36,8 +36,8 @@ from binlake.core.rows.walk_loop cimport (
 
 from binlake.core.rows.actions import ACTION_OF, OPERATION_OF, VERSION_OF
 from binlake.core.events.inflate import inflate_event_data
-from binlake.errors import BinlogError, MalformedError, UnsupportedError
-from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, event_name
+from binlake.errors import BinlogError, UnsupportedError
+from binlake.format.event_types import event_name
 
 cimport cython
 

@@ -35,7 +35,6 @@ from binlake.core.text.event_kinds cimport (
 )
 from binlake.core.text.text_output cimport (
     NO_MEMORY,
-    OK,
     Output,
     TextWriter,
     put,

@@ -12,7 +12,6 @@ from binlake.core.text.text_output cimport (
     OK,
     TextBuffer,
     hex_digit,
-    put,
     put_byte,
     put_digits,
     put_text,

@@ -12,7 +12,7 @@ everything else. The printer then prints event by event, and the kernel learns t
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from binlake.core.events.gtid cimport GtidFields
-from binlake.core.memory.reader cimport load, load32, load64
+from binlake.core.memory.reader cimport load32, load64
 from binlake.core.text.event_kinds cimport (
     ANNOTATE_ROWS,
     ANONYMOUS_GTID,

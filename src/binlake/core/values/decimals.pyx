@@ -12,14 +12,6 @@ cdef enum:
 cdef int* _GROUP_BYTES = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]  # of a group of 0 to 9 digits
 
 
-def decimal_width(precision: int, scale: int) -> int:
-    """Wire bytes of DECIMAL(precision, scale). Raises ValueError if there is no such type."""
-    cdef DecimalShape shape
-    if shape_decimal(&shape, precision, scale):
-        raise ValueError(f"DECIMAL({precision},{scale}) does not exist")
-    return shape.width
-
-
 cdef int shape_decimal(DecimalShape* shape, int precision, int scale) noexcept nogil:
     """Make the shape of DECIMAL(precision, scale); -1 if there is no such type."""
     cdef int shift, i

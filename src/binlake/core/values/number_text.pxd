@@ -2,7 +2,6 @@
 
 from libc.stdint cimport uint8_t, uint64_t
 
-from binlake.core.memory.buffers cimport ByteBuffer
 from binlake.core.memory.growing cimport Bytes
 
 cdef enum:
@@ -11,7 +10,6 @@ cdef enum:
 cdef uint8_t* write_many_digits(uint8_t* to, uint64_t value) noexcept nogil
 cdef void put_number(Bytes* out, uint64_t value) noexcept nogil
 cdef void put_double(Bytes* out, double value) noexcept nogil
-cpdef int write_number(ByteBuffer out, unsigned long long value) except -1
 
 
 cdef inline uint8_t* write_digits(uint8_t* to, uint64_t value) noexcept nogil:

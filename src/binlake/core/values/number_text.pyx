@@ -148,12 +148,6 @@ cdef void _put_digits(Bytes* out, const char* digits, int count) noexcept nogil:
     out.count += count
 
 
-cpdef int write_number(ByteBuffer out, unsigned long long value) except -1:
-    """Append decimal digits to a ByteBuffer."""
-    out.put(b"%d" % value)
-    return 0
-
-
 def double_text(value: float) -> str:
     """The text of a finite number that is not negative."""
     cdef uint8_t space[NUMBER_ROOM]

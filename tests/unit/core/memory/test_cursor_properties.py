@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from binlake.core.memory.cursor import Cursor
 from binlake.errors import BinlogError, TruncatedError
 
-WIDTHS = {"u8": 1, "u16": 2, "u24": 3, "u32": 4, "u48": 6, "u56": 7, "u64": 8}
+WIDTHS = {"u8": 1, "u16": 2, "u24": 3, "u32": 4, "u64": 8}
 
 
 def lenenc(value: int) -> bytes:

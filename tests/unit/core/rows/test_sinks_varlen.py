@@ -6,10 +6,8 @@ import itertools
 
 import pytest
 
-from binlake.core.memory.buffers import MAX_BYTES, ByteBuffer, ByteKey
-from binlake.core.memory.cursor import Cursor
 from binlake.core.rows.sink import SinkBuffers, make_sink
-from binlake.errors import MalformedError, TruncatedError, UnsupportedError
+from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 COLUMN = ColumnDefinition(0, "c", 0)
@@ -92,38 +90,3 @@ def test_json(prefix: int) -> None:
     assert values(found) == [b"null", b"true", b"-1", b'"a\\"b"']
     with pytest.raises(MalformedError):
         make_sink(ColumnPlan(COLUMN, Kernel.JSON, prefix)).decode(prefixed(b"\x03\x00", prefix), 1)
-
-
-def test_a_buffer_grows_and_starts_again() -> None:
-    out = ByteBuffer()
-    whole = bytes(i & 0xFF for i in range(100_000))
-    cursor = Cursor(whole)
-    for size in (0, 1, 255, 256, 4_000, 95_488):
-        out.copy(cursor, size)
-    assert (out.size, cursor.left()) == (100_000, 0)
-    taken = out.detach()
-    out.put(b"next")
-    assert bytes(taken) == whole
-    assert bytes(out.detach()) == b"next"
-    assert bytes(out.detach()) == b""
-
-
-def test_a_buffer_takes_no_more_than_is_there() -> None:
-    for count in (4, 1 << 62, -1):
-        out = ByteBuffer()
-        with pytest.raises((TruncatedError, MalformedError)):
-            out.copy(Cursor(b"abc"), count)
-        assert out.capacity == 0
-
-
-def test_one_column_of_a_batch_stays_below_2_gib() -> None:
-    with pytest.raises(UnsupportedError, match="2 GiB"):
-        ByteBuffer().reserve(MAX_BYTES + 1)
-
-
-def test_a_key_is_found_only_where_it_is() -> None:
-    cursor = Cursor(b"xxabcxx", 0, 5)
-    key = ByteKey(b"abc")
-    assert [key.at(cursor, pos) for pos in range(-1, 8)] == [p == 2 for p in range(-1, 8)]
-    assert not ByteKey(b"abcx").at(cursor, 2)  # beyond the cursor's end
-    assert ByteKey(b"").at(cursor, 5)
