@@ -29,11 +29,18 @@ from typing import IO, Any
 
 import zstandard
 
-from binlake.archive.folder import Folder, writing_error
+from binlake.archive.folder import Folder
 from binlake.archive.folders import open_folder
 from binlake.archive.layout import logs_among, partials_among
 from binlake.errors import BinlogError, SourceError, UnsupportedError
-from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, writing_whole
+from binlake.source.bytes import (
+    file_system_for,
+    is_uri,
+    local_path,
+    open_reader,
+    writing_error,
+    writing_whole,
+)
 from binlake.source.chain import LogPath, log_name
 from binlake.stream.lanes import usable_cores
 from binlake.values.lean import leave_out_numpy

@@ -10,11 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from binlake.errors import SourceError
 from binlake.source.bytes import write_whole
-from binlake.source.reader import ByteReader, what, without_secrets
+from binlake.source.reader import ByteReader
 
-__all__ = ["Folder", "LogWriter", "writing_error"]
+__all__ = ["Folder", "LogWriter"]
 
 
 class LogWriter(ABC):
@@ -118,9 +117,3 @@ class Folder(ABC):
     @abstractmethod
     def sub(self, name: str) -> Folder:
         """Return a directory in it, which need not exist yet. Raises SourceError."""
-
-
-def writing_error(path: str, error: OSError) -> SourceError:
-    """Return the error of the operating system or the store as one line."""
-    reason = error.strerror or what(error, path)
-    return SourceError(f"cannot write {without_secrets(path)}: {reason}", errno=error.errno)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from binlake.archive.folder import Folder, LogWriter, writing_error
+from binlake.archive.folder import Folder, LogWriter
 from binlake.archive.growing import GrowingFile
 from binlake.archive.layout import LOCK
 from binlake.errors import SourceError
@@ -18,6 +18,7 @@ from binlake.source.bytes import (
     LocalReader,
     remove_partials,
     sync_directory,
+    writing_error,
 )
 from binlake.source.reader import ByteReader, source_error
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from binlake.archive.folder import writing_error
 from binlake.archive.growing import GrowingFile
 from binlake.archive.layout import checked_name
 from binlake.errors import SourceError
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
-from binlake.source.bytes import LOG_FILE_MODE
+from binlake.source.bytes import LOG_FILE_MODE, writing_error
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl

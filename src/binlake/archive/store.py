@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from binlake.archive.folder import Folder, LogWriter, writing_error
+from binlake.archive.folder import Folder, LogWriter
 from binlake.errors import SourceError
-from binlake.source.bytes import file_system_for
+from binlake.source.bytes import file_system_for, writing_error
 from binlake.source.reader import ByteReader, source_error
 
 __all__ = ["StoreFolder", "StoreLog"]

@@ -11,6 +11,7 @@ from binlake.archive.folders import open_folder
 from binlake.archive.metrics import ArchiveMetrics, serve_metrics
 from binlake.archive.retention import Retention
 from binlake.archive.start import OLDEST
+from binlake.cli.common.flags import size_flag
 from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.server_flags import (
@@ -21,7 +22,6 @@ from binlake.cli.common.server_flags import (
 from binlake.cli.common.terminal import console, is_watched, note
 from binlake.errors import OptionError
 from binlake.values.ledger import counted
-from binlake.values.option_texts import parse_bytes
 
 if TYPE_CHECKING:
     from binlake.archive.jobs import Archives
@@ -144,7 +144,9 @@ def archive(
         finish=Finish(compress, index, key_index),
         first=first,
         restart_if_lost=restart_if_lost,
-        retention=Retention(keep_days, _size(keep_bytes)),
+        retention=Retention(
+            keep_days, None if keep_bytes is None else size_flag("--keep-bytes", keep_bytes)
+        ),
         sync_s=sync_seconds,
         attempts=5 if until_current else None,
     )
@@ -202,15 +204,6 @@ def _run(
     finally:
         if served is not None:
             served.close()
-
-
-def _size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise OptionError(f"--keep-bytes {text!r}: {error}", name="keep_bytes") from None
 
 
 class _Status:

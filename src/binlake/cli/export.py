@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from binlake.cli.common.flags import EXPORT_OPTIONS, with_read_options
+from binlake.cli.common.flags import EXPORT_OPTIONS, size_flag, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
@@ -28,7 +28,6 @@ from binlake.cli.common.terminal import (
 )
 from binlake.errors import BinlogError, OptionError
 from binlake.source.chain import resolve
-from binlake.values.option_texts import parse_bytes
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -112,8 +111,8 @@ def export(
     """
     partition_size = None
     if max_partition_bytes is not None:
-        partition_size = _size("--max-partition-bytes", max_partition_bytes)
-    file_size = _size("--target-file-bytes", target_file_bytes)
+        partition_size = size_flag("--max-partition-bytes", max_partition_bytes)
+    file_size = size_flag("--target-file-bytes", target_file_bytes)
     is_local = _is_local(engine, master, workers)
     say_time_zone(options, sys.argv)
     from binlake.lake.export import check
@@ -215,13 +214,6 @@ def _on_a_cluster(master: str, config: dict[str, str], log_file: Path) -> Iterat
         yield SparkEngine(spark)
     finally:
         spark.stop()
-
-
-def _size(flag: str, text: str) -> int:
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise OptionError(f"{flag} {text}: {error}", name=flag, value=text) from None
 
 
 def _config(files: list[str], options: ReadOptions) -> dict[str, str]:

@@ -94,3 +94,9 @@ def collation_name(number: int, flavour: str) -> str | None:
     if known is not None and flavour == "mariadb":
         return MARIADB_NAMES.get(number, known.name)
     return None if known is None else known.name
+
+
+def charset_of(number: int | None) -> str | None:
+    """The character set of a collation; None if the number is unknown."""
+    known = None if number is None else COLLATIONS.get(number)
+    return None if known is None else known.charset

@@ -26,6 +26,7 @@ from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables
+from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,7 +181,7 @@ def views_at(
     if len({view.lower() for view in views.values()}) < len(views):
         raise OptionError("two tables would have one view: use tables_at", name="lake")
     for full_name, view in views.items():
-        frames[full_name].createOrReplaceTempView(f"`{view.replace('`', '``')}`")
+        frames[full_name].createOrReplaceTempView(quoted_name(view))
     return views
 
 

@@ -24,7 +24,7 @@ from binlake.table.schema.sql_tokens import (
     read_name,
     split,
 )
-from binlake.table.text.sql_text import quoted_name
+from binlake.values.sql_names import quoted_name, unquoted_name
 from binlake.values.text import decode, encode
 
 __all__ = ["BY_OTHER_MEANS", "Deferred", "Deferring", "Name", "sql_bytes"]
@@ -72,7 +72,7 @@ class Deferred:
         parts: tuple[str, ...] = self.moved
         if found["of_database"] is None and self.moved[0] == self.table[0]:
             parts = self.moved[1:]  # as the server writes it in SHOW CREATE TRIGGER
-        return before + sql_bytes(".".join(map(quoted_name, parts)), charset) + after
+        return before + sql_bytes(quoted_name(*parts), charset) + after
 
 
 def sql_bytes(sql: str, charset: str | None) -> bytes:
@@ -144,7 +144,7 @@ class Deferring:
         if any(waiting.verb == "CREATE" for waiting in mine):
             return ""
         # one of the time before the log may not have been restored yet
-        return f"DROP {kind} IF EXISTS {quoted_name(name[0])}.{quoted_name(name[1])}"
+        return f"DROP {kind} IF EXISTS {quoted_name(*name)}"
 
     def _defer(self, ddl: DdlStatement, kind: str, verb: str, name: Name) -> Deferred:
         table = None
@@ -209,7 +209,7 @@ class Deferring:
         """Raise UnsupportedError if the table of a waiting trigger is unknown: a statement may move or drop it."""
         for waiting in self._waiting:
             if waiting.kind == "TRIGGER" and waiting.table is None:
-                name = ".".join(map(quoted_name, waiting.name))
+                name = quoted_name(*waiting.name)
                 raise UnsupportedError(
                     f"the statement moves or drops a table, and binlake cannot find out whether it is that of the trigger {name}",
                     hint=BY_OTHER_MEANS,
@@ -235,9 +235,4 @@ def _same(one: Name | None, other: Name) -> bool:
 
 def _name(found: re.Match[str], prefix: str, database: str) -> Name:
     said = found[f"{prefix}database"]
-    return (_unquoted(said) if said else database, _unquoted(found[f"{prefix}name"]))
-
-
-def _unquoted(name: str) -> str:
-    quote = name[0]
-    return name[1:-1].replace(quote * 2, quote) if quote in '`"' else name
+    return (unquoted_name(said) if said else database, unquoted_name(found[f"{prefix}name"]))

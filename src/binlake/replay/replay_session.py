@@ -26,7 +26,7 @@ from binlake.format.flags import (
 )
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
 from binlake.replay.event_text import DELIMITER
-from binlake.table.sql.pseudo_values import quoted_name
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["MariadbSession", "MysqlSession", "ReplaySession", "is_transaction_word"]
 
@@ -139,7 +139,7 @@ class ReplaySession:
         if database != self._database:
             self._database = database
             if database:
-                name = quoted_name(database)
+                name = quoted_name(database).encode()
                 yield from self.reads_name(name)
                 yield b"use " + name + DELIMITER + b"\n"
 

@@ -29,9 +29,9 @@ from binlake.replay.event_text import DELIMITER, TextOptions
 from binlake.replay.shown import Shown
 from binlake.source.window import Window
 from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables
-from binlake.table.sql.pseudo_values import quoted_name
 from binlake.table.text.json_values import int64_array
 from binlake.values.frame import EventFormat, Frame
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["PseudoSql", "RowStatement", "rows_flags_text"]
 
@@ -325,4 +325,4 @@ def _ending_statement(raw: bytes, fmt: EventFormat) -> bytes:
 
 def table_name(event: TableMapEvent, options: TextOptions) -> bytes:
     """`database`.`table`, renamed as the options say."""
-    return quoted_name(options.renamed(event.database)) + b"." + quoted_name(event.table)
+    return quoted_name(options.renamed(event.database), event.table).encode()

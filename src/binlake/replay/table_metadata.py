@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
-from binlake.format.collations import COLLATIONS, collation_name
+from binlake.format.collations import COLLATIONS, charset_of, collation_name
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.printable import printable
-from binlake.table.sql.pseudo_values import quoted_name, quoted_text
+from binlake.table.sql.pseudo_values import quoted_text
 from binlake.values.plan import ColumnDefinition, TableDefinition
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["metadata_lines"]
 
@@ -76,7 +77,11 @@ def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
 def _name(name: str, flavour: str) -> bytes:
     # MariaDB's tool does not double backticks here, MySQL's does
     shown = printable(name)
-    return b"`" + shown.encode() + b"` " if flavour == "mariadb" else quoted_name(shown) + b" "
+    return (
+        b"`" + shown.encode() + b"` "
+        if flavour == "mariadb"
+        else quoted_name(shown).encode() + b" "
+    )
 
 
 def _key_parts(table: TableDefinition) -> Iterator[bytes]:
@@ -133,10 +138,10 @@ def _members_of(event: TableMapEvent) -> dict[int, tuple[bytes, ...]]:
 
 def _charset_words(column: ColumnDefinition, flavour: str) -> bytes:
     number = column.collation_id
-    known = COLLATIONS.get(number) if number is not None else None
-    if number is None or known is None or known.charset == BINARY:
+    charset = charset_of(number)
+    if number is None or charset is None or charset == BINARY:
         return b""
-    return f" CHARSET {known.charset} COLLATE {collation_name(number, flavour)}".encode()
+    return f" CHARSET {charset} COLLATE {collation_name(number, flavour)}".encode()
 
 
 def _string_words(column: ColumnDefinition) -> str:

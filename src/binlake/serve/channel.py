@@ -16,10 +16,9 @@ import time
 from binlake.errors import PeerGoneError, ServerError
 from binlake.serve.answers import NET_PACKET_TOO_LARGE
 from binlake.serve.compression import Compression
+from binlake.source.replica.packets import MAX_PACKET_BYTES, framed
 
-__all__ = ["Channel", "framed"]
-
-MAX_PACKET_BYTES = (1 << 24) - 1
+__all__ = ["Channel"]
 _HEADS_BYTES = 1024  # of packets, beside their content, in one compressed packet
 
 
@@ -60,13 +59,15 @@ class Channel:
 
     def write(self, *payloads: bytes) -> None:
         """Send payloads, each as its own packet. Raises PeerGoneError."""
-        out = bytearray()
-        for payload in payloads:
-            packets, self.sequence = framed(payload, self.sequence)
-            out += packets
-        self.send(out)
+        self.send(b"".join(map(self.packets, payloads)))
 
-    def send(self, packets: bytes | bytearray) -> None:
+    def packets(self, payload: bytes) -> bytes:
+        """Return the packets of a payload; `sequence` is then the number after them."""
+        pieces = list(framed(payload, self.sequence))
+        self.sequence = self.sequence + len(pieces) // 2 & 0xFF
+        return b"".join(pieces)
+
+    def send(self, packets: bytes) -> None:
         """Send packets that have their headers. Raises PeerGoneError if the peer does not take
         them in time.
         """
@@ -151,22 +152,6 @@ class Channel:
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
-
-
-def framed(payload: bytes, sequence: int) -> tuple[bytes, int]:
-    """The packets of one payload, numbered from `sequence`, and the number after them."""
-    if len(payload) < MAX_PACKET_BYTES:
-        return _head(len(payload), sequence) + payload, sequence + 1 & 0xFF
-    out = bytearray()
-    for start in range(0, len(payload) + 1, MAX_PACKET_BYTES):
-        part = payload[start : start + MAX_PACKET_BYTES]
-        out += _head(len(part), sequence) + part
-        sequence = sequence + 1 & 0xFF
-    return bytes(out), sequence
-
-
-def _head(length: int, sequence: int) -> bytes:
-    return (length | sequence << 24).to_bytes(4, "little")
 
 
 def _left(deadline: float) -> float:

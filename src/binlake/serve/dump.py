@@ -20,12 +20,13 @@ from binlake.format.event_types import ROTATE_EVENT
 from binlake.format.magic import FIRST_EVENT
 from binlake.serve import made_up
 from binlake.serve.answers import MALFORMED_PACKET, SERVER_SHUTDOWN, eof, lost, refused
-from binlake.serve.channel import MAX_PACKET_BYTES, Channel, framed
+from binlake.serve.channel import Channel
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection
 from binlake.serve.pages import CaughtUp, Opened, pages
 from binlake.serve.start import Start
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC, Ack
+from binlake.source.replica.packets import MAX_PACKET_BYTES
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
@@ -212,8 +213,7 @@ class EventStream:
             channel.sequence = 1  # both sides restart their counts then: the ACK has the number 0
 
     def _add(self, event: bytes) -> None:
-        packets, self._channel.sequence = framed(self._prefix + event, self._channel.sequence)
-        self._out.append(packets)
+        self._out.append(self._channel.packets(self._prefix + event))
 
     @property
     def _prefix(self) -> bytes:

@@ -53,6 +53,7 @@ __all__ = [
     "replacing",
     "sync_directory",
     "write_whole",
+    "writing_error",
     "writing_whole",
 ]
 
@@ -266,14 +267,14 @@ def write_whole(path: str, data: bytes, mode: int = LOG_FILE_MODE) -> None:
             with files.open_output_stream(inner, compression=None) as out:  # there when closed
                 out.write(data)
         except OSError as error:
-            raise _write_error(path, error) from error
+            raise writing_error(path, error) from error
         return
     target = Path(local_path(path))
     try:
         with writing_whole(target, mode) as file:
             file.write(data)
     except OSError as error:
-        raise _write_error(path, error) from error
+        raise writing_error(path, error) from error
 
 
 def create_new(path: Path) -> IO[bytes]:
@@ -402,7 +403,8 @@ def sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_error(path: str, error: OSError) -> SourceError:
+def writing_error(path: str, error: OSError) -> SourceError:
+    """Return the error of the operating system or the store as one line."""
     reason = error.strerror or what(error, path)
     return SourceError(f"cannot write {without_secrets(path)}: {reason}", errno=error.errno)
 

@@ -21,8 +21,8 @@ from binlake.state.shape import Row, TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
-from binlake.table.text.sql_text import quoted_name
 from binlake.values.options import ReadOptions
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["Dump"]
 

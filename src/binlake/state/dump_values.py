@@ -20,6 +20,7 @@ from binlake.format.sql_names import ANSI_NAME_BYTES
 from binlake.table.types.base import ColumnType
 from binlake.table.types.bit import BitType
 from binlake.table.types.enum_set import EnumType, SetType
+from binlake.values.sql_names import unquoted_name
 
 __all__ = ["InsertHead", "Literal", "insert_head", "insert_rows", "value_reader"]
 
@@ -126,8 +127,7 @@ def _escaped(found: re.Match[bytes]) -> bytes:
 
 
 def _unquoted(name: bytes) -> str:
-    text = name.decode("utf-8", "replace")
-    return text[1:-1].replace(text[0] * 2, text[0]) if text[:1] in ("`", '"') else text
+    return unquoted_name(name.decode("utf-8", "replace"))
 
 
 # -- values of columns -----------------------------------------------------------------------------

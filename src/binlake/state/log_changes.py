@@ -31,7 +31,6 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["ForeignKeys", "LogChanges", "OfTable", "Seen"]
 
-_LOGS_CASCADES = (9, 6, 0)
 _ACCOUNTS_DATABASE = "mysql"  # CREATE USER, GRANT and the like change tables of this one only
 #: Receives the progress of a read.
 Seen = Callable[[Iterable[Changes]], Iterable[Changes]]
@@ -64,8 +63,7 @@ class ForeignKeys:
         """Take a run of the log: MySQL logs the effects since 9.6."""
         file = run.window.file if isinstance(run, PlainRun) else run.file
         if file.format is not None:
-            logged = file.format.flavour == "mysql" and file.format.version >= _LOGS_CASCADES
-            self.are_logged = self.are_logged and logged
+            self.are_logged = self.are_logged and file.format.logs_cascades
 
     def check_names(self, ddl: DdlStatement, child: str) -> None:
         """Take a statement. Raises UnsupportedError for one that gives a parent another name."""

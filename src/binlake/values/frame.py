@@ -81,6 +81,11 @@ class EventFormat:
         return self.max_memory // _SHARE_OF_AN_EVENT
 
     @property
+    def logs_cascades(self) -> bool:
+        """Whether the log has the rows that actions of foreign keys change, as MySQL logs them since 9.6."""
+        return self.flavour == "mysql" and self.version >= (9, 6, 0)
+
+    @property
     def most_table_columns(self) -> int:
         """The limit on the columns of tables that a read keeps in memory."""
         return self.max_memory // _BYTES_OF_A_COLUMN

@@ -21,10 +21,10 @@ from binlake.table.text.json_sql import differences_sql, document_literals, docu
 from binlake.table.text.sql_text import (
     bytes_literal,
     float_literal,
-    quoted_name,
     string_literal,
     string_text,
 )
+from binlake.values.sql_names import quoted_name
 
 STRINGS = {
     "": "''",

@@ -17,7 +17,7 @@ from typing import Any
 from binlake.cli.common.parameters import Option, flag_parameter, with_parameters
 from binlake.errors import OptionError
 from binlake.values.option_spec import OptionSpec
-from binlake.values.option_texts import parse_calendar_us
+from binlake.values.option_texts import parse_bytes, parse_calendar_us
 from binlake.values.options import FILTER_OPTIONS, READ_OPTIONS, ROW_FILTERS, ReadOptions
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "TAIL_OPTIONS",
     "UI_OPTIONS",
     "renamed_databases",
+    "size_flag",
     "with_flags",
     "with_options",
     "with_read_options",
@@ -135,6 +136,14 @@ MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
     Alias("include_gtids", "gtid", "SET", "the same as --gtid", str),
     Alias("exclude_gtids", "exclude_gtid", "SET", "the same as --exclude-gtid", str),
 )
+
+
+def size_flag(flag: str, text: str) -> int:
+    """Parse the value of a flag, a number of bytes such as 64MB. Raises OptionError."""
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise OptionError(f"{flag} {text}: {error}", name=flag, value=text) from None
 
 
 def renamed_databases(texts: Sequence[str] | None) -> dict[str, str]:

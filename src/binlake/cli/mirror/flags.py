@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+from binlake.cli.common.flags import size_flag
 from binlake.cli.common.parameters import Option
-from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
-from binlake.values.option_texts import parse_bytes
 
 __all__ = ["flag_of", "with_mirror_options"]
 
@@ -69,9 +68,4 @@ def _parameter(option: MirrorOption) -> inspect.Parameter:
 def _read(option: MirrorOption, value: Any) -> Any:
     if option.is_file:
         return str(Path(value).absolute())
-    if not option.is_size:
-        return value
-    try:
-        return parse_bytes(value)
-    except ValueError as error:
-        raise OptionError(f"{option.flag} {value}: {error}", name=option.flag) from None
+    return size_flag(option.flag, value) if option.is_size else value

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binlake.mirror.columns.names import caseless
-from binlake.mirror.delta.schema import column_sql, quoted, type_sql
+from binlake.mirror.delta.schema import column_sql, type_sql
 from binlake.mirror.tables.schema import storage_schema
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["alter_sql"]
 
@@ -36,12 +37,12 @@ def _clause(step: Step, order: list[str]) -> Iterator[str]:
     do, name = step["do"], step["name"]
     if do == "drop":
         order.remove(name)
-        yield f"DROP COLUMN {quoted(name)}"
+        yield f"DROP COLUMN {quoted_name(name)}"
     elif do == "add":
         order.append(name)
         yield f"ADD COLUMNS ({column_sql(_field(step))})"
     elif do == "widen":
-        yield f"ALTER COLUMN {quoted(name)} TYPE {type_sql(_field(step).type)}"
+        yield f"ALTER COLUMN {quoted_name(name)} TYPE {type_sql(_field(step).type)}"
     else:
         at = 0 if do == "first" else order.index(step["other"]) + 1
         before = order.index(name)
@@ -49,8 +50,8 @@ def _clause(step: Step, order: list[str]) -> Iterator[str]:
             return
         order.remove(name)
         order.insert(at if before > at else at - 1, name)
-        where = "FIRST" if do == "first" else f"AFTER {quoted(step['other'])}"
-        yield f"ALTER COLUMN {quoted(name)} {where}"
+        where = "FIRST" if do == "first" else f"AFTER {quoted_name(step['other'])}"
+        yield f"ALTER COLUMN {quoted_name(name)} {where}"
 
 
 def _field(step: Step) -> Any:
@@ -73,4 +74,4 @@ def _renames(group: Sequence[Step], order: list[str]) -> list[str]:
     for old, new in pairs:
         order[order.index(old)] = f"\0{new}"
     order[:] = [name.removeprefix("\0") for name in order]
-    return [f"RENAME COLUMN {quoted(a)} TO {quoted(b)}" for a, b in [*first, *second]]
+    return [f"RENAME COLUMN {quoted_name(a)} TO {quoted_name(b)}" for a, b in [*first, *second]]

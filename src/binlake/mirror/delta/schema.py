@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 from binlake.mirror.tables.schema import FIELD_ID
+from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "column_sql", "quoted", "spark_schema", "type_sql"]
+__all__ = ["arrow_schema", "column_sql", "spark_schema", "type_sql"]
 
 _ID = "delta.columnMapping.id"
 _TYPES: dict[str, pa.DataType] = {
@@ -47,11 +48,6 @@ _SQL = {
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def arrow_schema(schema: str) -> pa.Schema:
     """The Arrow schema, with field ids, of a schema in Delta's log. Raises SchemaError."""
     return pa.schema([_field(field) for field in json.loads(schema)["fields"]])
@@ -79,7 +75,7 @@ def _type(kind: Any, name: str) -> pa.DataType:
 
 def column_sql(field: pa.Field) -> str:
     """Name and type of a column in SQL."""
-    return f"{quoted(field.name)} {type_sql(field.type)}"
+    return f"{quoted_name(field.name)} {type_sql(field.type)}"
 
 
 def type_sql(kind: pa.DataType) -> str:
@@ -90,7 +86,7 @@ def type_sql(kind: pa.DataType) -> str:
         return f"ARRAY<{type_sql(kind.value_type)}>"
     if pa.types.is_struct(kind):
         members = (kind.field(i) for i in range(kind.num_fields))
-        return f"STRUCT<{', '.join(f'{quoted(m.name)}: {type_sql(m.type)}' for m in members)}>"
+        return f"STRUCT<{', '.join(f'{quoted_name(m.name)}: {type_sql(m.type)}' for m in members)}>"
     return _SQL[kind]
 
 

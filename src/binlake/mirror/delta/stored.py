@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
-from binlake.mirror.delta.schema import arrow_schema, quoted, spark_schema
+from binlake.mirror.delta.schema import arrow_schema, spark_schema
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.schema import conformed, iceberg_schema
+from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +72,7 @@ class DeltaStored:
     @property
     def sql_name(self) -> str:
         """The table in SQL."""
-        return f"delta.{quoted(str(self._path))}"
+        return f"delta.{quoted_name(str(self._path))}"
 
     @property
     def spark(self) -> SparkSession:
@@ -322,7 +323,7 @@ def define(
 ) -> None:
     """Run CREATE or REPLACE TABLE; `kept`: the record of the source's table."""
     listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
-    name = f"delta.{quoted(str(path))}"
+    name = f"delta.{quoted_name(str(path))}"
     sql = f"{verb} TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
     state = {f"{_CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
     with _settings(spark, state):

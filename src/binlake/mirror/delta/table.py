@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.rows import live_rows
-from binlake.mirror.delta.schema import quoted, spark_schema
+from binlake.mirror.delta.schema import spark_schema
 from binlake.mirror.delta.stored import DeltaStored, in_one_line
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import conformed
+from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -149,9 +150,11 @@ class DeltaTable:
         )
         with in_one_line(self.full_name):
             self._stored.frame(numbered).createOrReplaceTempView(_SOURCE)
-            columns = ", ".join(f"t.{quoted(n)} AS c{i}" for i, n in enumerate(self._schema.names))
+            columns = ", ".join(
+                f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(self._schema.names)
+            )
             pairs = zip(names, keys.column_names, strict=True)
-            same = [f"t.{quoted(n)} = s.{k}" for k, n in pairs]
+            same = [f"t.{quoted_name(n)} = s.{k}" for k, n in pairs]
             rows: pa.Table = self._stored.spark.sql(
                 f"SELECT s.number, {columns} FROM {self._stored.sql_name} t JOIN {_SOURCE} s ON "
                 + " AND ".join([*same, *self._only_open()])
@@ -162,7 +165,7 @@ class DeltaTable:
         )
 
     def _only_open(self) -> list[str]:
-        return [] if self._open_column is None else [f"t.{quoted(self._open_column)} IS NULL"]
+        return [] if self._open_column is None else [f"t.{quoted_name(self._open_column)} IS NULL"]
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -260,15 +263,17 @@ class DeltaTable:
 
     def _merge_sql(self, rows: pa.Table, columns: Sequence[str]) -> str:
         of = dict(zip(self._schema.names, columns, strict=True))
-        on = [f"t.{quoted(name)} = s.{of[name]}" for name in self.key]
+        on = [f"t.{quoted_name(name)} = s.{of[name]}" for name in self.key]
         first = rows[of[self.key[0]]]
         if pa.types.is_integer(first.type):  # files without these keys are not read
             bounds = pc.min_max(first).as_py()
-            on.append(f"t.{quoted(self.key[0])} BETWEEN {bounds['min']} AND {bounds['max']}")
-        names = ", ".join(map(quoted, of))
+            on.append(f"t.{quoted_name(self.key[0])} BETWEEN {bounds['min']} AND {bounds['max']}")
+        names = ", ".join(map(quoted_name, of))
         values = ", ".join(f"s.{column}" for column in columns)
         if self._open_column is None:
-            assigned = ", ".join(f"t.{quoted(name)} = s.{column}" for name, column in of.items())
+            assigned = ", ".join(
+                f"t.{quoted_name(name)} = s.{column}" for name, column in of.items()
+            )
             matched = (
                 f"WHEN MATCHED AND s.{_GONE} THEN DELETE WHEN MATCHED THEN UPDATE SET {assigned}"
             )

@@ -20,7 +20,7 @@ from binlake.mirror.source.table_rows import text_rows
 from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
-from binlake.table.text.sql_text import quoted_name
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["PartSum", "RowTexts", "TableParts"]
 

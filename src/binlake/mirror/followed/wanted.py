@@ -20,7 +20,7 @@ from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
-from binlake.table.text.sql_text import quoted_name
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["OF_DATABASE", "WantedTables"]
 
@@ -84,7 +84,7 @@ class WantedTables:
         if table is None:
             raise SourceError(f"the server has no table {full_name}")
         with open_session(self._url) as server:
-            quoted = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+            quoted = quoted_name(table.schema, table.name)
             with raw_definitions(server):
                 text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
             logs_cascades = _logs_cascades(server)

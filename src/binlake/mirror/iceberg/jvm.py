@@ -26,6 +26,7 @@ from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.partitions import UNPARTITIONED
 from binlake.mirror.tables.schema import conformed, storage_schema
 from binlake.spark.java_class import java_instance
+from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ class Lake:
 
     def sql_name(self, namespace: str, table: str) -> str:
         """A table in Spark's SQL."""
-        return ".".join(f"`{part.replace('`', '``')}`" for part in (self.catalog, namespace, table))
+        return quoted_name(self.catalog, namespace, table)
 
     def tables(self) -> list[tuple[str, str]]:
         """(namespace, table) of each table."""

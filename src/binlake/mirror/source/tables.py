@@ -19,11 +19,11 @@ from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
-from binlake.table.text.sql_text import quoted_name
 from binlake.table.types.base import Target
 from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
+from binlake.values.sql_names import quoted_name
 from binlake.values.table_filter import TableFilter
 
 __all__ = ["SYSTEM_SCHEMAS", "SourceTable", "read_table", "read_tables"]
@@ -65,7 +65,7 @@ class SourceTable(PickledByName):
     @property
     def sql_name(self) -> str:
         """The name quoted for SQL."""
-        return f"{quoted_name(self.schema)}.{quoted_name(self.name)}"
+        return quoted_name(self.schema, self.name)
 
     @property
     def types(self) -> TableTypes:
@@ -155,7 +155,7 @@ def _listed(server: ServerConnection) -> list[tuple[str, str, str, int]]:
 def _table(
     server: ServerConnection, schema: str, name: str, engine: str, rows: int, options: ReadOptions
 ) -> SourceTable:
-    quoted = f"{quoted_name(schema)}.{quoted_name(name)}"
+    quoted = quoted_name(schema, name)
     text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
     try:
         declared = parse_create_table(text, schema, {}, 1)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from binlake.source.replica.connection import ServerConnection
     from binlake.source.replica.session import FollowOptions
 
-__all__ = ["Finding", "Look", "Severity", "is_on", "kept", "quoted"]
+__all__ = ["Finding", "Look", "Severity", "is_on", "kept"]
 
 
 class Severity(StrEnum):
@@ -50,8 +50,3 @@ def kept(server: ServerConnection, sql: str) -> str:
 def is_on(value: str | None) -> bool:
     """Whether the value of a variable is on; a server without the variable returns false."""
     return (value or "").lower() in ("on", "1", "yes")
-
-
-def quoted(*names: str) -> str:
-    """Return a name for SQL from its parts."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in names)

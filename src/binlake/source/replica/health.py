@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from binlake.errors import BinlogError, ServerError
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection, connect
-from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept, quoted
+from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept
 from binlake.source.replica.health_settings import SETTINGS_LOOKS
 from binlake.source.replica.session import FollowOptions, check_allowed, replica_ids
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
 
@@ -222,17 +223,17 @@ def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
             more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
             names = ", ".join(map(".".join, listed))
             sql = "; ".join(
-                f"ALTER TABLE {quoted(*table)} {mended(server, table)}" for table in listed
+                f"ALTER TABLE {quoted_name(*table)} {mended(server, table)}" for table in listed
             )
             yield Finding(_WARNING, "tables", f"{len(rows)} {what}: {names}{more}", why, sql)
 
 
 def _with_key(server: ServerConnection, table: tuple[str, str]) -> str:
     """Return the clause that gives a table a primary key."""
-    columns = server.table(f"SHOW COLUMNS FROM {quoted(*table)}")[1]
+    columns = server.table(f"SHOW COLUMNS FROM {quoted_name(*table)}")[1]
     counted = [row[0] or "" for row in columns if "auto_increment" in (row[-1] or "").lower()]
     if counted:  # there can be only one
-        return f"ADD PRIMARY KEY ({quoted(counted[0])})"
+        return f"ADD PRIMARY KEY ({quoted_name(counted[0])})"
     taken = {(row[0] or "").lower() for row in columns}
     name = "id"
     while name in taken:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from binlake.events.body.texts import collation_text
 from binlake.events.common.query import QueryEvent
-from binlake.format.collations import COLLATIONS
+from binlake.format.collations import charset_of
 from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.executed import executed_text
@@ -57,16 +57,10 @@ class DdlStatement(NamedTuple):
             event.database,
             _text(event),
             event.thread_id,
-            _charset(collations.get("server")),
+            charset_of(collations.get("server")),
             values.get("sql_mode", 0),
-            _charset(collations.get("connection")),
+            charset_of(collations.get("connection")),
         )
-
-
-def _charset(collation_id: int | None) -> str | None:
-    """The character set of a collation, None for one that is not known."""
-    found = None if collation_id is None else COLLATIONS.get(collation_id)
-    return None if found is None else found.charset
 
 
 def _text(event: QueryEvent) -> str:

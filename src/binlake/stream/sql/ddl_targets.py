@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.sql_names import unquoted_name
 from binlake.values.table_filter import TableFilter
 
 __all__ = [
@@ -225,7 +226,7 @@ def dropped_database(ddl: DdlStatement) -> str | None:
     sql = _GENERATED.sub("", without_comments(ddl.sql))
     for statement in _DROP_ONE_DATABASE:
         if (found := statement.fullmatch(sql)) is not None:
-            return _unquoted(found["name"])
+            return unquoted_name(found["name"])
     return None
 
 
@@ -287,7 +288,10 @@ def spellings(name: str) -> str:
 
 def _names(text: str, database: str) -> list[tuple[str, str]]:
     return [
-        (_unquoted(found["database"]) if found["database"] else database, _unquoted(found["table"]))
+        (
+            unquoted_name(found["database"]) if found["database"] else database,
+            unquoted_name(found["table"]),
+        )
         for found in _ONE_TABLE.finditer(text)
     ]
 
@@ -346,7 +350,3 @@ def _readings(
 
 def _folded(name: _Name) -> _Name:
     return name[0].lower(), name[1].lower()
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from binlake.errors import OptionError
-from binlake.table.text.sql_text import quoted_name
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["ambiguous_name"]
 
@@ -16,7 +16,7 @@ def ambiguous_name(found_where: str, tables: Sequence[tuple[str, str]], hint: st
     `found_where` is the beginning of a sentence that the tables complete, such as "the log has".
     """
     name = ".".join(tables[0])
-    found = " and ".join(".".join(map(quoted_name, table)) for table in tables)
+    found = " and ".join(quoted_name(*table) for table in tables)
     return OptionError(
         f"table {name!r}: the name is ambiguous: {found_where} {found}",
         hint=hint,

@@ -33,6 +33,7 @@ from binlake.table.schema.sql_tokens import (
     read_name,
     split,
 )
+from binlake.values.sql_names import unquoted_name
 
 __all__ = ["apply_ddl"]
 
@@ -121,15 +122,10 @@ def _not_understood(catalogue: Catalogue, ddl: DdlStatement, why: str) -> None:
     found = _OF_ONE_TABLE.search(ddl.sql, 0, _HEAD)
     if found is None or "TEMPORARY" in found[0].upper():
         return
-    database = _unquoted(found["database"]) if found["database"] else ddl.database
-    name = catalogue.spelled((database, _unquoted(found["table"])))
+    database = unquoted_name(found["database"]) if found["database"] else ddl.database
+    name = catalogue.spelled((database, unquoted_name(found["table"])))
     if not catalogue.is_mute(name) or found[0][:1] in "cC":
         catalogue.forget(name, f"the DDL at {catalogue.place} is not understood: {why}")
-
-
-def _unquoted(name: str) -> str:
-    quote = name[:1]
-    return name[1:-1].replace(quote * 2, quote) if quote in ("`", '"') else name
 
 
 # -- CREATE ----------------------------------------------------------------------------------------

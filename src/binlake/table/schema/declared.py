@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from binlake.format import column_types as ct
-from binlake.format.collations import COLLATIONS
+from binlake.format.collations import COLLATIONS, charset_of
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.table.types.registry import STRING_TYPES
 from binlake.table.types.sql_types import sql_type
@@ -156,7 +156,7 @@ def lacks_computed(_definition: TableDefinition) -> bool:
 
 def _may_be_network(column: ColumnDefinition) -> bool:
     """Whether MariaDB's metadata may mean UUID, INET6, INET4 or VECTOR as well as bytes."""
-    if column.declared is not None or _charset_name(column.collation_id) != "binary":
+    if column.declared is not None or charset_of(column.collation_id) != "binary":
         return False
     if column.type_code == ct.MYSQL_TYPE_STRING:
         return column.length in (4, 16)
@@ -284,7 +284,7 @@ def misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
         if hint is None:
             return f"it has no column {column.name}"
         if not _fits(column, hint):
-            found = sql_type(column, _charset_name(column.collation_id))
+            found = sql_type(column, charset_of(column.collation_id))
             return f"column {hint.name} is declared as {hint.sql}, but is {found} in the log"
     return None
 
@@ -381,7 +381,7 @@ def _with_hint(
 def charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> str | None:
     """Return a sentence about a column whose declared character set differs from the log, or None."""
     for column, hint in _pairs(definition, declared):
-        told = _charset_name(column.collation_id)
+        told = charset_of(column.collation_id)
         if hint is not None and hint.charset is not None and told not in (None, hint.charset):
             return (
                 f"{definition.full_name}.{hint.name}: the declaration has character set"
@@ -389,11 +389,6 @@ def charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> st
                 f" the log has {told}; binlake uses that of the log"
             )
     return None
-
-
-def _charset_name(collation_id: int | None) -> str | None:
-    collation = None if collation_id is None else COLLATIONS.get(collation_id)
-    return None if collation is None else collation.charset
 
 
 # one collation id of each character set: only the set is known then (`is_collation_known`)

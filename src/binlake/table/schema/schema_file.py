@@ -27,6 +27,7 @@ from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_text import read_note
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
+from binlake.values.sql_names import unquoted_name
 
 __all__ = [
     "DumpPart",
@@ -240,7 +241,4 @@ def _table(
 
 
 def _unquoted(name: bytes) -> str:
-    text = name.decode("utf-8", "replace").strip().rstrip(";").strip()
-    if text[:1] in ("`", '"'):
-        return text[1:-1].replace(text[0] * 2, text[0])
-    return text
+    return unquoted_name(name.decode("utf-8", "replace").strip().rstrip(";").strip())

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from binlake.format import column_types as ct
 from binlake.printable import printable
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["VersionTexts", "column_text", "create_table_text", "read_note"]
 
@@ -50,7 +51,7 @@ def column_text(column: DeclaredColumn) -> str:
         stored = " VIRTUAL" if column.virtual else " STORED"
         computed = f" GENERATED ALWAYS AS {column.expression}"
         computed += stored if column.expression.startswith("(") else ""  # not ROW START
-    return f"{_quoted(column.name)} {kind}{charset}{computed}"
+    return f"{quoted_name(column.name)} {kind}{charset}{computed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def create_table_text(table: DeclaredTable) -> str:
 def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:
     lines = [*of_columns.lines]
     if table.primary_key:
-        lines.append(f"  PRIMARY KEY ({', '.join(map(_quoted, table.primary_key))})")
+        lines.append(f"  PRIMARY KEY ({', '.join(map(quoted_name, table.primary_key))})")
     lines += [f"  {_foreign_key(key)}" for key in table.foreign_keys]
     options = ""
     # without it the column would take the table's character set when this is read
@@ -174,16 +175,16 @@ def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:
 
 def _foreign_key(key: ForeignKey) -> str:
     columns, parent_columns = (
-        ", ".join(map(_quoted, names)) for names in (key.columns, key.parent_columns)
+        ", ".join(map(quoted_name, names)) for names in (key.columns, key.parent_columns)
     )
-    parent = ".".join(_quoted(part) for part in key.parent if part)
+    parent = ".".join(quoted_name(part) for part in key.parent if part)
     actions = "".join(
         f" ON {event} {action}"
         for event, action in (("DELETE", key.on_delete), ("UPDATE", key.on_update))
         if action != "NO ACTION"
     )
     return (
-        f"CONSTRAINT {_quoted(key.name)} FOREIGN KEY ({columns})"
+        f"CONSTRAINT {quoted_name(key.name)} FOREIGN KEY ({columns})"
         f" REFERENCES {parent} ({parent_columns}){actions}"
     )
 
@@ -193,12 +194,8 @@ def _lacks_charset(column: DeclaredColumn) -> bool:
 
 
 def _full_name(table: DeclaredTable) -> str:
-    database = "" if table.database is None else f"{_quoted(table.database)}."
-    return database + _quoted(table.table)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    database = "" if table.database is None else f"{quoted_name(table.database)}."
+    return database + quoted_name(table.table)
 
 
 def _string(text: str) -> str:

@@ -27,6 +27,7 @@ from binlake.table.schema.declared import (
 )
 from binlake.table.text.sql_text import string_text
 from binlake.values.plan import NameSource, TableDefinition
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["ServerSchema", "SourceSchema"]
 
@@ -103,9 +104,8 @@ class ServerSchema(DeclaredSchema):
             return self._known[name]
 
     def _asked(self, database: str, table: str) -> DeclaredTable | str:
-        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
         try:
-            text = self._row(f"SHOW CREATE TABLE {quoted}")
+            text = self._row(f"SHOW CREATE TABLE {quoted_name(database, table)}")
         except ServerError as error:
             if error.code in _NO_SUCH_TABLE:
                 return f"{self._where} has no such table any more"

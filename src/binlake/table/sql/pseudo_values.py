@@ -31,7 +31,6 @@ __all__ = [
     "Number",
     "Show",
     "TypeForm",
-    "quoted_name",
     "quoted_text",
     "type_form",
 ]
@@ -87,11 +86,6 @@ class Around(NamedTuple):
             "after": after + comments.value,
             "null": b"NULL" + comments.null,
         }
-
-
-def quoted_name(name: str) -> bytes:
-    """Return an identifier in backticks."""
-    return b"`" + name.replace("`", "``").encode() + b"`"
 
 
 def quoted_text(raw: bytes, flavour: str) -> bytes:

@@ -30,9 +30,10 @@ from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.images import Image, has_column
 from binlake.table.plan import TableTypes
 from binlake.table.text.json_text import join
-from binlake.table.text.sql_text import ANY_VALUE_MODE, STRICT_MODE, quoted_name
+from binlake.table.text.sql_text import ANY_VALUE_MODE, STRICT_MODE
 from binlake.table.types.base import ColumnType
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from binlake.values.sql_names import quoted_name
 
 __all__ = ["Redo", "Shape", "SqlFaces", "SqlTable", "Undo", "UndoGuard", "shapes_of"]
 
@@ -111,7 +112,7 @@ class SqlTable:
         _check_names(definition)
         self.database, self.table = definition.database, definition.table
         database = databases.get(definition.database, definition.database)
-        self.name = f"{quoted_name(database)}.{quoted_name(definition.table)}"
+        self.name = quoted_name(database, definition.table)
         self.columns = {kind.column.ordinal: kind for kind in types.columns}
         if definition.name_source == NameSource.NONE:
             raise MissingContextError(

@@ -57,15 +57,14 @@ class ForeignKeys:
             file = run.window.file if isinstance(run, PlainRun) else run.file
             fmt = file.format
             if fmt is not None:
-                logged = fmt.flavour == "mysql" and fmt.version >= (9, 6, 0)
-                if self._logged not in (None, logged):
+                if self._logged not in (None, fmt.logs_cascades):
                     raise UnsupportedError(
                         "logs of servers before and after MySQL 9.6 need different"
                         " foreign_key_checks",
                         file=file.name,
                         hint="convert the logs of each server separately",
                     )
-                self._logged = logged
+                self._logged = fmt.logs_cascades
             yield run
 
     @property

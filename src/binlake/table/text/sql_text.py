@@ -1,4 +1,4 @@
-"""Arrow arrays as SQL literals, whole columns at a time, and quoted names.
+"""Arrow arrays as SQL literals, whole columns at a time.
 
 Every function of literals takes an array and returns a large_string array; null stays null. A
 literal is right in the session that `SESSION` sets up: strings are utf8mb4 with backslash escapes,
@@ -22,7 +22,6 @@ __all__ = [
     "bytes_literal",
     "float_literal",
     "plain_string",
-    "quoted_name",
     "string_literal",
     "string_text",
 ]
@@ -43,11 +42,6 @@ SESSION = (
 
 _TEXT = pa.large_string()
 _ESCAPES = (("'", "''"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r"), ("\x1a", "\\Z"))
-
-
-def quoted_name(name: str) -> str:
-    """An identifier in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def string_text(text: str) -> str:

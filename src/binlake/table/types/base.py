@@ -29,11 +29,11 @@ from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.text.json_text import join
 from binlake.table.text.json_values import raw_values
-from binlake.table.text.sql_text import quoted_name
 from binlake.table.types.missing_metadata import Missing
 from binlake.table.types.sql_types import sql_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
+from binlake.values.sql_names import quoted_name
 
 __all__ = [
     "MAX_COLUMN_BYTES",

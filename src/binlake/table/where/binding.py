@@ -40,6 +40,7 @@ from binlake.table.where.texts import (
     is_bytes,
     is_text,
     like_test,
+    or_false,
     text_pair,
     text_test,
 )
@@ -331,7 +332,7 @@ class BoundCondition:
                 truth = Truth(test(cells.values, None))
             except ValueError as error:
                 raise UnsupportedError(f"option where: {document}: {error}") from None
-            truth = truth.doubted(unknown, _or_false(tests.undecided(cells.values)))
+            truth = truth.doubted(unknown, or_false(tests.undecided(cells.values)))
             return truth.doubted(self._lacking, cells.lacking)
 
         return decide
@@ -396,7 +397,3 @@ def _never_null(decider: _Decider) -> _Decider:
         return plain
 
     return _Decider(decided, compiled.never_null(decider.steps))
-
-
-def _or_false(rows: pa.Array | None) -> pa.Array | None:
-    return None if rows is None else pc.fill_null(rows, scalar(False))

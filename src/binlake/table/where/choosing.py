@@ -27,6 +27,7 @@ from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.history import SchemaHistory
+from binlake.table.text.json_values import int64_array
 from binlake.table.types.base import Target
 from binlake.table.where.binding import BoundCondition
 from binlake.table.where.compiled import nothing
@@ -39,8 +40,6 @@ from binlake.values.plan import TableDefinition
 from binlake.values.where import Condition, names_in, parse_where
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
 __all__ = [
@@ -355,15 +354,10 @@ def _values(column: pa.Array, kind: Literal["q", "i", "I"]) -> memoryview:
 
 def _groups(run: PlainRun, starts: pa.Array) -> list[int]:
     """The transactions of a run that start at these offsets, which are in order."""
-    firsts = _integers(run.plain.first, run.high).slice(run.low)
-    offsets = _integers(run.plain.block.offset, run.last)
+    firsts = int64_array(run.plain.first, run.high).slice(run.low)
+    offsets = int64_array(run.plain.block.offset, run.last)
     found = pc.index_in(starts, value_set=offsets.take(firsts))
     return [run.low + group for group in found.to_pylist()]
-
-
-def _integers(column: Buffer, count: int) -> pa.Array:
-    """The first values of a column of the core, without a copy."""
-    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(column)])
 
 
 def _pieces(run: PlainRun, groups: list[int]) -> Iterator[Piece]:

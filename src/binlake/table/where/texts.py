@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.format.collations import COLLATIONS, collation_name
+from binlake.format.collations import charset_of, collation_name
 from binlake.source.arrays import array, scalar
 from binlake.table.types.base import ColumnType
 from binlake.table.types.binary import BinaryType, UnknownTextType
@@ -22,7 +22,16 @@ from binlake.table.types.vector import VectorType
 from binlake.table.where.collations import TextRules, rules_of
 from binlake.table.where.comparing import COMPARE, Operator, Test
 
-__all__ = ["TextTest", "bytes_test", "is_bytes", "is_text", "like_test", "text_pair", "text_test"]
+__all__ = [
+    "TextTest",
+    "bytes_test",
+    "is_bytes",
+    "is_text",
+    "like_test",
+    "or_false",
+    "text_pair",
+    "text_test",
+]
 
 _ADVICE = "write BINARY before the column, or COLLATE {bin} after it, to compare exactly"
 
@@ -72,7 +81,7 @@ def text_test(
         return rules.compared(operator, texts, array([value] * len(texts), pa.string()))
 
     def may_equal(values: pa.Array, _: pa.Array | None) -> pa.Array | None:
-        return _or_false(rules.may_equal(_strings(kind, values), value))
+        return or_false(rules.may_equal(_strings(kind, values), value))
 
     return TextTest(test, _unordered(kind, rules) if ordered else may_equal, _sentence(kind, rules))
 
@@ -117,7 +126,7 @@ def like_test(kind: ColumnType, collation: str | None, pattern: str, escape: str
         return rules.like(_strings(kind, values), pattern, escape)
 
     def may_match(values: pa.Array, _: pa.Array | None) -> pa.Array | None:
-        return _or_false(rules.may_be_like(_strings(kind, values), pattern, escape))
+        return or_false(rules.may_be_like(_strings(kind, values), pattern, escape))
 
     return TextTest(test, may_match, _sentence(kind, rules))
 
@@ -143,9 +152,7 @@ def collation_of(kind: ColumnType) -> tuple[str, str | None]:
     name = None
     if column.collation_id is not None and column.is_collation_known:
         name = collation_name(column.collation_id, flavour)
-    known = COLLATIONS.get(column.collation_id) if column.collation_id is not None else None
-    charset = known.charset if known is not None else kind.charset or ""
-    return charset, name
+    return charset_of(column.collation_id) or kind.charset or "", name
 
 
 def _rules(kind: ColumnType, asked: str | None) -> TextRules:
@@ -204,12 +211,13 @@ def _unordered(
 
     def rows(values: pa.Array | None, _: pa.Array | None) -> pa.Array | None:
         in_order = rules.in_order(_strings(kind, values))
-        return None if in_order is None else _or_false(pc.invert(in_order))
+        return None if in_order is None else or_false(pc.invert(in_order))
 
     return rows
 
 
-def _or_false(rows: pa.Array | None) -> pa.Array | None:
+def or_false(rows: pa.Array | None) -> pa.Array | None:
+    """The same rows, with null as false."""
     return None if rows is None else pc.fill_null(rows, scalar(False))
 
 
