@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import IncompleteError
-from binlake.mirror.iceberg.jvm import Lake
-from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.formats import NewTable
 from support.spark.lake_readers import by_duckdb_iceberg, by_pyiceberg, by_spark
 
 pytestmark = pytest.mark.lakes
@@ -21,8 +21,8 @@ SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("amount", pa.dec
 
 
 @pytest.fixture(scope="module")
-def lake(iceberg_spark: Any) -> Lake:
-    return Lake(iceberg_spark, "lake")
+def lake(iceberg_spark: Any) -> IcebergLake:
+    return IcebergLake(iceberg_spark, "lake")
 
 
 def rows(values: list[dict[str, Any]]) -> pa.Table:
@@ -36,11 +36,11 @@ def folder(spark: Any) -> str:
 @pytest.mark.parametrize("deletes", ["vectors", "position"])
 @pytest.mark.parametrize("key", [("id",), ("name", "id")])
 def test_random_changes_by_key(
-    lake: Lake, iceberg_spark: Any, tmp_path: Path, deletes: Any, key: tuple[str, ...]
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path, deletes: Any, key: tuple[str, ...]
 ) -> None:
     rng = random.Random(7)
     name = f"keyed_{deletes}_{len(key)}"
-    table = MirrorTable.create(lake, "db", name, SCHEMA, key, tmp_path, deletes=deletes)
+    table = lake.create_table("db", name, NewTable(SCHEMA, key, deletes), tmp_path)
     truth: dict[int, dict[str, Any]] = {}
     for number in range(12):
         ids = rng.sample(range(300), 60)
@@ -52,7 +52,7 @@ def test_random_changes_by_key(
         keys = pa.Table.from_pylist(gone, SCHEMA).select(list(key))
         table.commit(Change(rows(new), keys), {"binlake.round": str(number)})
         if number == 5:  # as after a kill, with and without what the index wrote
-            table = MirrorTable.open(lake, "db", name, key, tmp_path / "lost")
+            table = lake.open_table("db", name, key, tmp_path / "lost")
     expected = sorted((tuple(rows([r]).to_pylist()[0].values()) for r in truth.values()), key=repr)
     assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
     here = folder(iceberg_spark)
@@ -63,8 +63,10 @@ def test_random_changes_by_key(
     assert table.summary["binlake.round"] == "11"
 
 
-def test_rows_without_a_key_are_a_multiset(lake: Lake, iceberg_spark: Any, tmp_path: Path) -> None:
-    table = MirrorTable.create(lake, "db", "keyless", SCHEMA, (), tmp_path)
+def test_rows_without_a_key_are_a_multiset(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    table = lake.create_table("db", "keyless", NewTable(SCHEMA, ()), tmp_path)
     one = {"id": 1, "name": None, "amount": 1}
     table.commit(Change(rows([one, one, one, {**one, "name": ""}])), {})
     table.commit(Change(rows([{**one, "id": 2}]), rows([one, one])), {})
@@ -75,8 +77,10 @@ def test_rows_without_a_key_are_a_multiset(lake: Lake, iceberg_spark: Any, tmp_p
     assert by_spark(iceberg_spark, "db.keyless", "id, name") == found
 
 
-def test_another_writers_commit_is_noticed(lake: Lake, iceberg_spark: Any, tmp_path: Path) -> None:
-    table = MirrorTable.create(lake, "db", "shared", SCHEMA, ("id",), tmp_path)
+def test_another_writers_commit_is_noticed(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    table = lake.create_table("db", "shared", NewTable(SCHEMA, ("id",)), tmp_path)
     table.commit(Change(rows([{"id": i, "name": "a", "amount": 0} for i in range(9)])), {})
     iceberg_spark.sql("DELETE FROM lake.db.shared WHERE id < 3")
     change = Change(rows([{"id": 5, "name": "b", "amount": 0}]))
@@ -88,8 +92,10 @@ def test_another_writers_commit_is_noticed(lake: Lake, iceberg_spark: Any, tmp_p
     assert found == [(3, "a"), (4, "a"), (5, "b"), (6, "a"), (7, "a"), (8, "a")]
 
 
-def test_structure_and_rows_that_are_there(lake: Lake, iceberg_spark: Any, tmp_path: Path) -> None:
-    table = MirrorTable.create(lake, "db", "changing", SCHEMA, ("id",), tmp_path)
+def test_structure_and_rows_that_are_there(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    table = lake.create_table("db", "changing", NewTable(SCHEMA, ("id",)), tmp_path)
     table.commit(Change(rows([{"id": i, "name": "a", "amount": 0} for i in range(4)])), {})
     added = {
         "type": "struct",

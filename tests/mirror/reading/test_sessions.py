@@ -12,6 +12,7 @@ import pytest
 from binlake.mirror.delta.lake import DeltaLake
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema
 
 pytestmark = pytest.mark.lakes
@@ -71,10 +72,7 @@ def test_a_catalog_with_a_cache(iceberg_spark: Any, tmp_path: Path) -> None:
 
 def test_commits_to_delta(iceberg_spark: Any, other: Any, tmp_path: Path) -> None:
     lake = DeltaLake(iceberg_spark, str(tmp_path))
-    table = lake.create_table(
-        "db", "t", SCHEMA, ("id",), tmp_path, deletes="vectors", open_column=None, properties={},
-        partition=(),
-    )  # fmt: skip
+    table = lake.create_table("db", "t", NewTable(SCHEMA, ("id",)), tmp_path)
     rows = pa.Table.from_pylist([{"id": 1, "v": 1}, {"id": 2, "v": 2}], SCHEMA)
     table.replace([], {"at": "0"}, {})
     table.commit(Change(appended=[rows]), {"at": "1"})

@@ -15,6 +15,7 @@ from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.schema import column_sql
 from binlake.mirror.delta.stored import DeltaStored, created
 from binlake.mirror.delta.table import DeltaTable
+from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 if TYPE_CHECKING:
@@ -132,25 +133,12 @@ class DeltaLake:
         stored = self.load(namespace, table)
         return DeltaTable(stored, key, self._copies(namespace, table), open_column)
 
-    def create_table(
-        self,
-        namespace: str,
-        table: str,
-        schema: pa.Schema,
-        key: Sequence[str] | None,
-        indexes: Path,
-        *,
-        deletes: str,
-        open_column: str | None,
-        properties: Mapping[str, str],
-        partition: Sequence[PartitionField],
-    ) -> DeltaTable:
+    def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> DeltaTable:
         """Make an empty table, to be written. Raises UnsupportedError for a key that MERGE cannot find."""
-        full_name = f"{namespace}.{table}"
-        check_key(full_name, schema, key)
-        kept = {**properties, "binlake.deletes": deletes}
-        stored = self.create(namespace, table, iceberg_schema(schema), kept, partition)
-        return DeltaTable(stored, key, self._copies(namespace, table), open_column)
+        check_key(f"{namespace}.{table}", new.schema, new.key)
+        kept = {**new.properties, "binlake.deletes": new.deletes}
+        stored = self.create(namespace, table, iceberg_schema(new.schema), kept, new.partition)
+        return DeltaTable(stored, new.key, self._copies(namespace, table), new.open_column)
 
     def _copies(self, namespace: str, table: str) -> Path:
         """The directory in which the tasks of a copy write rows for Delta."""

@@ -44,7 +44,13 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.change import Change, Step, in_order
-from binlake.mirror.tables.formats import LakeTable, LakeTables, StoredTable, why_ambiguous
+from binlake.mirror.tables.formats import (
+    LakeTable,
+    LakeTables,
+    NewTable,
+    StoredTable,
+    why_ambiguous,
+)
 from binlake.mirror.tables.partitions import check_partition
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.table.plan import TableTypes
@@ -119,19 +125,11 @@ class CopyTargets:
                 return there
             before = "" if is_other else declared_before(known["properties"], table.full_name)
             self._make_way(table, known)
-        return self.lake.create_table(
-            *name,
-            schema,
-            key,
-            self.indexes,
-            deletes=self.options.deletes,
-            open_column=mode.open_column,
-            properties={
-                **begun_properties(table.full_name, column, partition, before),
-                **(text_properties(texts) if texts else {}),
-            },
-            partition=partition,
-        )
+        properties = begun_properties(table.full_name, column, partition, before)
+        if texts:
+            properties = {**properties, **text_properties(texts)}
+        new = NewTable(schema, key, self.options.deletes, mode.open_column, properties, partition)
+        return self.lake.create_table(*name, new, self.indexes)
 
     def _lake_schema(self, table: SourceTable, texts: Sequence[str]) -> pa.Schema:
         """The columns that the lake table should have. `texts`: those that are text."""

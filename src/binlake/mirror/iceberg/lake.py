@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import pyarrow as pa
 
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.table_rules import PartitionField
+from binlake.mirror.tables.formats import NewTable
+from binlake.mirror.tables.schema import iceberg_schema
 
 __all__ = ["IcebergLake"]
+
+_FORMAT_VERSION = {"vectors": "3", "position": "2"}
+_SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")} | {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest.min-count-to-merge": "20",
+}
 
 
 class IcebergLake(Lake):
@@ -27,31 +33,16 @@ class IcebergLake(Lake):
     ) -> MirrorTable:
         """A table that exists, to be written."""
         index = indexes.joinpath(namespace, table)
-        return MirrorTable.open(self, namespace, table, key, index, open_column=open_column)
+        return MirrorTable(self.load(namespace, table), key, index, open_column)
 
-    def create_table(
-        self,
-        namespace: str,
-        table: str,
-        schema: pa.Schema,
-        key: Sequence[str] | None,
-        indexes: Path,
-        *,
-        deletes: str,
-        open_column: str | None,
-        properties: Mapping[str, str],
-        partition: Sequence[PartitionField],
-    ) -> MirrorTable:
+    def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> MirrorTable:
         """Make an empty table, to be written."""
-        return MirrorTable.create(
-            self,
-            namespace,
-            table,
-            schema,
-            key,
-            indexes.joinpath(namespace, table),
-            deletes="position" if deletes == "position" else "vectors",
-            open_column=open_column,
-            properties=properties,
-            partition=partition,
-        )
+        settings = {
+            "format-version": _FORMAT_VERSION[new.deletes],
+            **_SETTINGS,
+            "binlake.deletes": new.deletes,
+            **new.properties,
+        }
+        schema = iceberg_schema(new.schema)
+        made = self.create(namespace, table, schema, settings, new.partition)
+        return MirrorTable(made, new.key, indexes.joinpath(namespace, table), new.open_column)

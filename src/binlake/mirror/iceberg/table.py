@@ -1,6 +1,6 @@
 """A lake table that equals a table of a server, and its commits.
 
-    table = MirrorTable.open(lake, "shop", "orders", ("id",), index_directory)
+    table = lake.open_table("shop", "orders", ("id",), indexes)
     table.commit(Change(upserts=rows, deletes=keys), {"binlake.offset": …})
 
 A commit writes the new rows into data files and marks the old ones where they are, by deletion
@@ -14,7 +14,7 @@ import uuid
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from pyroaring import BitMap
 
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
-from binlake.mirror.iceberg.jvm import IcebergTable, Lake
+from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.live_rows import (
     Lookup,
     live_batches,
@@ -35,26 +35,18 @@ from binlake.mirror.iceberg.position_deletes import position_delete_files
 from binlake.mirror.iceberg.puffin import vector_files
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table_files import Entries, TableFiles
-from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.formats import ICEBERG
 from binlake.mirror.tables.keys import Keys, keys_of_rows, row_hashes
 from binlake.mirror.tables.partitions import Partitioning
-from binlake.mirror.tables.schema import FIELD_ID, conformed, iceberg_schema, storage_schema
+from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 
-__all__ = ["Deletes", "MirrorTable"]
+__all__ = ["MirrorTable"]
 
-Deletes = Literal["vectors", "position"]
-_FORMAT_VERSION: dict[Deletes, str] = {"vectors": "3", "position": "2"}
 _POSITION = np.uint64(0xFFFFFFFF)
 _NUMBER_BITS = np.uint64(32)
-_SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")} | {
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-    "commit.manifest.min-count-to-merge": "20",
-}
 
 
 class MirrorTable:
@@ -78,45 +70,6 @@ class MirrorTable:
         self._lookup = None if key is None else Lookup(self.key, open_column)
         self._index = RowIndex(index_directory)
         self.reload()
-
-    @classmethod
-    def open(
-        cls,
-        lake: Lake,
-        namespace: str,
-        name: str,
-        key: Sequence[str] | None,
-        index_directory: Path,
-        *,
-        open_column: str | None = None,
-    ) -> MirrorTable:
-        """Open an existing table."""
-        return cls(lake.load(namespace, name), key, index_directory, open_column)
-
-    @classmethod
-    def create(
-        cls,
-        lake: Lake,
-        namespace: str,
-        name: str,
-        arrow_schema: pa.Schema,
-        key: Sequence[str] | None,
-        index_directory: Path,
-        *,
-        deletes: Deletes = "vectors",
-        open_column: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        partition: Sequence[PartitionField] = (),
-    ) -> MirrorTable:
-        """Make an empty table."""
-        settings = {
-            "format-version": _FORMAT_VERSION[deletes],
-            **_SETTINGS,
-            "binlake.deletes": deletes,
-            **(properties or {}),
-        }
-        made = lake.create(namespace, name, iceberg_schema(arrow_schema), settings, partition)
-        return cls(made, key, index_directory, open_column)
 
     # -- contents --------------------------------------------------------------------------------
 
@@ -175,11 +128,6 @@ class MirrorTable:
     def deleted(self) -> int:
         """How many rows of the data files are deleted."""
         return sum(map(len, self._files.deleted.values()))
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of the data files."""
-        return sum(int(file["file-size-in-bytes"]) for file in self._files.entries.values())
 
     def reload(self) -> None:
         """Reload the table, and complete the index."""

@@ -6,6 +6,7 @@ The loop, the modes and the statements of the log use these interfaces only; `la
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,7 @@ __all__ = [
     "ICEBERG",
     "LakeTable",
     "LakeTables",
+    "NewTable",
     "StoredTable",
     "check_format",
     "format_of",
@@ -94,6 +96,21 @@ def why_ambiguous(schema: pa.Schema, table_format: str) -> str:
     if found is None:
         return ""
     return f"it has a column {found}, and Iceberg has the elements of {elements[caseless(found)]} under that name"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A lake table to be made. `schema`: its columns; `key` and `open_column` as the table has them.
+
+    `deletes` ("vectors" or "position"): how Iceberg marks deleted rows.
+    """
+
+    schema: pa.Schema
+    key: Sequence[str] | None
+    deletes: str = "vectors"
+    open_column: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    partition: Sequence[PartitionField] = ()
 
 
 class StoredTable(Protocol):
@@ -240,19 +257,7 @@ class LakeTables(Protocol):
     ) -> LakeTable:
         """A table that exists, to be written. `indexes`: the directory of the row indexes of the lake."""
 
-    def create_table(
-        self,
-        namespace: str,
-        table: str,
-        schema: pa.Schema,
-        key: Sequence[str] | None,
-        indexes: Path,
-        *,
-        deletes: str,
-        open_column: str | None,
-        properties: Mapping[str, str],
-        partition: Sequence[PartitionField],
-    ) -> LakeTable:
+    def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> LakeTable:
         """Make an empty table, to be written."""
 
 
