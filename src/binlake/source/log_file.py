@@ -65,6 +65,7 @@ from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, ScanResult, TailReport, steps, torn_tail_error
 from binlake.source.stores.heads import KeptHead
 from binlake.source.window import Window
+from binlake.values.closing import Closing
 from binlake.values.frame import DEFAULT_MAX_MEMORY, EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.log_names import LogName
@@ -95,7 +96,7 @@ class Damage(StrEnum):
     SKIP = "skip"
 
 
-class LogFile:
+class LogFile(Closing):
     """An open log file.
 
     `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
@@ -276,12 +277,6 @@ class LogFile:
         """Close the reader."""
         self.closed = True
         self.reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<LogFile {self.path}>"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Self
+from abc import abstractmethod
 from urllib.parse import unquote
 
 from binlake.errors import BinlogError, SourceError
 from binlake.source.stores.errors import hint_of_store
+from binlake.values.closing import Closing
 
 __all__ = [
     "TORN_TAIL",
@@ -23,7 +23,7 @@ __all__ = [
 TORN_TAIL = "torn tail"
 
 
-class ByteReader(ABC):
+class ByteReader(Closing):
     """Random access to the bytes of one input. Safe to use from two threads.
 
     - `name`: the path as given.
@@ -92,12 +92,6 @@ class ByteReader(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release all resources. Reading afterwards raises SourceError."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class WrappedReader(ByteReader):

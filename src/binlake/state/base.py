@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Self
 
 import pyarrow as pa
 
@@ -12,6 +11,7 @@ from binlake.errors import OptionError, SourceError
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape
 from binlake.table.checks.ambiguous_name import ambiguous_name
+from binlake.values.closing import Closing
 
 __all__ = ["Base", "MissingTableError", "ambiguous_in"]
 
@@ -30,7 +30,7 @@ def ambiguous_in(where: str, tables: Sequence[tuple[str, str]]) -> OptionError:
     return ambiguous_name(f"{where} has", tables, "take the rows from a dump of one of them")
 
 
-class Base(ABC):
+class Base(Closing):
     """Rows of one table, and the place in the log that they belong to; to be closed.
 
     `name` names them in messages. `create_table` is the statement that declares the table.
@@ -48,9 +48,3 @@ class Base(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the file, or end the session."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, Self
+from typing import BinaryIO, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from binlake.core.text.text_output import TextBuffer
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
 from binlake.table.row_json import change_batch, change_schema, json_lines
+from binlake.values.closing import Closing
 from binlake.values.options import ReadOptions
 
 __all__ = [
@@ -61,7 +62,7 @@ class Shaped(NamedTuple):
     made: TextBuffer | pa.RecordBatch | None
 
 
-class ChangeWriter:
+class ChangeWriter(Closing):
     """Writes changes to `target`, at most `limit` rows of them; closing it ends the output."""
 
     def __init__(
@@ -105,12 +106,6 @@ class ChangeWriter:
         if self._table is not None:
             self._table.close()
             self._table = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _counted(self, rows: int) -> bool:
         if self._left is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from binlake.cli.common.terminal import console, is_watched
+from binlake.values.closing import Closing
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["CopyBar"]
 
 
-class CopyBar:
+class CopyBar(Closing):
     """Draws the progress of copies: chunks, rows, bytes, the remaining time. Draws nothing if
     stderr is not a terminal.
     """
@@ -48,12 +49,6 @@ class CopyBar:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _bar() -> Progress:

@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Self
 
 import pyarrow as pa
 
@@ -35,6 +34,7 @@ from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.values.builds import PickledByName
+from binlake.values.closing import Closing
 
 __all__ = ["ChunkReading", "Snapshot", "SnapshotOptions", "TableChunk"]
 
@@ -144,7 +144,7 @@ class TableChunk(PickledByName):
         return cls(table, options, int(known["number"]), lower, upper)
 
 
-class ChunkReading:
+class ChunkReading(Closing):
     """One reading of a chunk: an iterator of record batches, to be closed.
 
     `position` belongs to it: the rows hold every change before it. `moment_us` is the server's clock before
@@ -190,12 +190,6 @@ class ChunkReading:
     def close(self) -> None:
         """End the session; the rows that were not read are not sent."""
         self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _moment_us(server: ServerConnection) -> int:

@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from binlake.errors import (
     AuthError,
@@ -36,6 +36,7 @@ from binlake.source.replica.url import (
     port_number,
     seconds_option,
 )
+from binlake.values.closing import Closing
 from binlake.values.position import Position
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def told_error(code: int, said: str, where: str) -> BinlogError:
     return ServerError(text, code=code or None)
 
 
-class ServerConnection:
+class ServerConnection(Closing):
     """An open connection. `flavour` and `version` are those that the server reports."""
 
     def __init__(self, url: ServerUrl, where: str, driver: Driver) -> None:
@@ -407,12 +408,6 @@ class ServerConnection:
         with contextlib.suppress(OSError, AttributeError):
             self.driver._sock.shutdown(socket.SHUT_RDWR)
         self.driver._force_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<ServerConnection {self.where}>"

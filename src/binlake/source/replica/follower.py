@@ -19,7 +19,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Self
 
 from binlake.errors import (
     BinlogError,
@@ -49,6 +48,7 @@ from binlake.source.replica.stream import (
     is_earlier_log,
 )
 from binlake.source.replica.url import ServerUrl
+from binlake.values.closing import Closing
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
 
@@ -70,7 +70,7 @@ _NOT_ALLOWED = 1227
 _PASSING = (1053, 1077, 1317, 1927, 3168)
 
 
-class Follower:
+class Follower(Closing):
     """Follows the servers of `urls` (the first that answers) from `start` on.
 
     `start.file` "" begins after `start.gtid_set`, and if that is empty too, at the oldest log.
@@ -178,12 +178,6 @@ class Follower:
         """End the connection and the iteration."""
         self._closed = True
         self._disconnect()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # -- one connection ----------------------------------------------------------------------
 

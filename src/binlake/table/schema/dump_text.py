@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from binlake.errors import SourceError
+from binlake.values.closing import Closing
 
 __all__ = ["LONGEST_TOKEN_BYTES", "SKIPPED", "DumpText", "DumpToken"]
 
@@ -27,7 +28,7 @@ _WINDOW_BYTES = 4 << 20
 DumpToken = tuple[str, int, int]
 
 
-class DumpText:
+class DumpText(Closing):
     """A text whose slices are bytes: of a regular file, or of bytes in memory.
 
     The length is that of the moment when it was opened. Reading raises SourceError where the file has become
@@ -114,12 +115,6 @@ class DumpText:
                 size = min(2 * size, self._longest_token_bytes)
             else:
                 at, size = passed, self._window_bytes
-
-    def __enter__(self) -> DumpText:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""
