@@ -16,7 +16,6 @@ from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.server_flags import (
     ServerUrls,
-    refuse_beside_config,
     with_server_flags_except,
 )
 from binlake.cli.common.terminal import console, is_watched, note
@@ -35,7 +34,9 @@ _TERMINAL_LINE_SECONDS = 1.0
 
 
 # The URL sets the compression of a connection: here --compress is that of complete logs.
-@with_server_flags_except("--compress", "--skip-replication", or_config=True)
+@with_server_flags_except(
+    "--compress", "--skip-replication", beside_config=("until_current", "quiet", "metrics_address")
+)
 def archive(
     server: ServerUrls,
     directory: Annotated[
@@ -123,13 +124,7 @@ def archive(
       binlake archive --config /etc/binlake.toml
     """
     if config is not None:
-        given = {
-            "DIR": directory, "--from": first != OLDEST, "--compress": compress != "none",
-            "--no-index": not index, "--key-index": key_index, "--sync-seconds": sync_seconds is not None,
-            "--restart-if-lost": restart_if_lost, "--keep-days": keep_days is not None,
-            "--keep-bytes": keep_bytes is not None, "--metrics-port": metrics_port is not None,
-        }  # fmt: skip
-        _archive_all(config, [n for n, is_given in given.items() if is_given], until_current, quiet)
+        _archive_all(config, until_current, quiet)
         return
     if directory is None:
         raise OptionError("DIR is missing: the directory for the logs", name="directory")
@@ -166,12 +161,11 @@ def archive(
         raise Exit(1)
 
 
-def _archive_all(config: str, given: list[str], until_current: bool, quiet: bool) -> None:
+def _archive_all(config: str, until_current: bool, quiet: bool) -> None:
     """Archive the servers of a configuration file. Raises OptionError."""
     from binlake.archive.jobs import Archives
     from binlake.config.configuration import read_configuration
 
-    refuse_beside_config(config, given)
     read = read_configuration(config)
     if not read.archives:
         raise OptionError(f"{config}: no [archive.servers.NAME] to archive", name="config")

@@ -17,7 +17,7 @@ from binlake.source.replica.session import FollowOptions
 __all__ = ["doctor"]
 
 
-@with_server_flags_except(or_config=True)
+@with_server_flags_except(beside_config=("as_json",))
 def doctor(
     server: ServerUrls,
     config: Annotated[

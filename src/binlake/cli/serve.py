@@ -94,15 +94,8 @@ def serve(
       binlake serve --config /etc/binlake.toml
     """
     if config is not None:
-        given = {
-            "DIR": path, "--user": user != "replica", "--password-file": password_file is not None,
-            "--bind": bind != "127.0.0.1", "--port": port != 3307, "--source": source,
-            "--server-id": server_id is not None, "--server-uuid": server_uuid is not None,
-            "--ssl-cert": ssl_cert is not None, "--ssl-key": ssl_key is not None,
-            "--require-tls": require_tls, "--max-connections": max_connections != 100,
-            "--metrics-port": metrics_port is not None, "--keyring": options.keyring is not None,
-        }  # fmt: skip
-        _serve_all(config, [name for name, is_given in given.items() if is_given])
+        refuse_beside_config(config, "keyring_password_file")
+        _serve_all(config)
         return
     if path is None:
         raise OptionError("DIR is missing: the archive to serve", name="path")
@@ -132,11 +125,10 @@ def serve(
     run([BinlogServer(settings, note)])
 
 
-def _serve_all(config: str, given: list[str]) -> None:
+def _serve_all(config: str) -> None:
     """Serve the archives of a configuration file. Raises OptionError, SourceError."""
     from binlake.config.configuration import read_configuration
 
-    refuse_beside_config(config, given)
     listeners = read_configuration(config).listeners
     if not listeners:
         raise OptionError(f"{config}: no [serve.listeners.NAME] to serve", name="config")

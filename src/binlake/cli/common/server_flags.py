@@ -7,8 +7,11 @@ argument URL and one flag per option of a connection.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
+
+import click
+from click.core import ParameterSource
 
 from binlake.cli.common.parameters import (
     Argument,
@@ -51,28 +54,28 @@ def with_server_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_server_flags_except(
-    *flags: str, or_config: bool = False
+    *flags: str, beside_config: Collection[str] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The same for a command in which some of the flags have no meaning, or another one.
 
-    With `or_config` the URL may be missing: the command takes `config`, a file that names servers.
+    With `beside_config` the URL may be missing: the command takes `config`, a file that names servers. Beside it,
+    only these parameters can be given.
     """
     kept = [flag for flag in CONNECTION_FLAGS if flag not in flags]
-    return lambda command: _with(command, kept, or_config=or_config)
+    return lambda command: _with(command, kept, beside_config)
 
 
 def _with(
-    command: Callable[..., Any], flags: Sequence[str], *, or_config: bool
+    command: Callable[..., Any], flags: Sequence[str], beside_config: Collection[str] | None
 ) -> Callable[..., Any]:
     def urls_of(given: dict[str, Any]) -> ServerUrls:
         text = given.pop("url")
         values = {flag: given.pop(flag_name(flag)) for flag in flags}
-        if or_config and (text is None or given["config"] is not None):
-            if given["config"] is None:
-                raise OptionError("URL is missing: give one, or --config FILE", name="url")
-            named = [flag for flag, value in values.items() if value is not None]
-            refuse_beside_config(given["config"], ["URL"] * (text is not None) + named)
+        if beside_config is not None and given["config"] is not None:
+            refuse_beside_config(given["config"], *beside_config)
             return ()
+        if text is None:
+            raise OptionError("URL is missing: give one, or --config FILE", name="url")
         options = {flag_name(CONNECTION_FLAGS[f]): value for f, value in values.items()}
         return tuple(url.with_options(**options) for url in ServerUrl.parse_all(text))
 
@@ -80,7 +83,9 @@ def _with(
         "mysql://user@host:port/ or mariadb://…; several hosts, separated by commas, replicate one"
         " another."
     )
-    url = flag_parameter("url", str, Argument(metavar="URL", required=not or_config, help=help))
+    url = flag_parameter(
+        "url", str, Argument(metavar="URL", required=beside_config is None, help=help)
+    )
     parameters = [url, *(url_flag(flag, CONNECTION_FLAGS[flag], _PANEL) for flag in flags)]
     return with_parameters(command, "server", parameters, urls_of)
 
@@ -92,10 +97,24 @@ def url_flag(flag: str, name: str, panel: str) -> inspect.Parameter:
     return flag_parameter(flag_name(flag), str | None, option)
 
 
-def refuse_beside_config(config: str, given: Sequence[str]) -> None:
-    """Raise OptionError for flags that belong in the file of `--config`."""
+def refuse_beside_config(config: str, *allowed: str) -> None:
+    """Raise OptionError for given arguments that belong in the file of `--config`: all but the parameters `allowed`."""
+    context = click.get_current_context()
+    given = [
+        _spelling(parameter, context)
+        for parameter in context.command.params
+        if parameter.name not in ("config", *allowed)
+        and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    ]
     if given:
         raise OptionError(
             f"{', '.join(given)}: not together with --config; set it in {config}",
             name="config",
         )
+
+
+def _spelling(parameter: click.Parameter, context: click.Context) -> str:
+    if isinstance(parameter, click.Argument):
+        return parameter.make_metavar(context)
+    is_off = parameter.secondary_opts and context.params[parameter.name or ""] is False
+    return (parameter.secondary_opts if is_off else parameter.opts)[0]

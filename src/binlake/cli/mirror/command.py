@@ -17,14 +17,14 @@ from binlake.cli.common.lines import script_output, show
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.server_flags import (
     ServerUrls,
-    refuse_beside_config,
     with_server_flags_except,
 )
 from binlake.cli.common.terminal import note
-from binlake.cli.mirror.flags import flag_of, with_mirror_options
+from binlake.cli.mirror.flags import with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.cli.mirror.session import (
     RUN,
+    SPARK_FLAGS,
     LakeArgument,
     SparkSettings,
     StateOption,
@@ -46,7 +46,7 @@ __all__ = ["mirror"]
 
 
 @mirror_command(RUN)
-@with_server_flags_except("--skip-replication", or_config=True)
+@with_server_flags_except("--skip-replication", beside_config=("once", *SPARK_FLAGS))
 @with_mirror_options
 @with_spark_flags
 def run(
@@ -101,7 +101,6 @@ def run(
     }  # fmt: skip
     values = options | {name: value for name, value in given.items() if value is not None}
     if config is not None:
-        refuse_beside_config(config, [_flag(name) for name in values])
         values, session = _configured(config, session)
     elif lake is None:
         raise OptionError("LAKE is missing: a directory or a URI", name="lake")
@@ -114,10 +113,6 @@ def run(
             )
         values["url"] = ",".join(map(str, server))
     _follow(values, session, once=once)
-
-
-def _flag(name: str) -> str:
-    return {"lake": "LAKE", "interval_seconds": "--interval"}.get(name) or flag_of(name)
 
 
 def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], SparkSettings]:

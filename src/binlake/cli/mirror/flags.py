@@ -6,20 +6,15 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from binlake.cli.common.flags import size_flag
-from binlake.cli.common.parameters import Option
+from binlake.cli.common.parameters import Option, flag_name, flag_parameter
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 
-__all__ = ["flag_of", "with_mirror_options"]
+__all__ = ["with_mirror_options"]
 
 _OPTIONS = {_option.name: _option for _option in MIRROR_OPTIONS if _option.flag}
-
-
-def flag_of(name: str) -> str:
-    """The flag of an option of a mirror, or of a parameter of the command."""
-    return _OPTIONS[name].flag if name in _OPTIONS else f"--{name.replace('_', '-')}"
 
 
 def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,7 +22,7 @@ def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def run(**given: Any) -> Any:
-        values = {name: given.pop(_parameter_name(option)) for name, option in _OPTIONS.items()}
+        values = {name: given.pop(flag_name(option.flag)) for name, option in _OPTIONS.items()}
         read = {n: _read(_OPTIONS[n], value) for n, value in values.items() if value is not None}
         return command(options=read, **given)
 
@@ -43,10 +38,6 @@ def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _parameter_name(option: MirrorOption) -> str:
-    return option.flag.removeprefix("--").replace("-", "_")
-
-
 def _parameter(option: MirrorOption) -> inspect.Parameter:
     kind = str if option.is_size else option.kind
     declared = Option(
@@ -57,12 +48,8 @@ def _parameter(option: MirrorOption) -> inspect.Parameter:
         choices=option.choices,
         show_default=option.shown_default or True,
     )
-    return inspect.Parameter(
-        _parameter_name(option),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[list[str] | None if option.is_list else kind | None, declared],
-    )
+    wanted = list[str] | None if option.is_list else kind | None
+    return flag_parameter(flag_name(option.flag), wanted, declared)
 
 
 def _read(option: MirrorOption, value: Any) -> Any:

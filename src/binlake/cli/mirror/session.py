@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RUN",
-    "SPARK_PANEL",
+    "SPARK_FLAGS",
     "LakeArgument",
     "SparkSettings",
     "StateOption",
@@ -56,7 +56,7 @@ _HELP = """Keep lake tables equal to the tables of a server.
 
 _JVM = "-XX:+UseSerialGC"
 _LOST = "the lake is as the last commit left it, and the next run continues there"
-SPARK_PANEL = "Spark"
+_SPARK_PANEL = "Spark"
 RUN = "run"
 
 
@@ -106,14 +106,14 @@ _SPARK_FLAGS = (
     flag_parameter(
         "master",
         str | None,
-        Option(metavar="URL", panel=SPARK_PANEL, help="Spark master.", show_default="local[*]"),
+        Option(metavar="URL", panel=_SPARK_PANEL, help="Spark master.", show_default="local[*]"),
     ),
     flag_parameter(
         "iceberg_jar",
         str | None,
         Option(
             metavar="FILE",
-            panel=SPARK_PANEL,
+            panel=_SPARK_PANEL,
             help="Iceberg's jar for Spark.",
             show_default="Spark downloads it",
         ),
@@ -121,16 +121,23 @@ _SPARK_FLAGS = (
     flag_parameter(
         "catalog",
         str,
-        Option(metavar="NAME", panel=SPARK_PANEL, help="The catalog that --conf describes."),
+        Option(metavar="NAME", panel=_SPARK_PANEL, help="The catalog that --conf describes."),
     ).replace(default="lake"),
     flag_parameter(
         "conf",
         list[str] | None,
         Option(
-            "--conf", metavar="KEY=VALUE", panel=SPARK_PANEL, help="A setting of Spark; repeatable."
+            "--conf",
+            metavar="KEY=VALUE",
+            panel=_SPARK_PANEL,
+            help="A setting of Spark; repeatable.",
         ),
     ),
 )
+
+
+#: The names of their parameters.
+SPARK_FLAGS = tuple(flag.name for flag in _SPARK_FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ def with_spark_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _spark_settings(given: dict[str, Any]) -> SparkSettings:
-    master, iceberg_jar, catalog, conf = (given.pop(flag.name) for flag in _SPARK_FLAGS)
+    master, iceberg_jar, catalog, conf = (given.pop(name) for name in SPARK_FLAGS)
     config = {}
     for setting in conf or ():
         name, equals, value = setting.partition("=")
