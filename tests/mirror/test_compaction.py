@@ -18,7 +18,7 @@ from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, all_groups, due_groups
 from binlake.mirror.tables.formats import NewTable
-from binlake.mirror.tags import expire_tags
+from binlake.mirror.upkeep import expire_tags
 from dev.servers import Server, running
 from support.spark.lake_readers import by_pyiceberg, by_spark
 from support.spark.mirrored import Lake, Writer, iceberg_table, quarantined

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 from binlake.cli.common.command_help import HelpGroup
 from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
 from binlake.cli.common.lines import show
-from binlake.cli.common.parameters import Argument, Exit, Option, command
+from binlake.cli.common.parameters import Argument, Exit, Option, member
 from binlake.cli.common.terminal import note
 from binlake.errors import OptionError, SourceError
 from binlake.source.access import Access
@@ -30,6 +29,7 @@ from binlake.stream.positions.gtid_search import (
     executed,
 )
 from binlake.stream.positions.gtid_search import locate as find
+from binlake.stream.statistics import utc_text
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
 from binlake.values.options import ReadOptions
 
@@ -60,21 +60,11 @@ _OfLogs = Callable[[Chain, Access], AnyGtidSet]
 _Json = Annotated[bool, Option("--json", help="The answer as one JSON object.")]
 
 
-def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command of this group."""
-
-    def add(function: Callable[..., None]) -> Callable[..., None]:
-        gtid.add_command(command(name, function))
-        return function
-
-    return add
-
-
 # parts of paths that sets of GTIDs do not contain
 _LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
 
 
-@_command("locate")
+@member(gtid, "locate")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def locate(
     name: Annotated[str, Argument(metavar="GTID", help="One GTID, of either flavour.")],
@@ -125,7 +115,7 @@ def _answers(
     return answers
 
 
-@_command("union")
+@member(gtid, "union")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs that are in any of the sets.
@@ -133,14 +123,10 @@ def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     Examples:
       binlake gtid union @a.txt @b.txt
     """
-    result = _set(sets[0], options)
-    for text in sets[1:]:
-        left, right = _alike(result, _set(text, options))
-        result = left | right
-    _print_set(result, as_json)
+    _print_set(_union(sets, options, executed), as_json)
 
 
-@_command("subtract")
+@member(gtid, "subtract")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs of the first set that are in none of the others.
@@ -155,7 +141,7 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
     _print_set(result, as_json)
 
 
-@_command("contains")
+@member(gtid, "contains")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
     """Report whether the first set contains the second, and print the GTIDs that it lacks.
@@ -175,7 +161,7 @@ def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = F
         raise Exit(1)
 
 
-@_command("gaps")
+@member(gtid, "gaps")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs that are missing between the first and the last one of each source.
@@ -187,14 +173,10 @@ def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     Examples:
       binlake gtid gaps /var/lib/mysql/
     """
-    result = _set(sets[0], options, accounted)
-    for text in sets[1:]:
-        left, right = _alike(result, _set(text, options, accounted))
-        result = left | right
-    _print_findings(result.gaps(), "no gaps", as_json)
+    _print_findings(_union(sets, options, accounted).gaps(), "no gaps", as_json)
 
 
-@_command("errant")
+@member(gtid, "errant")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def errant(
     replica: Annotated[str, Argument(metavar="REPLICA", help="The replica's set.")],
@@ -243,6 +225,14 @@ def _set(text: str, options: ReadOptions, of_logs: _OfLogs = executed) -> AnyGti
         return parse_gtid_set(text.replace("\\n", ""))
     except ValueError as error:
         raise OptionError(f"{name} is neither a set of GTIDs nor a log: {error}") from None
+
+
+def _union(sets: Sequence[str], options: ReadOptions, of_logs: _OfLogs) -> AnyGtidSet:
+    result = _set(sets[0], options, of_logs)
+    for text in sets[1:]:
+        left, right = _alike(result, _set(text, options, of_logs))
+        result = left | right
+    return result
 
 
 def _text_of(path: str) -> str:
@@ -296,7 +286,7 @@ def _found_text(found: LocatedTransaction) -> str:
     whole = "" if found.complete else "; the file ends, or another begins, before its end"
     return (
         f"{found.gtid}: {found.path}, bytes {found.pos} to {found.end_pos}, committed"
-        f" {_time(found.commit_us)}, server {found.server_id}{whole}"
+        f" {utc_text(found.commit_us)}, server {found.server_id}{whole}"
     )
 
 
@@ -310,11 +300,7 @@ def _answer_json(name: str, answer: Any) -> dict[str, Any]:
         "path": answer.path,
         "pos": answer.pos,
         "end_pos": answer.end_pos,
-        "ts": _time(answer.commit_us),
+        "ts": utc_text(answer.commit_us),
         "server_id": answer.server_id,
         "complete": answer.complete,
     }
-
-
-def _time(us: int) -> str:
-    return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

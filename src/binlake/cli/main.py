@@ -35,8 +35,8 @@ __all__ = ["COMMANDS", "PROGRAM", "main"]
 COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
 
 #: Every command and its line in `binlake --help`. `rows` is the function `rows` of
-#: `binlake.cli.rows` (`spark-env`: `spark_env`); that module is imported only when the command is
-#: called.
+#: `binlake.cli.rows` (`spark-env`: `spark_env`), or of the module `command` of a folder of that name; the module is
+#: imported only when the command is called.
 COMMANDS = {
     "inspect": "show the events of a log, including compressed transactions",
     "rows": "print row changes as JSON lines, CSV, Arrow or Parquet",
@@ -90,7 +90,10 @@ class _Program(HelpGroup):
         gc.disable()  # imports make many objects, and none of them is garbage
         try:
             name = cmd_name.replace("-", "_")
-            found = getattr(import_module(f"binlake.cli.{name}"), name)
+            module = import_module(f"binlake.cli.{name}")
+            if hasattr(module, "__path__"):  # a folder
+                module = import_module(f"{module.__name__}.command")
+            found = getattr(module, name)
             gc.freeze()  # they stay alive: later collections skip them
             gc.set_threshold(_GARBAGE_OBJECTS)
         finally:

@@ -10,6 +10,7 @@ time and for at most half of the time; deletes of these rounds are translated at
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from binlake.mirror.control import Control
 from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
+from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
@@ -30,15 +32,17 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
 from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
-from binlake.mirror.tags import expire_tags
 from binlake.values.ledger import counted
 
-__all__ = ["TableUpkeep", "Upkeep", "compact_tables", "upkeep_of"]
+__all__ = ["TableUpkeep", "Upkeep", "compact_tables", "expire_tags", "upkeep_of"]
 
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
 _LEAST_SNAPSHOTS = 20
 _BACK_OFF_S = 600.0
+# Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
+_OURS = re.compile(r"before-(?:convert|copy|drop|rename|truncate)-.+-\d+")
+_SEEN = "binlake.tags-seen"
 
 _Groups = list[list[FileState]]
 
@@ -288,6 +292,25 @@ def _iceberg(table: Followed) -> MirrorTable:
     """The lake table, which is one of Iceberg."""
     assert isinstance(table.lake, MirrorTable)
     return table.lake
+
+
+def expire_tags(table: IcebergTable, keep_s: int, now_s: float) -> list[str]:
+    """Drop the mirror's tags that are older than `keep_s` seconds at `now_s` (Unix time); return their names.
+
+    Such a tag keeps its snapshot, of before a statement that emptied, dropped or replaced a table. Iceberg computes the
+    age of a tag from its snapshot, which may be years older than the statement, so the mirror counts from the time at
+    which it first saw the tag. Raises SourceError, CommitConflictError.
+    """
+    names = [name for name in table.tags() if _OURS.fullmatch(name)]
+    known: dict[str, int] = json.loads(table.describe()["properties"].get(_SEEN, "{}"))
+    seen = {name: known.get(name, int(now_s)) for name in names}
+    old = [name for name, since in seen.items() if since + keep_s <= now_s]
+    for name in old:
+        table.drop_tag(name)
+    left = {name: since for name, since in seen.items() if name not in old}
+    if left != known:
+        table.set_properties({_SEEN: json.dumps(left, sort_keys=True)})
+    return old
 
 
 def _discard(rewrites: Iterable[Rewritten]) -> None:

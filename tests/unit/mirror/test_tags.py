@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from binlake.mirror.iceberg.jvm import IcebergTable
-from binlake.mirror.tags import expire_tags
+from binlake.mirror.upkeep import expire_tags
 
 OURS = [
     "before-convert-binlog.000003-4",

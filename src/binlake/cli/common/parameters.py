@@ -35,6 +35,7 @@ __all__ = [
     "command",
     "flag_name",
     "flag_parameter",
+    "member",
     "with_parameters",
 ]
 
@@ -166,6 +167,16 @@ def command(
         help=inspect.getdoc(function),
         context_settings=context_settings,
     )
+
+
+def member(group: click.Group, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function to a group as the command of this name."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        group.add_command(command(name, function))
+        return function
+
+    return add
 
 
 def flag_name(flag: str) -> str:

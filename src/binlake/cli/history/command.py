@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +27,8 @@ from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script
 from binlake.cli.history.arguments import key_and_files
 from binlake.cli.history.html import page
 from binlake.cli.history.text import lines, paints
-from binlake.cli.history.undo import check_undo
 from binlake.errors import OptionError
+from binlake.source.chain import Chain
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.table.row_history.entries import RowHistory
 from binlake.table.row_history.history import HistoryReader, history_options
@@ -107,7 +108,7 @@ def history(
     options = history_options(options, table)
     chains = chains_of(files, options)
     chain = the_only_chain(chains, "a history covers a row of one server")
-    options = check_undo(undo, chain, choices, options)
+    options = _check_undo(undo, chain, choices, options)
     ledger = Ledger()
     differs = False
     with (
@@ -147,3 +148,22 @@ def _print(found: RowHistory, as_json: bool) -> None:
         return
     for line in lines(found, colours=paints()):
         print(line)
+
+
+def _check_undo(
+    point: str | None, chain: Chain, choices: UndoChoices, options: ReadOptions
+) -> ReadOptions:
+    """Return the options of a history that is undone, or of one that is not (`point` is None).
+
+    Raises OptionError for choices without --undo, and for logs that can be read only once.
+    """
+    if point is None:
+        if choices.force or choices.verify or choices.generated:
+            raise OptionError("--generated, --force and --verify require --undo", name="undo")
+        return options
+    if any(file.path == "-" for file in chain.files):
+        raise OptionError(
+            "--undo reads the logs again, and standard input can be read only once", name="undo"
+        )
+    choices.exact(options)
+    return replace(options, schema=options.schema or choices.verify)

@@ -1,6 +1,7 @@
 """A history as one HTML page: a section for each change, with a table of the changed columns.
 
-All texts of the log are escaped.
+The file loads nothing and runs no script. All texts of the log are escaped; in addition, a policy in the page forbids
+scripts and loading.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from binlake.cli.common.html_page import html_page
 from binlake.cli.history.text import facts, key_text, summary, value_text, when
 from binlake.printable import printable
 from binlake.table.row_history.entries import (
@@ -23,6 +23,18 @@ from binlake.table.row_history.entries import (
 __all__ = ["page"]
 
 _STYLE = """
+:root{color-scheme:light dark;--back:#fff;--text:#1c2430;--soft:#5d6877;--line:#d9dee5;
+--card:#f5f7f9;--inserts:#2a78b5;--updates:#e09c1f;--deletes:#c8443c;--bytes:#4b8b6a}
+@media (prefers-color-scheme:dark){:root{--back:#14181e;--text:#e4e8ee;--soft:#97a2b0;
+--line:#333c48;--card:#1d232b;--inserts:#5aa6e0;--updates:#eab54d;--deletes:#ea766e;--bytes:#74bb95}}
+body{background:var(--back);color:var(--text);font:14px/1.45 system-ui,sans-serif;
+max-width:1100px;margin:0 auto;padding:24px}
+h1{font-size:22px;margin:0 0 4px}h2{font-size:16px;margin:32px 0 8px}p{color:var(--soft);margin:4px 0}
+h2{break-after:avoid}tr{break-inside:avoid}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}
+th,td{padding:4px 10px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
+th{color:var(--soft);font-weight:normal}
+code{font:12px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}
 section{border-left:4px solid var(--line);padding:2px 0 2px 14px;margin:22px 0;break-inside:avoid}
 section.insert{border-color:var(--inserts)}section.update{border-color:var(--updates)}
 section.delete{border-color:var(--deletes)}h2{margin:0 0 2px}h2 span{color:var(--soft);font-weight:normal}
@@ -37,7 +49,14 @@ def page(history: RowHistory) -> str:
     """The whole page."""
     title = f"{history.full_name}, {key_text(history.key)}"
     body = "\n".join([*_head(history), *map(_section, history.entries)])
-    return html_page(f"{printable(title)} – binlake history", _STYLE, body)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{escape(printable(title))} – binlake history</title>\n<style>{_STYLE}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n"
+    )
 
 
 def _head(history: RowHistory) -> Iterator[str]:

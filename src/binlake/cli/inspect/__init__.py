@@ -1,5 +1,1 @@
 """The command `binlake inspect`."""
-
-from binlake.cli.inspect.command import inspect
-
-__all__ = ["inspect"]

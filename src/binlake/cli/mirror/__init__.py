@@ -1,5 +1,1 @@
 """The command `binlake mirror`."""
-
-from binlake.cli.mirror.command import mirror
-
-__all__ = ["mirror"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from binlake.cli.common.command_help import HelpGroup
-from binlake.cli.common.parameters import Argument, Option, command, flag_parameter, with_parameters
+from binlake.cli.common.parameters import Argument, Option, flag_parameter, member, with_parameters
 from binlake.cli.common.spark_errors import spark_errors
 from binlake.errors import BinlogError, OptionError, SourceError
 
@@ -89,12 +89,7 @@ mirror = _MirrorGroup(
 
 def mirror_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function as a command of `binlake mirror`."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mirror.add_command(command(name, function))
-        return function
-
-    return add
+    return member(mirror, name)
 
 
 LakeArgument = Annotated[str, Argument(metavar="LAKE", help="The lake: a directory or a URI.")]

@@ -1,5 +1,1 @@
 """The command `binlake mysqlbinlog`."""
-
-from binlake.cli.mysqlbinlog.command import mysqlbinlog
-
-__all__ = ["mysqlbinlog"]

@@ -1,5 +1,1 @@
 """The command `binlake query`."""
-
-from binlake.cli.query.command import query
-
-__all__ = ["query"]

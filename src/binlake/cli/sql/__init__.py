@@ -1,5 +1,1 @@
 """The command `binlake sql`."""
-
-from binlake.cli.sql.command import sql
-
-__all__ = ["sql"]

@@ -1,5 +1,1 @@
 """The command `binlake stats`."""
-
-from binlake.cli.stats.command import stats
-
-__all__ = ["stats"]

@@ -1,5 +1,1 @@
 """The command `binlake ui`."""
-
-from binlake.cli.ui.command import ui
-
-__all__ = ["ui"]
