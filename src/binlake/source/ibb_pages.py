@@ -38,7 +38,7 @@ __all__ = ["CRC_BYTES", "IBB_MAGIC", "FileHeader", "PageFile", "PageFiles"]
 IBB_MAGIC = b"\xfe\xfe\x0d\x01"
 #: Bytes at the end of a page that hold its checksum.
 CRC_BYTES = 4
-_HEADER = struct.Struct("<4sIIIQQQQQQ")
+_HEADER = struct.Struct("<4sIIIQ")
 _HEADER_PAGE_BYTES = 512
 _MAJOR = 1
 _PAGE_SHIFTS = range(9, 17)
@@ -49,17 +49,11 @@ _OPEN_FILES = 8
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """The content of the first page of a file. `state_interval` is as stored."""
+    """The content of the first page of a file that reading needs."""
 
     page_bytes: int
-    major: int
     minor: int
     number: int
-    pages: int
-    start_lsn: int
-    state_interval: int
-    oob_number: int
-    xa_number: int
 
     @classmethod
     def decode(cls, head: bytes) -> FileHeader:
@@ -74,12 +68,12 @@ class FileHeader:
                 actual=computed,
                 event_pos=0,
             )
-        _, shift, major, *rest = _HEADER.unpack_from(head)
+        _, shift, major, minor, number = _HEADER.unpack_from(head)
         if major != _MAJOR:
             raise UnsupportedError(f"an InnoDB binlog of version {major} is unknown")
         if shift not in _PAGE_SHIFTS:
             raise UnsupportedError(f"an InnoDB binlog cannot have pages of 2**{shift} bytes")
-        return cls(1 << shift, major, *rest)
+        return cls(1 << shift, minor, number)
 
 
 class PageFile:

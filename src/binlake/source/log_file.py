@@ -241,20 +241,15 @@ class LogFile(Closing):
         if format is None:
             format = self.format_at(first) if self.is_relay else self.format
         scanner = Scanner(self, first, stop, format, window_bytes, verify=verify)
-        skipped_from: int | None = None
         for result in steps(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
             window = result.window
             if window is not None:
-                if skipped_from is not None:
-                    window = replace(window, skipped_from=skipped_from)
-                    skipped_from = None
                 if ledger is not None:
                     ledger.file(self.shown).__iadd__(result.counts)
                 yield window
                 self.reader.release(window.end)
             if result.error is not None:
-                lost_from = self._settle(result, scanner, on_damage, ledger)
-                skipped_from = lost_from if skipped_from is None else skipped_from
+                self._settle(result, scanner, on_damage, ledger)
 
     def _reads_ahead(self, start: int, stop: int | None, window_bytes: int) -> bool:
         """Whether there are several windows, and the input is not interactive."""
@@ -438,11 +433,8 @@ class LogFile(Closing):
 
     def _settle(
         self, result: ScanResult, scanner: Scanner, on_damage: Damage, ledger: Ledger | None
-    ) -> int | None:
-        """Raise the error that ended the walk, or note the loss and let the walk continue.
-
-        Returns where the loss begins; None if nothing was lost.
-        """
+    ) -> None:
+        """Raise the error that ended the walk, or note the loss and let the walk continue."""
         error, tail = result.error, result.tail
         assert error is not None
         if ledger is not None and isinstance(error, ChecksumError):
@@ -450,7 +442,7 @@ class LogFile(Closing):
         if tail is not None:
             self.tail = tail
             if tail.in_use:
-                return None
+                return
         if on_damage is Damage.STOP or not isinstance(error, FormatError):
             raise error.hinted(SKIP_HINT) if isinstance(error, FormatError) else error
         if tail is not None:
@@ -473,4 +465,3 @@ class LogFile(Closing):
                 scanner.resume(lost_to)  # else nothing follows: the rest stays damaged
         if ledger is not None:
             ledger.skipped.append(SkippedRange(self.shown, result.offset, lost_to, error.message))
-        return result.offset

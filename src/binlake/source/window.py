@@ -22,8 +22,7 @@ class Window:
     """Events `block[0] … block[len - 1]` of `file`, back to back, whole, in one format.
 
     `data[0]` is byte `base` of the file, so event i is
-    `data[block.offset[i] - base :][: block.length[i]]`. `skipped_from` is set on the first
-    window after damage (`Damage.SKIP`): the bytes [skipped_from, start) are lost.
+    `data[block.offset[i] - base :][: block.length[i]]`.
     """
 
     file: LogFile
@@ -31,7 +30,6 @@ class Window:
     base: int
     block: FrameBlock
     format: EventFormat
-    skipped_from: int | None = None
 
     def __len__(self) -> int:
         return self.block.count

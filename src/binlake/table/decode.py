@@ -27,7 +27,6 @@ from binlake.core.rows.table_sink import BothImages, CurrentRow, TableBuffers, T
 from binlake.core.rows.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.common.format_description import is_pre_release
-from binlake.format.event_types import Role, codes_of
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.stream.spread import ReadsRuns
 from binlake.stream.sql.ddl import DdlStatement
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
 
 __all__ = ["ChangeDecoder"]
-
-_ROW_TYPES = frozenset(codes_of(Role.ROWS))
 _UTC = pa.timestamp("us", "UTC")
 
 

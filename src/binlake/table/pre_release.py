@@ -131,7 +131,6 @@ def _described(
         base=frame.offset,
         block=block,
         format=replace(piece.window.format, post_header_lengths=b"", checksum_bytes=0),
-        skipped_from=None,
     )
     return Piece(made, 0, 2, frame)
 

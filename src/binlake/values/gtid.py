@@ -235,12 +235,6 @@ class GtidSet(IntervalSets[_Key]):
     def __contains__(self, gtid: Gtid) -> bool:
         return self.contains(gtid.sid, gtid.gno, gtid.tag)
 
-    def intervals(self) -> Iterator[tuple[bytes, str, int, int]]:
-        """(sid, tag, start, end exclusive) of every interval, in the order of the text."""
-        for (sid, tag), bounds in sorted(self._bounds.items()):
-            for start, end in intervals(bounds):
-                yield sid, tag, start, end
-
     def gaps(self) -> GtidSet:
         """The GTIDs between the first and the last of each source and tag that are missing."""
         result = GtidSet()

@@ -156,5 +156,5 @@ def test_the_checksum_of_a_format_description_is_made_without_the_flag_in_use() 
 
 def test_a_writer_takes_no_more_than_a_field_has() -> None:
     with pytest.raises(MalformedError) as caught:
-        BodyWriter().u24("microseconds", 1 << 24)
+        BodyWriter().u16("microseconds", 1 << 16)
     assert caught.value.field == "microseconds"

@@ -45,9 +45,6 @@ class BodyReader:
     def u16(self, name: str) -> int:
         return self.at(name).u16()
 
-    def u24(self, name: str) -> int:
-        return self.at(name).u24()
-
     def u32(self, name: str) -> int:
         return self.at(name).u32()
 

@@ -44,9 +44,6 @@ class BodyWriter:
     def u16(self, name: str, value: int) -> None:
         self.le_uint(name, 2, value)
 
-    def u24(self, name: str, value: int) -> None:
-        self.le_uint(name, 3, value)
-
     def u32(self, name: str, value: int) -> None:
         self.le_uint(name, 4, value)
 

@@ -56,7 +56,6 @@ CHECKSUM_BYTES = 4
 SERVER_VERSION_BYTES = 50
 
 _CHECKSUM_OFF = 0
-_FIXED_BYTES = 57
 
 # The first servers that write an algorithm byte and a CRC.
 _FIRST_WITH_CHECKSUM = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}

@@ -100,11 +100,6 @@ class RowIndex:
         """The data file of a number in `Locations`."""
         return self._paths[number]
 
-    @property
-    def bytes(self) -> int:
-        """Its size on disk."""
-        return sum(file.stat().st_size for file in self._directory.iterdir())
-
     def find(self, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
         """All places of the keys: (row in `keys`, file number << 32 | position), in no order."""
         order = np.argsort(keys.high, kind="stable")

@@ -124,7 +124,7 @@ class FragmentJoiner:
             raise self._error(window, last, message)
         block = FrameBlock(1)
         scan(raw, self._first.offset, 0, len(raw), HEADER_BYTES, block)
-        made = replace(window, data=raw, base=self._first.offset, block=block, skipped_from=None)
+        made = replace(window, data=raw, base=self._first.offset, block=block)
         length = last.end - self._first.offset
         return Piece(made, 0, 1, self._first._replace(length=length, log_pos=last.log_pos))
 
