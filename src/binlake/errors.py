@@ -26,6 +26,7 @@ line: the problem, its position, and what to do.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from binlake.printable import printable, shortened
@@ -105,13 +106,7 @@ class BinlogError(Exception):
         return said + (f"; {self.hint}" if self.hint else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.hint, self.context)
-
-
-def _rebuild(
-    kind: type[BinlogError], message: str, hint: str | None, context: dict[str, Any]
-) -> BinlogError:
-    return kind(message, hint=hint, **context)
+        return partial(type(self), self.message, hint=self.hint, **self.context), ()
 
 
 class FormatError(BinlogError):

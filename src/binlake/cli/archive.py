@@ -16,7 +16,7 @@ from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.server_flags import (
     ServerUrls,
-    with_server_flags_except,
+    with_server_flags,
 )
 from binlake.cli.common.terminal import console, is_watched, note
 from binlake.errors import OptionError
@@ -34,7 +34,7 @@ _TERMINAL_LINE_SECONDS = 1.0
 
 
 # The URL sets the compression of a connection: here --compress is that of complete logs.
-@with_server_flags_except(
+@with_server_flags(
     "--compress", "--skip-replication", beside_config=("until_current", "quiet", "metrics_address")
 )
 def archive(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Exit, Option
-from binlake.cli.common.server_flags import ServerUrls, with_server_flags_except
+from binlake.cli.common.server_flags import ServerUrls, with_server_flags
 from binlake.errors import BinlogError, OptionError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
@@ -17,7 +17,7 @@ from binlake.source.replica.session import FollowOptions
 __all__ = ["doctor"]
 
 
-@with_server_flags_except(beside_config=("as_json",))
+@with_server_flags(beside_config=("as_json",))
 def doctor(
     server: ServerUrls,
     config: Annotated[

@@ -35,7 +35,7 @@ __all__ = ["tail"]
 _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 
 
-@with_server_flags
+@with_server_flags()
 @with_read_options(TAIL_OPTIONS)
 def tail(
     server: ServerUrls,

@@ -203,7 +203,9 @@ class _Rounds:
         """The newest rounds, and all that have names."""
         named = sorted(set(self.control.moments.values()))
         first = self.control.round - count
-        wanted = f"round > {first}" + (f" OR round IN ({_listed(named)})" if named else "")
+        wanted = f"round > {first}" + (
+            f" OR round IN ({', '.join(map(str, named))})" if named else ""
+        )
         return self._read(wanted)
 
     def at(self, number: int | None) -> Moment:
@@ -295,7 +297,3 @@ class _Rounds:
 def _parts(full_name: str) -> tuple[str, str]:
     namespace, _, name = full_name.partition(".")
     return namespace, name
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -52,10 +52,6 @@ _ABOUT_TABLES = re.compile(
 )
 
 
-def _as_they_are(_result: QueryResult) -> Sequence[str]:
-    return ()
-
-
 class QueryResult:
     """The result of one statement: `names` and `types` of its columns as DuckDB writes them, and rows.
 
@@ -77,7 +73,7 @@ class QueryResult:
         self.types = tuple(map(str, self._relation.types))
 
     def batches(
-        self, expressions: Callable[[QueryResult], Sequence[str]] = _as_they_are
+        self, expressions: Callable[[QueryResult], Sequence[str]] = lambda _result: ()
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema and the batches of the rows. Both may raise BinlogError.
 

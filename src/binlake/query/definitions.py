@@ -113,7 +113,15 @@ def first_definitions(
                 raise _AllMetError
 
         with suppress(_AllMetError):
-            _search([chain], scope, schema, ledger, found, is_last, _first)
+            _search(
+                [chain],
+                scope,
+                schema,
+                ledger,
+                found,
+                is_last,
+                lambda runs: islice(runs, _FIRST_RUNS),
+            )
     readable = _readable(found, options, ledger).readable
     return {
         name: (table, next(iter(found[table.database, table.table].values())).definition)
@@ -130,21 +138,9 @@ def _part(chain: Chain, place: int) -> Chain:
     return replace(chain, files=(chain.files[place],))
 
 
-def _first(runs: Iterator[Run]) -> Iterator[Run]:
-    return islice(runs, _FIRST_RUNS)
-
-
 def _scope(options: ReadOptions) -> ReadOptions:
     """The options of a search. To find statements costs more than all else, and a search shows none."""
     return replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
-
-
-def _nothing(_name: str) -> None:
-    return
-
-
-def _all(runs: Iterator[Run]) -> Iterator[Run]:
-    return runs
 
 
 def _search(
@@ -153,8 +149,8 @@ def _search(
     schema: DeclaredSchema,
     ledger: Ledger,
     found: _Found,
-    met: Callable[[str], None] = _nothing,
-    part: Callable[[Iterator[Run]], Iterator[Run]] = _all,
+    met: Callable[[str], None] = lambda _name: None,
+    part: Callable[[Iterator[Run]], Iterator[Run]] = lambda runs: runs,
 ) -> None:
     """Add the definitions in a part of the runs to `found`; `met` receives the name of a table when it is added."""
     for chain, reader in zip(chains, LogReader.of_chains(chains, scope, ledger), strict=True):

@@ -184,7 +184,9 @@ def open_reader(
     beginning of an object. Raises SourceError.
     """
     if path == "-":
-        return StreamReader("-", _open_stdin, reopenable=False)
+        return StreamReader(
+            "-", lambda: os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0), reopenable=False
+        )
     if is_server_url(path):
         from binlake.source.replica.server_log import open_server_log
 
@@ -417,10 +419,6 @@ def _is_regular(path: str) -> bool:
     if stat.S_ISDIR(mode):
         raise SourceError(f"{path} is a directory")
     return stat.S_ISREG(mode)
-
-
-def _open_stdin() -> Any:
-    return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
 
 
 def _open_stream(path: str) -> Any:

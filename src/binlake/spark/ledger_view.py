@@ -33,10 +33,6 @@ def _counts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted((name, count) for name, count in counts.items() if count)
 
 
-def _event_types(ledger: Ledger) -> list[tuple[str, int]]:
-    return _counts({event_name(code): n for code, n in ledger.total.events_by_type.items()})
-
-
 def _rows(ledger: Ledger) -> list[dict[str, str | int]]:
     return [
         {
@@ -61,7 +57,13 @@ LEDGER = View(
         ),
         Column("bytes", _INT, lambda e: e.total.bytes),
         Column("events", _INT, lambda e: e.total.events),
-        Column("event_types", _COUNTS, _event_types),
+        Column(
+            "event_types",
+            _COUNTS,
+            lambda ledger: _counts(
+                {event_name(code): n for code, n in ledger.total.events_by_type.items()}
+            ),
+        ),
         Column("checksums_verified", _INT, lambda e: e.total.verified),
         Column("checksums_bad", _INT, lambda e: e.total.bad),
         Column("checksums_unchecked", _INT, lambda e: e.total.unchecked),

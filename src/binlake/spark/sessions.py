@@ -158,14 +158,14 @@ def _collector_of(spark: SparkSession, context: SparkContext) -> CollectorAddres
         try:
             running = LedgerCollector(host, bind, int(port), tell, lambda: cores(spark))
         except OSError as error:
-            _warn(f"cannot listen for the ledgers of tasks on {bind}:{port}: {error}")
+            print(
+                f"binlake: cannot listen for the ledgers of tasks on {bind}:{port}: {error}; set {_LEDGER_PORT} to another"
+                " port, or to none",
+                file=sys.stderr,
+            )
             return None
         setattr(context, _COLLECTOR, running)
     return running.address
-
-
-def _warn(text: str) -> None:
-    print(f"binlake: {text}; set {_LEDGER_PORT} to another port, or to none", file=sys.stderr)
 
 
 @contextmanager

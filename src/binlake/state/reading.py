@@ -54,17 +54,15 @@ class StateRequest:
         return is_server_url(self.rows)
 
 
-def _without_progress(_chain: Chain) -> AbstractContextManager[Seen]:
-    return nullcontext(lambda batches: batches)
-
-
 @contextmanager
 def read_state(
     request: StateRequest,
     chains: Callable[[], Sequence[Chain]],
     options: ReadOptions,
     ledger: Ledger,
-    reading: Callable[[Chain], AbstractContextManager[Seen]] = _without_progress,
+    reading: Callable[[Chain], AbstractContextManager[Seen]] = lambda _chain: nullcontext(
+        lambda batches: batches
+    ),
 ) -> Iterator[tuple[TableState, Base]]:
     """Yield the state after `TableState.read_log`, and the rows that it begins with. `reading` shows the progress.
 

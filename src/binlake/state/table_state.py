@@ -84,10 +84,6 @@ _CHOOSING = (
 )  # fmt: skip
 
 
-def _unseen(batches: Any) -> Any:
-    return batches
-
-
 class TableState:
     """The rows of a table at a moment. `options` are those of `state_options`; with `force`, conflicts
     are counted (`conflicts`), and the rows of the log are right.
@@ -153,7 +149,7 @@ class TableState:
         found = {} if place is None else {POSITION: f"{place.file}:{place.pos}".encode()}
         return found | ({CREATE_TABLE: sql.encode()} if sql else {})
 
-    def read_log(self, seen: Seen = _unseen) -> None:
+    def read_log(self, seen: Seen = lambda batches: batches) -> None:
         """Read the log; `shape` is then that of the result. Raises BinlogError, and NameMovedError if the names are
         others.
         """

@@ -83,10 +83,6 @@ MakesWorker = Callable[[ReadOptions, Ledger], RunWorker[T]]
 KeepsDdl = Callable[[DdlStatement, Ledger], None]
 
 
-def _keep_nothing(_ddl: DdlStatement, _ledger: Ledger) -> None:
-    return
-
-
 def _share(options: ReadOptions, threads: int) -> int:
     """The part of `batch_bytes` that a thread has."""
     share = max(options.batch_bytes // threads, _LEAST_SHARE_BYTES)
@@ -124,7 +120,7 @@ class Spread(Generic[T]):
         self,
         options: ReadOptions,
         ledger: Ledger,
-        keep: KeepsDdl = _keep_nothing,
+        keep: KeepsDdl = lambda _ddl, _ledger: None,
         *,
         chains: Sequence[Chain] = (),
     ) -> None:

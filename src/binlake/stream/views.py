@@ -126,10 +126,6 @@ def _batch(schema: pa.Schema, values: list[list[Any]], count: int) -> pa.RecordB
 # -- events ---------------------------------------------------------------------------------------
 
 
-def _event_json(row: LogEvent) -> str:
-    return json.dumps(row.event.to_fields(), ensure_ascii=False, separators=(",", ":"))
-
-
 EVENTS = View(
     "events",
     (
@@ -145,7 +141,13 @@ EVENTS = View(
         Column("size", pa.int64(), lambda e: e.frame.length),
         Column("checksum", pa.string(), lambda e: e.checksum),
         Column("inner", pa.int32(), lambda e: e.inner),
-        Column("event", pa.string(), _event_json),
+        Column(
+            "event",
+            pa.string(),
+            lambda row: json.dumps(
+                row.event.to_fields(), ensure_ascii=False, separators=(",", ":")
+            ),
+        ),
     ),
 )
 

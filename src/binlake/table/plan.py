@@ -65,7 +65,9 @@ class TableTypes:
             wanted = _wanted_names(options, definition)
         else:
             wanted = frozenset(name.casefold() for name in columns(definition))
-        silent = replace(context, warn=_ignore, missing={})  # of a column that is not read
+        silent = replace(
+            context, warn=lambda _sentence: None, missing={}
+        )  # of a column that is not read
         types = [
             column_type(column, context if column.name.casefold() in wanted else silent)
             for column in definition.columns
@@ -234,7 +236,3 @@ def _wanted_names(options: ReadOptions, definition: TableDefinition) -> frozense
         if not wanted or name.casefold() in wanted
         if not excluded or not matches_column(excluded, database, table, name)
     )
-
-
-def _ignore(_sentence: str) -> None:
-    return None

@@ -69,7 +69,9 @@ def row_objects(
             passed += changes.count
             continue
         keys = {
-            (one.database, one.table): _key_names(one)
+            (one.database, one.table): tuple(
+                one.columns[ordinal].name for ordinal in one.primary_key
+            )
             for one in (table.types.definition for table in changes.tables)
         }
         batch = change_batch(changes, options)
@@ -80,10 +82,6 @@ def row_objects(
         if len(rows) > most:
             return rows[:most], True
     return rows, False
-
-
-def _key_names(definition: Any) -> tuple[str, ...]:
-    return tuple(definition.columns[ordinal].name for ordinal in definition.primary_key)
 
 
 def _row_object(row: Row, keys: Mapping[tuple[str, str], tuple[str, ...]]) -> Row:

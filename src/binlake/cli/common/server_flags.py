@@ -29,7 +29,6 @@ __all__ = [
     "refuse_beside_config",
     "url_flag",
     "with_server_flags",
-    "with_server_flags_except",
 ]
 
 #: The servers of the URL; several servers replicate one another.
@@ -48,20 +47,15 @@ _SAME_NAME = (
 CONNECTION_FLAGS = {f"--{name}": name for name in _SAME_NAME} | {"--replica-id": "server-id"}
 
 
-def with_server_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument URL and the flags; it receives them as `server`."""
-    return with_server_flags_except()(command)
-
-
-def with_server_flags_except(
-    *flags: str, beside_config: Collection[str] | None = None
+def with_server_flags(
+    *excluded: str, beside_config: Collection[str] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same for a command in which some of the flags have no meaning, or another one.
+    """Give a command the argument URL and the flags; it receives them as `server`.
 
-    With `beside_config` the URL may be missing: the command takes `config`, a file that names servers. Beside it,
+    `excluded`: flags that have no meaning in the command, or another one. With `beside_config` the URL may be missing: the command takes `config`, a file that names servers. Beside it,
     only these parameters can be given.
     """
-    kept = [flag for flag in CONNECTION_FLAGS if flag not in flags]
+    kept = [flag for flag in CONNECTION_FLAGS if flag not in excluded]
     return lambda command: _with(command, kept, beside_config)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
@@ -24,10 +24,8 @@ from binlake.cli.inspect.event_json import EventJsonWriter, json_of
 from binlake.cli.inspect.event_lines import EventLineWriter, line_of
 from binlake.cli.inspect.event_text import field_lines, hex_lines
 from binlake.errors import OptionError
-from binlake.source.chain import Chain
 from binlake.stream.log_events import LogEvent
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import Piece
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -69,7 +67,14 @@ def inspect(
     shown = bad = 0
     with hinting(options), reading(chains, ledger) as seen:
         if full or hexdump or options.chooses_rows or options.on_error != "stop":
-            for event in islice(seen(_events(chains, options, ledger)), limit):
+            for event in islice(
+                seen(
+                    event
+                    for reader in LogReader.of_chains(chains, options, ledger)
+                    for event in reader.events()
+                ),
+                limit,
+            ):
                 if as_json:
                     print(json_of(event))
                 else:
@@ -81,7 +86,11 @@ def inspect(
             stdout = sys.stdout
             kind = EventJsonWriter if as_json else EventLineWriter
             writer = kind(stdout.buffer, stdout.encoding, stdout.errors or "strict", limit)
-            for piece in seen(_pieces(chains, options, ledger)):
+            for piece in seen(
+                piece
+                for reader in LogReader.of_chains(chains, options, ledger)
+                for piece in reader.pieces()
+            ):
                 writer.write(piece)
                 if writer.is_done:
                     break
@@ -93,16 +102,6 @@ def inspect(
     if bad:
         note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")
         raise Exit(1)
-
-
-def _events(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> Iterator[LogEvent]:
-    for reader in LogReader.of_chains(chains, options, ledger):
-        yield from reader.events()
-
-
-def _pieces(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> Iterator[Piece]:
-    for reader in LogReader.of_chains(chains, options, ledger):
-        yield from reader.pieces()
 
 
 def _lines(event: LogEvent, full: bool, hexdump: bool) -> Iterator[str]:

@@ -17,7 +17,7 @@ from binlake.cli.common.lines import script_output, show
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.server_flags import (
     ServerUrls,
-    with_server_flags_except,
+    with_server_flags,
 )
 from binlake.cli.common.terminal import note
 from binlake.cli.mirror.flags import with_mirror_options
@@ -46,7 +46,7 @@ __all__ = ["mirror"]
 
 
 @mirror_command(RUN)
-@with_server_flags_except("--skip-replication", beside_config=("once", *SPARK_FLAGS))
+@with_server_flags("--skip-replication", beside_config=("once", *SPARK_FLAGS))
 @with_mirror_options
 @with_spark_flags
 def run(

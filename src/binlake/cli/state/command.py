@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +18,7 @@ from binlake.cli.common.terminal import (
 )
 from binlake.cli.state.writer import FORMATS, row_writer
 from binlake.errors import OptionError
-from binlake.source.chain import Chain
 from binlake.state.filtering import check_where, row_filter
-from binlake.state.log_changes import Seen
 from binlake.state.moments import Moment
 from binlake.state.origin import given_origin
 from binlake.state.reading import StateRequest, read_state
@@ -130,14 +125,16 @@ def state(
         note("times without a zone are UTC")
     ledger = Ledger()
 
-    def chains() -> Sequence[Chain]:
-        return chains_of(files, options)
-
     request = StateRequest(names, moment, rows, given, force)
-    progress = partial(_progress, ledger=ledger)
     with (
         skipping_nothing(),
-        read_state(request, chains, options, ledger, progress) as (found, base),
+        read_state(
+            request,
+            lambda: chains_of(files, options),
+            options,
+            ledger,
+            lambda chain: reading([chain], ledger),
+        ) as (found, base),
     ):
         keep = row_filter(where, found.shape, options, ledger)
         with open_target(output, form) as target:
@@ -152,7 +149,3 @@ def state(
     if found.conflicts:
         note(f"{table}: {counted(found.conflicts, 'conflict')} between the log and {base.name}")
         raise Exit(1)
-
-
-def _progress(chain: Chain, ledger: Ledger) -> AbstractContextManager[Seen]:
-    return reading([chain], ledger)

@@ -67,13 +67,8 @@ def known(value: Any) -> str:
     return UNKNOWN if value is None else str(value)
 
 
-def count_text(value: int | None) -> str:
-    """Return a number of rows; unknown if they could not be counted."""
-    return UNKNOWN if value is None else f"{value:,}"
-
-
 def _measure(name: str) -> Column:
-    return name, lambda row: count_text(row[name])
+    return name, lambda row: UNKNOWN if row[name] is None else f"{row[name]:,}"
 
 
 _BYTES: Column = ("bytes", lambda row: bytes_text(row["bytes"]))

@@ -32,17 +32,13 @@ _OWN: Mapping[str, FieldFormat] = {
 }
 
 
-def _duplicates(value: int) -> str:
-    return _DUPLICATES.get(value, f"UNKNOWN_{value}")
-
-
 @dataclass(slots=True)
 class ExecuteLoadQueryEvent(QueryEvent):
     """LOAD DATA INFILE of the blocks of `file_id`."""
 
     renders: ClassVar[Mapping[str, Render | None]] = {
         **QueryEvent.renders,
-        "duplicate_handling": _duplicates,
+        "duplicate_handling": lambda value: _DUPLICATES.get(value, f"UNKNOWN_{value}"),
     }
 
     file_id: int

@@ -46,10 +46,6 @@ _RESERVED_BLOCK = 3
 _ZSTD_CHECKSUM_BYTES = 4
 
 
-def _compression_name(value: int) -> str:
-    return _COMPRESSIONS.get(value, f"UNKNOWN_{value}")
-
-
 @dataclass(slots=True)
 class TransactionPayloadEvent(Event):
     """A compressed transaction; `inflate` gives its events' bytes.
@@ -61,7 +57,7 @@ class TransactionPayloadEvent(Event):
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
-        "compression": _compression_name,
+        "compression": lambda value: _COMPRESSIONS.get(value, f"UNKNOWN_{value}"),
         "fields": HIDDEN,
         "payload": HIDDEN,
     }

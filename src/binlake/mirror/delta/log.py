@@ -121,7 +121,7 @@ class DeltaLog:
             return None
         kind, place = found["storageType"], found["pathOrInlineDv"]
         if kind == "u":
-            name = _uuid(_z85(place[-20:]))
+            name = _uuid(base64.b85decode(place[-20:].translate(str.maketrans(_Z85, _B85))))
             path = self.path / place[:-20] / f"deletion_vector_{name}.bin"
         elif kind == "p":
             path = Path(place.removeprefix("file:"))
@@ -168,10 +168,6 @@ def _plain(value: Any) -> Any:
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-
-
-def _z85(text: str) -> bytes:
-    return base64.b85decode(text.translate(str.maketrans(_Z85, _B85)))
 
 
 def _uuid(of: bytes) -> str:

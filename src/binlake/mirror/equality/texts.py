@@ -186,14 +186,6 @@ def _decimal_values(values: pa.Array) -> list[Decimal | None]:
     return found
 
 
-def _moments(values: pa.Array) -> Texts:
-    return _plain(values.cast(pa.timestamp("us")))
-
-
-def _durations(values: pa.Array) -> Texts:
-    return _plain(values.cast(pa.duration("us")).cast(pa.int64()))
-
-
 def _reals(values: pa.Array) -> Texts:
     coded = values.cast(pa.float64())
     return [None if one is None else _real(one) for one in coded.to_pylist()]
@@ -223,10 +215,6 @@ def real_text(value: Decimal) -> str:
     return f"{minus}{text[0]}{fraction}e{point - 1}"
 
 
-def _booleans(values: pa.Array) -> Texts:
-    return _plain(pc.cast(values, pa.int8()))
-
-
 _DIGESTED = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -239,7 +227,7 @@ _BY_TYPE: Sequence[tuple[Callable[[pa.DataType], bool], _Make]] = (
     (pa.types.is_decimal, _decimals),
     (pa.types.is_floating, _reals),
     (pa.types.is_date, _plain),
-    (pa.types.is_timestamp, _moments),
-    (pa.types.is_duration, _durations),
-    (pa.types.is_boolean, _booleans),
+    (pa.types.is_timestamp, lambda values: _plain(values.cast(pa.timestamp("us")))),
+    (pa.types.is_duration, lambda values: _plain(values.cast(pa.duration("us")).cast(pa.int64()))),
+    (pa.types.is_boolean, lambda values: _plain(pc.cast(values, pa.int8()))),
 )

@@ -216,7 +216,7 @@ def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
     )
     for rows, what, why, mended in (
         (without_key, "without a key", "their rows cannot be identified", _with_key),
-        (others, "of an engine without transactions", "after a crash, tables and log can differ", _transactional),
+        (others, "of an engine without transactions", "after a crash, tables and log can differ", lambda _server, _table: "ENGINE = InnoDB"),
     ):  # fmt: skip
         if rows:
             listed = [(row[0] or "", row[1] or "") for row in rows[:_LISTED]]
@@ -239,10 +239,6 @@ def _with_key(server: ServerConnection, table: tuple[str, str]) -> str:
     while name in taken:
         name = f"row_{name}"
     return f"ADD COLUMN {name} BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY FIRST"
-
-
-def _transactional(server: ServerConnection, table: tuple[str, str]) -> str:
-    return "ENGINE = InnoDB"
 
 
 @dataclass(frozen=True, slots=True)

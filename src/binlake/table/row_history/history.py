@@ -37,10 +37,6 @@ __all__ = ["HistoryReader", "history_options"]
 _Batch = tuple[list[HistoryChange], tuple[str, ...], frozenset[tuple[str, str]]]
 
 
-def _unseen(batches: Iterable[_Batch]) -> Iterable[_Batch]:
-    return batches
-
-
 def history_options(options: ReadOptions, table: str) -> ReadOptions:
     """Return the options that a history of a table is read with.
 
@@ -94,7 +90,9 @@ class HistoryReader:
         self.rows = KeyRows(key, frozenset())
         self.taken_keys: frozenset[str] = frozenset()
 
-    def read(self, seen: Callable[[Iterable[_Batch]], Iterable[_Batch]] = _unseen) -> RowHistory:
+    def read(
+        self, seen: Callable[[Iterable[_Batch]], Iterable[_Batch]] = lambda batches: batches
+    ) -> RowHistory:
         """Read the logs. `seen` receives the progress. Raises BinlogError."""
         statements = StatementsOfTable(self._name)
         found, names = self._found(seen, statements, None)

@@ -96,7 +96,7 @@ def text_pair(
     if operator != "=" and not rules.orders:
         raise ValueError(_no_order(left, rules))
     if operator == "=" and not rules.ascii_only:
-        return TextTest(_keys_test(left, right, rules, operator), _never, "")
+        return TextTest(_keys_test(left, right, rules, operator), lambda _first, _second: None, "")
     one, other = _unordered(left, rules), _unordered(right, rules)
 
     def doubtful(first: pa.Array, second: pa.Array | None) -> pa.Array | None:
@@ -112,10 +112,6 @@ def _keys_test(left: ColumnType, right: ColumnType, rules: TextRules, operator: 
         return rules.compared(operator, _strings(left, first), _strings(right, second))
 
     return test
-
-
-def _never(_first: pa.Array, _second: pa.Array | None) -> None:
-    return None
 
 
 def like_test(kind: ColumnType, collation: str | None, pattern: str, escape: str) -> TextTest:
