@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from binlake.archive.metrics_port import MetricsPort
-from binlake.errors import OptionError, SourceError
+from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
 
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+__all__ = ["ARCHIVE_METRICS", "ArchiveMetrics", "archive_families", "serve_metrics"]
 
-__all__ = ["ArchiveMetrics", "serve_metrics"]
+_PREFIX = "binlake_archive_"
 
 # Throughput covers the last seconds.
 _WINDOW_SECONDS = 5.0
@@ -107,99 +105,43 @@ class ArchiveMetrics:
         rate = "" if self.caught_up else f", {self.bytes_per_second / 1e6:.1f} MB/s"
         return f"{self.server} {self.file}:{self.offset} {state}{rate}"
 
-    def register(self, registry: CollectorRegistry) -> None:
-        """Register the metrics of the archivers."""
-        _register(registry, [self])
 
-    def _counters(self) -> list[tuple[str, str, float]]:
-        return [
-            ("binlake_archive_received_bytes", "Bytes of logs received", self.bytes),
-            ("binlake_archive_logs_finished", "Logs that were completed", self.logs_finished),
-            ("binlake_archive_syncs", "How often data was made durable", self.syncs),
-            ("binlake_archive_sync_seconds", "Time that took", self.sync_s),
-            ("binlake_archive_reconnections", "Connections after the first", self.reconnections),
-        ]
+#: The metrics of one archiver.
+ARCHIVE_METRICS: tuple[Metric[ArchiveMetrics], ...] = (
+    ("received_bytes", "counter", "Bytes of logs received", lambda m: m.bytes),
+    ("logs_finished", "counter", "Logs that were completed", lambda m: m.logs_finished),
+    ("syncs", "counter", "How often data was made durable", lambda m: m.syncs),
+    ("sync_seconds", "counter", "Time that took", lambda m: m.sync_s),
+    ("reconnections", "counter", "Connections after the first", lambda m: m.reconnections),
+    ("lag_seconds", "gauge", "Age of the newest data in the archive; 0: up to date", lambda m: m.lag_s),
+    ("behind_bytes", "gauge", "Bytes that the server has and the archive does not", lambda m: m.behind_bytes),
+    ("connected", "gauge", "1 if the server sends", lambda m: m.connected),
+    ("last_event_timestamp_seconds", "gauge", "Time of the last event", lambda m: m.event_s),
+    ("logs_unfinished", "gauge", "Complete logs that wait to be indexed or compressed", lambda m: m.logs_unfinished),
+    ("received_bytes_per_second", "gauge", "Throughput of the last seconds", lambda m: m.bytes_per_second),
+)  # fmt: skip
+_PLACE: Metric[ArchiveMetrics] = (
+    "durable_offset_bytes", "gauge", "Everything before this offset of this log is durable", lambda m: m.offset,
+)  # fmt: skip
 
-    def _gauges(self) -> list[tuple[str, str, float]]:
-        return [
-            (
-                "binlake_archive_lag_seconds",
-                "Age of the newest data in the archive; 0: up to date",
-                self.lag_s,
-            ),
-            (
-                "binlake_archive_behind_bytes",
-                "Bytes that the server has and the archive does not",
-                self.behind_bytes,
-            ),
-            ("binlake_archive_connected", "1 if the server sends", float(self.connected)),
-            (
-                "binlake_archive_last_event_timestamp_seconds",
-                "Time of the last event",
-                self.event_s,
-            ),
-            (
-                "binlake_archive_logs_unfinished",
-                "Complete logs that wait to be indexed or compressed",
-                self.logs_unfinished,
-            ),
-            (
-                "binlake_archive_received_bytes_per_second",
-                "Throughput of the last seconds",
-                self.bytes_per_second,
-            ),
-        ]
+
+def archive_families(archives: Sequence[ArchiveMetrics]) -> Iterator[Any]:
+    """Yield one family for each metric, with a sample for each archiver."""
+    yield from families(_PREFIX, ARCHIVE_METRICS, ["server"], [([m.server], m) for m in archives])
+    files = [([m.server, m.file], m) for m in archives]
+    yield from families(_PREFIX, [_PLACE], ["server", "file"], files)
 
 
 def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) -> MetricsPort:
     """Serve Prometheus on a port, until `close`. Raises SourceError, OptionError."""
-    try:
-        from prometheus_client import CollectorRegistry, ProcessCollector
-    except ImportError:
-        raise OptionError(
-            "--metrics-port needs prometheus_client", hint="pip install binlake[server]"
-        ) from None
-    registry = CollectorRegistry()
+    registry = registry_of(lambda: archive_families(metrics))
+    from prometheus_client import ProcessCollector
+
     ProcessCollector(registry=registry)
-    _register(registry, metrics)
-    try:
-        return MetricsPort(registry, address, port, lambda: _not_connected(metrics))
-    except (OSError, OverflowError) as error:
-        raise SourceError(
-            f"cannot serve metrics on {address}:{port}: {getattr(error, 'strerror', '') or error}"
-        ) from None
+    return MetricsPort(registry, address, port, lambda: _not_connected(metrics))
 
 
 def _not_connected(metrics: Sequence[ArchiveMetrics]) -> str:
     """Return the reason why the archives are not ready: servers that are not connected."""
     lost = [one.server or "a server" for one in metrics if not one.connected]
     return f"not connected: {', '.join(lost)}" if lost else ""
-
-
-def _register(registry: CollectorRegistry, all_metrics: Sequence[ArchiveMetrics]) -> None:
-    """Yield one family for each metric, with a sample for each archiver."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    class Collector:
-        def collect(self) -> Any:
-            labels = ["server"]
-            for kind, rows in (
-                (CounterMetricFamily, [one._counters() for one in all_metrics]),
-                (GaugeMetricFamily, [one._gauges() for one in all_metrics]),
-            ):
-                for samples in zip(*rows, strict=True):
-                    name, text, _ = samples[0]
-                    family = kind(name, text, labels=labels)
-                    for metrics, (_, _, value) in zip(all_metrics, samples, strict=True):
-                        family.add_metric([metrics.server], value)
-                    yield family
-            place = GaugeMetricFamily(
-                "binlake_archive_durable_offset_bytes",
-                "Everything before this offset of this log is durable",
-                labels=["server", "file"],
-            )
-            for metrics in all_metrics:
-                place.add_metric([metrics.server, metrics.file], metrics.offset)
-            yield place
-
-    registry.register(Collector())

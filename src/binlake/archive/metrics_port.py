@@ -10,18 +10,23 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from binlake.errors import OptionError, SourceError
 from binlake.printable import printable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["MetricsPort"]
+__all__ = ["Metric", "MetricsPort", "families", "registry_of"]
+
+T = TypeVar("T")
+#: Name without the prefix, kind (gauge or counter), meaning, and the value of a sample.
+Metric: TypeAlias = tuple[str, str, str, Callable[[T], float]]
 
 _MOST_CONNECTIONS = 16
 _IDLE_SECONDS = 10.0
@@ -37,7 +42,7 @@ class MetricsPort:
 
     There are at most 16 connections: a new one ends the oldest, and a scrape takes milliseconds.
     So connections that send nothing, or a byte now and then, do not keep Prometheus away. A connection
-    that sends nothing for `idle_s` ends. Raises OSError, OverflowError (of the port number).
+    that sends nothing for `idle_s` ends. Raises SourceError if it cannot listen.
     """
 
     def __init__(
@@ -60,12 +65,17 @@ class MetricsPort:
                 del environ["HTTP_ACCEPT"]
             return app(environ, start_response)
 
-        family, *_, where = socket.getaddrinfo(
-            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        kind = type("_Server", (_Server,), {"address_family": family})
         handler = type("_Handler", (_Handler,), {"timeout": idle_s})  # of one receive
-        self._server: _Server = kind(where[:2], handler)
+        try:
+            family, *_, where = socket.getaddrinfo(
+                address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            kind = type("_Server", (_Server,), {"address_family": family})
+            self._server: _Server = kind(where[:2], handler)
+        except (OSError, OverflowError) as error:
+            raise SourceError(
+                f"cannot serve metrics on {address}:{port}: {getattr(error, 'strerror', '') or error}"
+            ) from None
         self._server.set_app(answer)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="binlake-metrics", daemon=True
@@ -79,6 +89,43 @@ class MetricsPort:
         self._server.server_close()
         self._server.end_all()
         self._thread.join()
+
+
+class _Families:
+    """A collector as a registry takes it."""
+
+    def __init__(self, collect: Callable[[], Iterator[Any]]) -> None:
+        self.collect = collect
+
+
+def registry_of(collect: Callable[[], Iterator[Any]]) -> CollectorRegistry:
+    """Return a registry of the families that `collect` yields at each scrape. Raises OptionError without the extra."""
+    try:
+        from prometheus_client import CollectorRegistry
+    except ImportError:
+        raise OptionError(
+            "metrics need prometheus_client", hint="pip install 'binlake[server]'"
+        ) from None
+    registry = CollectorRegistry()
+    registry.register(_Families(collect))
+    return registry
+
+
+def families(
+    prefix: str,
+    metrics: Iterable[Metric[T]],
+    labels: Sequence[str],
+    samples: Sequence[tuple[Sequence[str], T]],
+) -> Iterator[Any]:
+    """Yield a family for each metric, with a sample for each of `samples`: the texts of its labels, and what has the value."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kinds: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+    for name, kind, meaning, value in metrics:
+        family = kinds[kind](prefix + name, meaning, labels=labels)
+        for texts, one in samples:
+            family.add_metric(texts, float(value(one)))
+        yield family
 
 
 class _Handler(WSGIRequestHandler):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from binlake.archive.metrics_port import MetricsPort
-from binlake.errors import BinlogError, OptionError
+from binlake.archive.metrics_port import MetricsPort, registry_of
+from binlake.errors import BinlogError
 from binlake.values.log_names import LogName
 
 if TYPE_CHECKING:
@@ -31,28 +31,9 @@ METRICS: tuple[tuple[str, str, str], ...] = (
 
 
 def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
-    """Serve http://<bind>:<port>/metrics; the result ends that. Raises OptionError."""
-    try:
-        from prometheus_client import CollectorRegistry
-        from prometheus_client.registry import Collector
-    except ImportError:
-        raise OptionError(
-            "--metrics-port needs the package prometheus-client",
-            hint="pip install 'binlake[server]'",
-        ) from None
-
-    class Metrics(Collector):
-        def collect(self) -> Iterator[Any]:
-            return _collect(server)
-
-    registry = CollectorRegistry()
-    registry.register(Metrics())
-    try:
-        return MetricsPort(registry, server.settings.bind, port, server.not_ready).close
-    except (OSError, OverflowError) as error:
-        raise OptionError(
-            f"cannot listen on {server.settings.bind}:{port}: {error}", name="metrics_port"
-        ) from None
+    """Serve http://<bind>:<port>/metrics; the result ends that. Raises OptionError, SourceError."""
+    registry = registry_of(lambda: _collect(server))
+    return MetricsPort(registry, server.settings.bind, port, server.not_ready).close
 
 
 def _collect(server: BinlogServer) -> Iterator[Any]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from binlake.archive.metrics import ArchiveMetrics
+from binlake.archive.metrics import ArchiveMetrics, archive_families
+from binlake.archive.metrics_port import registry_of
 
-prometheus_client = pytest.importorskip("prometheus_client")
+pytest.importorskip("prometheus_client")
 
 PREFIX = "binlake_archive_"
 # https://prometheus.io/docs/practices/naming/: base units; what is counted without a unit is named
@@ -24,9 +25,7 @@ def shown(metrics: ArchiveMetrics) -> dict[str, float]:
     from prometheus_client.openmetrics.exposition import generate_latest
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-    registry = prometheus_client.CollectorRegistry()
-    metrics.register(registry)
-    text = generate_latest(registry).decode()
+    text = generate_latest(registry_of(lambda: archive_families([metrics]))).decode()
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation

@@ -13,21 +13,20 @@ from typing import Any
 
 import pytest
 
-from binlake.archive.metrics import ArchiveMetrics, serve_metrics
-from binlake.archive.metrics_port import _MOST_CONNECTIONS, MetricsPort
+from binlake.archive.metrics import ArchiveMetrics, archive_families, serve_metrics
+from binlake.archive.metrics_port import _MOST_CONNECTIONS, MetricsPort, registry_of
 from support.servers.archiving import until
 
-prometheus_client = pytest.importorskip("prometheus_client")
+pytest.importorskip("prometheus_client")
 
 SECONDS = 60
 ODD = 'a"b\\c\nbinlake_archive_connected{server="forged"} 1\n#\u2028\x85\x1b[2J'
 
 
 def made(idle_s: float) -> MetricsPort:
-    registry = prometheus_client.CollectorRegistry()
     metrics = ArchiveMetrics()
     metrics.server = metrics.file = ODD
-    metrics.register(registry)
+    registry = registry_of(lambda: archive_families([metrics]))
     return MetricsPort(registry, "127.0.0.1", 0, idle_s=idle_s)
 
 

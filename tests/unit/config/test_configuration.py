@@ -383,16 +383,16 @@ def test_doctor_checks_what_the_file_names(
 def test_metrics_of_all_servers_are_one_page(
     written: Callable[[str], str], log: LogBuilder, tmp_path: Path
 ) -> None:
-    prometheus = pytest.importorskip("prometheus_client")
+    pytest.importorskip("prometheus_client")
     from prometheus_client.openmetrics.exposition import generate_latest
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-    from binlake.archive.metrics import _register
+    from binlake.archive.metrics import archive_families
+    from binlake.archive.metrics_port import registry_of
 
     read: Configuration = read_configuration(written(servers([1, 2])))
     archives = Archives(read.archives, lambda _: None, until_current=True)
-    registry = prometheus.CollectorRegistry()
-    _register(registry, list(archives.metrics.values()))
+    registry = registry_of(lambda: archive_families(list(archives.metrics.values())))
     families = list(text_string_to_metric_families(generate_latest(registry).decode()))
     assert len({family.name for family in families}) == len(families)
     assert {sample.labels["server"] for family in families for sample in family.samples} == {

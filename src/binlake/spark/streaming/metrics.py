@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from binlake.archive.metrics_port import MetricsPort
-from binlake.errors import OptionError, SourceError
+from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
+from binlake.errors import SourceError
 from binlake.spark.streaming.offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class _Query:
         return silent_s if silent_s > _IDLE_S else 0.0
 
 
-#: Name without `binlake_stream_`, kind, meaning, and the value of a query.
-STREAM_METRICS: tuple[tuple[str, str, str, Callable[[_Query], float]], ...] = (
+#: The metrics of a query.
+STREAM_METRICS: tuple[Metric[_Query], ...] = (
     ("active", "gauge", "1 while the query runs", lambda q: q.active),
     ("failed", "gauge", "1 if the query ended with an error", lambda q: q.failed),
     (
@@ -176,16 +176,9 @@ class StreamMetrics(StreamingQueryListener):
 
     def collect(self) -> Iterator[Any]:
         """Yield the metrics, each with a sample for each query."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        kinds: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
         with self._lock:
             queries = [query for query in self._queries.values() if query.is_shown]
-        for name, kind, meaning, value in STREAM_METRICS:
-            family = kinds[kind](_PREFIX + name, meaning, labels=["query"])
-            for query in queries:
-                family.add_metric([query.name], float(value(query)))
-            yield family
+        yield from families(_PREFIX, STREAM_METRICS, ["query"], [([q.name], q) for q in queries])
 
     def close(self) -> None:
         """Stop listening and serving."""
@@ -200,19 +193,8 @@ def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -
 
     Needs the extra [server]. Raises OptionError without it, SourceError if it cannot listen.
     """
-    try:
-        from prometheus_client import CollectorRegistry
-    except ImportError:
-        raise OptionError(
-            "stream_metrics needs prometheus_client", hint="pip install 'binlake[server]'"
-        ) from None
     metrics = StreamMetrics()
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    try:
-        served = MetricsPort(registry, address, port, metrics.not_ready)
-    except (OSError, OverflowError) as error:
-        raise SourceError(f"cannot serve metrics on {address}:{port}: {error}") from None
+    served = MetricsPort(registry_of(metrics.collect), address, port, metrics.not_ready)
     spark.streams.addListener(metrics)
     for query in spark.streams.active:
         metrics.add(query)
