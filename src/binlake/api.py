@@ -26,7 +26,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from binlake.errors import BinlogError, OptionError
+from binlake.errors import OptionError, needing
 from binlake.source.chain import Chain, LogPath, Paths, path_texts, resolve
 from binlake.source.chain_names import of_source
 from binlake.source.reader import without_secrets
@@ -285,12 +285,8 @@ class Log:
 
     def to_polars(self, table: str | None = None) -> pl.DataFrame:
         """`to_arrow` as a Polars DataFrame. Raises BinlogError if Polars is not installed."""
-        try:
+        with needing("to_polars needs the library polars", "polars"):
             import polars as pl
-        except ImportError:
-            raise BinlogError(
-                "to_polars needs the library polars", hint="pip install 'binlake[polars]'"
-            ) from None
         frame = pl.from_arrow(self.to_arrow(table))
         assert isinstance(frame, pl.DataFrame)
         return frame

@@ -26,6 +26,8 @@ line: the problem, its position, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -177,3 +179,17 @@ class QueryError(BinlogError, ValueError):
 
 class OptionError(BinlogError, ValueError):
     """A wrong option. Context: name, value; the hint names the valid ones."""
+
+
+@contextmanager
+def needing(
+    what: str, extra: str, kind: type[BinlogError] = BinlogError, otherwise: str = ""
+) -> Iterator[None]:
+    """Raise an error where a library that is imported here is missing.
+
+    `what`: the message. `extra`: the extra of binlake that has the library; `otherwise`: what else the user can do.
+    """
+    try:
+        yield
+    except ImportError:
+        raise kind(what, hint=f"pip install 'binlake[{extra}]'{otherwise}") from None

@@ -16,7 +16,7 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from binlake.errors import OptionError, SourceError
+from binlake.errors import OptionError, SourceError, needing
 from binlake.printable import printable
 
 if TYPE_CHECKING:
@@ -100,12 +100,8 @@ class _Families:
 
 def registry_of(collect: Callable[[], Iterator[Any]]) -> CollectorRegistry:
     """Return a registry of the families that `collect` yields at each scrape. Raises OptionError without the extra."""
-    try:
+    with needing("metrics need prometheus_client", "server", OptionError):
         from prometheus_client import CollectorRegistry
-    except ImportError:
-        raise OptionError(
-            "metrics need prometheus_client", hint="pip install 'binlake[server]'"
-        ) from None
     registry = CollectorRegistry()
     registry.register(_Families(collect))
     return registry

@@ -26,7 +26,7 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
-from binlake.errors import BinlogError, OptionError
+from binlake.errors import OptionError, needing
 from binlake.source.chain import resolve
 from binlake.values.options import ReadOptions
 
@@ -166,13 +166,8 @@ def _local(workers: int | None) -> Iterator[Engine]:
 @contextmanager
 def _spark(master: str, files: list[str], options: ReadOptions) -> Iterator[Engine]:
     """Open a session. Raises BinlogError."""
-    try:
+    with needing("export needs PySpark", "spark", otherwise=", or use --engine local"):
         import pyspark  # noqa: F401
-    except ImportError:
-        raise BinlogError(
-            "export needs PySpark",
-            hint="pip install 'binlake[spark]', or use --engine local",
-        ) from None
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
     start = _on_this_machine if master.startswith("local") else _on_a_cluster
     with spark_errors(log_file, _LOST), start(master, _config(files, options), log_file) as engine:

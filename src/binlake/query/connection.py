@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, needing
 from binlake.stream.lanes import usable_cores
 
 if TYPE_CHECKING:
@@ -34,12 +34,8 @@ class Workspace:
 
 def duckdb_library() -> None:
     """Raise BinlogError if DuckDB is not installed."""
-    try:
+    with needing("SQL over logs needs the library duckdb", "query"):
         import duckdb  # noqa: F401
-    except ImportError:
-        raise BinlogError(
-            "SQL over logs needs the library duckdb", hint="pip install 'binlake[query]'"
-        ) from None
 
 
 def connect(

@@ -8,7 +8,7 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from binlake.errors import OptionError
+from binlake.errors import OptionError, needing
 
 __all__ = ["ServerTls"]
 
@@ -56,16 +56,16 @@ def _no_prompt() -> str:
 
 def _make_certificate(folder: Path) -> tuple[str, str]:
     """Create a self-signed certificate and its key, as files in `folder`."""
-    try:
+    with needing(
+        "TLS without --ssl-cert needs the package cryptography",
+        "crypto",
+        OptionError,
+        ", or give --ssl-cert and --ssl-key",
+    ):
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import NameOID
-    except ImportError:
-        raise OptionError(
-            "TLS without --ssl-cert needs the package cryptography",
-            hint="pip install 'binlake[crypto]', or give --ssl-cert and --ssl-key",
-        ) from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "binlake serve")])
     now = datetime.now(UTC)

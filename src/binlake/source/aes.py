@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from binlake.errors import BinlogError
+from binlake.errors import needing
 
 __all__ = ["BLOCK_BYTES", "Aes", "xor"]
 
@@ -30,12 +30,8 @@ class Aes:
     __slots__ = ("_algorithm", "_cipher", "_modes")
 
     def __init__(self, key: bytes) -> None:
-        try:
+        with needing("encrypted logs need the library cryptography", "crypto"):
             from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-        except ImportError:
-            raise BinlogError(
-                "encrypted logs need the library cryptography", hint="pip install 'binlake[crypto]'"
-            ) from None
         self._algorithm: Any = algorithms.AES(key)
         self._cipher: Any = Cipher
         self._modes: Any = modes

@@ -14,7 +14,7 @@ from binlake.cli.common.flags import QUERY_OPTIONS, with_read_options
 from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile
 from binlake.cli.common.terminal import chains_of, hinting, note, say_time_zone
 from binlake.cli.query.result_writer import FORMATS, write_result
-from binlake.errors import BinlogError, OptionError
+from binlake.errors import OptionError, needing
 from binlake.query.connection import duckdb_library
 from binlake.query.database import LogDatabase
 from binlake.source.access import Access
@@ -159,12 +159,8 @@ def _ask(session: Session, output: Path | None) -> None:
         raise OptionError(
             "a prompt prints its results", name="output", hint="give the statement as an argument"
         )
-    try:
+    with needing("a prompt needs the library prompt_toolkit", "query"):
         from binlake.cli.query.prompt import run_prompt
-    except ImportError:
-        raise BinlogError(
-            "a prompt needs the library prompt_toolkit", hint="pip install 'binlake[query]'"
-        ) from None
     run_prompt(session.database, lambda sql: session.run(sql, None))
 
 

@@ -23,6 +23,7 @@ from binlake.errors import (
     OptionError,
     ServerError,
     SourceError,
+    needing,
 )
 from binlake.events.common.format_description import version_numbers
 from binlake.format.magic import FIRST_EVENT
@@ -140,14 +141,10 @@ def _driver(
     url: ServerUrl, told: dict[str, str], password: Secret | None, limits: AnswerLimits
 ) -> tuple[Driver, str]:
     """Return a connection that is not open yet, and the server's name for messages. Raises OptionError."""
-    try:
+    with needing("a live server needs PyMySQL", "server", SourceError):
         from binlake.source.replica.driver import Driver
         from binlake.source.replica.login_rules import Credentials
         from binlake.source.replica.tls import tls_policy
-    except ImportError:
-        raise SourceError(
-            "a live server needs PyMySQL", hint="pip install binlake[server]"
-        ) from None
 
     unix_socket = url.unix_socket
     host, port = url.host, url.port
