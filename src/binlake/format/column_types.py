@@ -135,37 +135,25 @@ INTEGER_TYPES = frozenset(
 )
 FLOAT_TYPES = frozenset({MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE})
 
+_STRING_TYPES = frozenset(
+    {
+        MYSQL_TYPE_VARCHAR,
+        MYSQL_TYPE_VAR_STRING,
+        MYSQL_TYPE_STRING,
+        MYSQL_TYPE_TINY_BLOB,
+        MYSQL_TYPE_MEDIUM_BLOB,
+        MYSQL_TYPE_LONG_BLOB,
+        MYSQL_TYPE_BLOB,
+    }
+)
 #: Types that have an entry in the charset fields of the optional metadata, by flavour. Real
 #: types: ENUM and SET have fields of their own. MySQL leaves out JSON and GEOMETRY; MariaDB
 #: includes every type with a character set, and a geometry has one there.
 CHARACTER_TYPES: Mapping[str, frozenset[int]] = MappingProxyType(
     {
-        "mysql": frozenset(
-            {
-                MYSQL_TYPE_VARCHAR,
-                MYSQL_TYPE_VAR_STRING,
-                MYSQL_TYPE_STRING,
-                MYSQL_TYPE_TINY_BLOB,
-                MYSQL_TYPE_MEDIUM_BLOB,
-                MYSQL_TYPE_LONG_BLOB,
-                MYSQL_TYPE_BLOB,
-                MYSQL_TYPE_VECTOR,
-            }
-        ),
-        "mariadb": frozenset(
-            {
-                MYSQL_TYPE_VARCHAR,
-                MYSQL_TYPE_VAR_STRING,
-                MYSQL_TYPE_STRING,
-                MYSQL_TYPE_TINY_BLOB,
-                MYSQL_TYPE_MEDIUM_BLOB,
-                MYSQL_TYPE_LONG_BLOB,
-                MYSQL_TYPE_BLOB,
-                MYSQL_TYPE_BLOB_COMPRESSED,
-                MYSQL_TYPE_VARCHAR_COMPRESSED,
-                MYSQL_TYPE_GEOMETRY,
-            }
-        ),
+        "mysql": _STRING_TYPES | {MYSQL_TYPE_VECTOR},
+        "mariadb": _STRING_TYPES
+        | {MYSQL_TYPE_BLOB_COMPRESSED, MYSQL_TYPE_VARCHAR_COMPRESSED, MYSQL_TYPE_GEOMETRY},
     }
 )
 

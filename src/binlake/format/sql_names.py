@@ -1,4 +1,4 @@
-"""Names in SQL statements, and the space between words, as regular expressions.
+"""Names in SQL statements, with and without quotes; names and the space between words as regular expressions.
 
 A backquote inside a quoted name is doubled.
 
@@ -7,7 +7,7 @@ Quantifiers are possessive, so a hostile statement costs linear time.
 
 from __future__ import annotations
 
-__all__ = ["ANSI_NAME", "ANSI_NAME_BYTES", "GAP", "NAME", "SPACE"]
+__all__ = ["ANSI_NAME", "ANSI_NAME_BYTES", "GAP", "NAME", "SPACE", "quoted_name", "unquoted_name"]
 
 #: A name as text, bare or between backquotes.
 NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
@@ -20,3 +20,14 @@ _SPACE_OR_COMMENT = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|--(?=\s)[^\n]*+|#[^\
 SPACE = rf"{_SPACE_OR_COMMENT}++"
 #: The same where the space may be missing, as before the first word.
 GAP = rf"{_SPACE_OR_COMMENT}*+"
+
+
+def quoted_name(*parts: str) -> str:
+    """A name in backticks; several parts are separated by periods."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def unquoted_name(name: str) -> str:
+    """A name without its quotes: backticks, or double quotes as ANSI_QUOTES allows them."""
+    quote = name[:1]
+    return name[1:-1].replace(quote * 2, quote) if quote in ("`", '"') else name

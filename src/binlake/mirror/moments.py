@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError, SourceError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lakes import open_lake
@@ -26,7 +27,6 @@ from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables
-from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from binlake.values.sql_names import quoted_name
+from binlake.format.sql_names import quoted_name
 
 __all__ = ["TableName", "full_name_of", "table_name"]
 

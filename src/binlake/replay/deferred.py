@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from binlake.errors import UnsupportedError
 from binlake.format.charsets import CHARSETS
-from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
+from binlake.format.sql_names import ANSI_NAME, GAP, SPACE, quoted_name, unquoted_name
 from binlake.replay.programs import QUALIFIED_NAME, program_statement
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import new_name
@@ -24,7 +24,6 @@ from binlake.table.schema.sql_tokens import (
     read_name,
     split,
 )
-from binlake.values.sql_names import quoted_name, unquoted_name
 from binlake.values.text import decode, encode
 
 __all__ = ["BY_OTHER_MEANS", "Deferred", "Deferring", "Name", "sql_bytes"]

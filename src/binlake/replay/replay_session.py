@@ -24,9 +24,9 @@ from binlake.format.flags import (
     OPTION_NOT_AUTOCOMMIT,
     OPTION_RELAXED_UNIQUE_CHECKS,
 )
+from binlake.format.sql_names import quoted_name
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
 from binlake.replay.event_text import DELIMITER
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["MariadbSession", "MysqlSession", "ReplaySession", "is_transaction_word"]
 

@@ -24,6 +24,7 @@ from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.format.flags import ROWS_STMT_END_F
+from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.replay.event_text import DELIMITER, TextOptions
 from binlake.replay.shown import Shown
@@ -31,7 +32,6 @@ from binlake.source.window import Window
 from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables
 from binlake.table.text.json_values import int64_array
 from binlake.values.frame import EventFormat, Frame
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["PseudoSql", "RowStatement", "rows_flags_text"]
 

@@ -9,10 +9,10 @@ from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.format.collations import COLLATIONS, charset_of, collation_name
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
+from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.table.sql.pseudo_values import quoted_text
 from binlake.values.plan import ColumnDefinition, TableDefinition
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["metadata_lines"]
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from binlake.errors import SchemaError, SourceError
+from binlake.format.sql_names import quoted_name
 from binlake.state.base import Base, MissingTableError
 from binlake.state.dump_file import open_dump
 from binlake.state.dump_values import Literal, insert_head, insert_rows, value_reader
@@ -22,7 +23,6 @@ from binlake.table.schema.create_table import UnreadableTableError, parse_create
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
 from binlake.values.options import ReadOptions
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["Dump"]
 

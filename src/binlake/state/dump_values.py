@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from binlake.errors import SourceError
-from binlake.format.sql_names import ANSI_NAME_BYTES
+from binlake.format.sql_names import ANSI_NAME_BYTES, unquoted_name
 from binlake.table.types.base import ColumnType
 from binlake.table.types.bit import BitType
 from binlake.table.types.enum_set import EnumType, SetType
-from binlake.values.sql_names import unquoted_name
 
 __all__ = ["InsertHead", "Literal", "insert_head", "insert_rows", "value_reader"]
 

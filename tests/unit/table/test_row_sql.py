@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from binlake.core.values.number_text import double_text
 from binlake.errors import SourceError
+from binlake.format.sql_names import quoted_name
 from binlake.table.sql.backwards import BackwardsFile
 from binlake.table.text.json_sql import differences_sql, document_literals, document_sql
 from binlake.table.text.sql_text import (
@@ -24,7 +25,6 @@ from binlake.table.text.sql_text import (
     string_literal,
     string_text,
 )
-from binlake.values.sql_names import quoted_name
 
 STRINGS = {
     "": "''",

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.delta.schema import column_sql, type_sql
 from binlake.mirror.tables.schema import storage_schema
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["alter_sql"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from binlake.errors import SchemaError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.tables.schema import FIELD_ID
-from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

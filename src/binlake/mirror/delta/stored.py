@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.schema import conformed, iceberg_schema
-from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

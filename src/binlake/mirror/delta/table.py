@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
@@ -28,7 +29,6 @@ from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import conformed
-from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

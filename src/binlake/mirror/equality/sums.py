@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.equality.texts import NULL, SEPARATOR, Hash, Texts, sql_text, texts_of
 from binlake.mirror.source.table_rows import text_rows
 from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["PartSum", "RowTexts", "TableParts"]
 

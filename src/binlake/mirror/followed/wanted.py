@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.definition import definition_of
@@ -20,7 +21,6 @@ from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["OF_DATABASE", "WantedTables"]
 

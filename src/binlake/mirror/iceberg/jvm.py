@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.iceberg.compaction import RewriteTask, gathered
 from binlake.mirror.iceberg.live_rows import deleted_counts, live_batches
 from binlake.mirror.table_rules import PartitionField
@@ -26,7 +27,6 @@ from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.partitions import UNPARTITIONED
 from binlake.mirror.tables.schema import conformed, storage_schema
 from binlake.spark.java_class import java_instance
-from binlake.values.sql_names import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,6 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
+from binlake.format.sql_names import quoted_name
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session, raw_definitions
@@ -23,7 +24,6 @@ from binlake.table.types.base import Target
 from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
-from binlake.values.sql_names import quoted_name
 from binlake.values.table_filter import TableFilter
 
 __all__ = ["SYSTEM_SCHEMAS", "SourceTable", "read_table", "read_tables"]

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from binlake.errors import BinlogError, ServerError
+from binlake.format.sql_names import quoted_name
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept
 from binlake.source.replica.health_settings import SETTINGS_LOOKS
 from binlake.source.replica.session import FollowOptions, check_allowed, replica_ids
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binlake.format.sql_names import NAME
+from binlake.format.sql_names import NAME, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.values.sql_names import unquoted_name
 from binlake.values.table_filter import TableFilter
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from binlake.errors import OptionError
-from binlake.values.sql_names import quoted_name
+from binlake.format.sql_names import quoted_name
 
 __all__ = ["ambiguous_name"]
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from binlake.format.sql_names import unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import alter_table, altered_columns, new_name
 from binlake.table.schema.catalogue import DROPPED, Catalogue, TableName
@@ -33,7 +34,6 @@ from binlake.table.schema.sql_tokens import (
     read_name,
     split,
 )
-from binlake.values.sql_names import unquoted_name
 
 __all__ = ["apply_ddl"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binlake.errors import SchemaError, SourceError
-from binlake.format.sql_names import ANSI_NAME_BYTES
+from binlake.format.sql_names import ANSI_NAME_BYTES, unquoted_name
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
@@ -27,7 +27,6 @@ from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_text import read_note
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
-from binlake.values.sql_names import unquoted_name
 
 __all__ = [
     "DumpPart",

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from binlake.format import column_types as ct
+from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["VersionTexts", "column_text", "create_table_text", "read_note"]
 

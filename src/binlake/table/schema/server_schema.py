@@ -12,6 +12,7 @@ from dataclasses import replace
 from threading import Lock
 
 from binlake.errors import BinlogError, SchemaError, ServerError
+from binlake.format.sql_names import quoted_name
 from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
@@ -27,7 +28,6 @@ from binlake.table.schema.declared import (
 )
 from binlake.table.text.sql_text import string_text
 from binlake.values.plan import NameSource, TableDefinition
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["ServerSchema", "SourceSchema"]
 

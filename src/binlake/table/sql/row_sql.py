@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import MissingContextError, UnsupportedError
 from binlake.format import column_types as ct
+from binlake.format.sql_names import quoted_name
 from binlake.source.arrays import scalar
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.images import Image, has_column
@@ -33,7 +34,6 @@ from binlake.table.text.json_text import join
 from binlake.table.text.sql_text import ANY_VALUE_MODE, STRICT_MODE
 from binlake.table.types.base import ColumnType
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
-from binlake.values.sql_names import quoted_name
 
 __all__ = ["Redo", "Shape", "SqlFaces", "SqlTable", "Undo", "UndoGuard", "shapes_of"]
 

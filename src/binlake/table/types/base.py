@@ -27,13 +27,13 @@ import pyarrow as pa
 from binlake.core.text.text_rows import ValueColumn
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
+from binlake.format.sql_names import quoted_name
 from binlake.table.text.json_text import join
 from binlake.table.text.json_values import raw_values
 from binlake.table.types.missing_metadata import Missing
 from binlake.table.types.sql_types import sql_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
-from binlake.values.sql_names import quoted_name
 
 __all__ = [
     "MAX_COLUMN_BYTES",
