@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.formats import NewTable
 from support.spark.lake_readers import by_spark
 
 pytestmark = pytest.mark.lakes
@@ -30,10 +31,10 @@ def writers(iceberg_spark: Any, tmp_path: Path) -> Callable[[str], list[MirrorTa
     """Two writers of an empty table, as two mirrors have them."""
 
     def of(name: str) -> list[MirrorTable]:
-        lake = Lake(iceberg_spark, "lake")
-        MirrorTable.create(lake, "db", name, SCHEMA, ("id",), tmp_path / "made")
+        lake = IcebergLake(iceberg_spark, "lake")
+        lake.create_table("db", name, NewTable(SCHEMA, ("id",)), tmp_path / "made")
         return [
-            MirrorTable.open(Lake(iceberg_spark, "lake"), "db", name, ("id",), tmp_path / place)
+            IcebergLake(iceberg_spark, "lake").open_table("db", name, ("id",), tmp_path / place)
             for place in ("a", "b")
         ]
 

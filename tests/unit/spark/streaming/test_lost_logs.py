@@ -86,9 +86,9 @@ def test_the_advice_of_a_reader_without_a_checkpoint(tmp_path: Path) -> None:
     planner = StreamPlanner(DirectoryLogs([str(tmp_path)], options), options, remedy="copy it all")
     start = planner.earliest()
     (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
-    with pytest.raises(PositionLostError, match="restore it; or copy it all$"):
+    with pytest.raises(PositionLostError, match=r"restore it; or copy it all$"):
         planner.advance(start, UNLIMITED)
-    with pytest.raises(PositionLostError, match="restore it; or copy it all$"):
+    with pytest.raises(PositionLostError, match=r"restore it; or copy it all$"):
         planner.splits(start, planner.latest())
 
 
