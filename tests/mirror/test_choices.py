@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from binlake.errors import IncompleteError, OptionError, PositionLostError
+from binlake.errors import ChecksumError, IncompleteError, OptionError, PositionLostError
 from binlake.mirror import add, remove, status
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
@@ -220,3 +220,39 @@ def test_logs_of_an_archive(server: Server, iceberg_spark: Any, tmp_path: Path) 
     assert "checkpoint" not in str(lost.value)
     lake.catch_up(logs)
     assert lake.equals_source(f"{DATABASE}.archived")
+
+
+def test_a_damaged_log_stops_the_mirror(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """No table is quarantined for an error that is not its own: an intact copy of the log is enough to continue."""
+    with server.session(DATABASE) as session:
+        for table in ("damaged_a", "damaged_b"):
+            session.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(20))")
+    lake = Lake(iceberg_spark, tmp_path / "lake", server, tables=(f"{DATABASE}.damaged_*",))
+    kept = tmp_path / "archive"
+
+    def archived() -> Path:
+        archive(url_of(server), kept)
+        [folder] = (path for path in kept.iterdir() if path.is_dir())
+        return folder
+
+    lake.catch_up(str(archived()))
+    server.execute(
+        f"INSERT INTO {DATABASE}.damaged_a VALUES (1, 'before')",
+        f"INSERT INTO {DATABASE}.damaged_b VALUES (1, 'an intact text')",
+        "FLUSH BINARY LOGS",
+    )
+    logs = archived()
+    [log] = [file for file in logs.iterdir() if b"an intact text" in file.read_bytes()]
+    intact = log.read_bytes()
+    log.write_bytes(intact.replace(b"an intact text", b"a damaged text"))
+    with pytest.raises(ChecksumError) as raised:
+        lake.catch_up(str(logs))
+    assert "resync LAKE '*.*'" in str(raised.value)
+    assert "on_error" not in str(raised.value)
+    assert quarantined(lake) == {}
+    log.write_bytes(intact)
+    lake.catch_up(str(logs))
+    assert lake.equals_source(f"{DATABASE}.damaged_*") == [
+        f"{DATABASE}.damaged_a",
+        f"{DATABASE}.damaged_b",
+    ]

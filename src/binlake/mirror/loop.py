@@ -18,10 +18,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from binlake.errors import (
+    BinlogError,
+    ChecksumError,
     FormatError,
     IncompleteError,
     MissingContextError,
     SchemaError,
+    TruncatedError,
     UnsupportedError,
 )
 from binlake.lake.jobs import SparkEngine
@@ -44,6 +47,7 @@ from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
+from binlake.source.log_file import SKIP_HINT
 from binlake.source.replica.url import ServerUrl, without_password
 from binlake.spark.options import check_no_password
 from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
@@ -61,6 +65,12 @@ __all__ = ["Mirror"]
 
 # Errors in the values of one table.
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
+# Errors of the log itself, which are those of all tables.
+_OF_THE_LOG = (ChecksumError, TruncatedError)
+_DAMAGED = (
+    "the log is damaged: restore it from an intact copy, or read one with --logs; or run FLUSH BINARY LOGS on the "
+    "server and `binlake mirror resync LAKE '*.*'`, and start the mirror again: it copies all tables"
+)
 _POSITION_LOST = (
     "run `binlake mirror resync LAKE '*.*'` and start the mirror again: it copies all tables"
 )
@@ -279,6 +289,13 @@ class Mirror:
 
     def _round(self, until: StreamOffset | None) -> bool:
         """One round of the tables that are furthest behind; whether there was anything to read."""
+        try:
+            return self._next_range(until)
+        except FormatError as error:
+            error.hint = _DAMAGED
+            raise
+
+    def _next_range(self, until: StreamOffset | None) -> bool:
         if not self._tables.followed:
             return False
         self._after_failover()
@@ -320,6 +337,40 @@ class Mirror:
                 table.offset = self._planner.here(table.offset)
 
     def _decoded(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
+        """The changes of a range. A table with changes that cannot be decoded is quarantined.
+
+        Raises the errors of the log, and an error that is the same for each of several tables.
+        """
+        try:
+            return self._read(group, start, end)
+        except _OF_THE_LOG:
+            raise
+        except _OF_A_VALUE as error:
+            if len(group) == 1:
+                self._tables.quarantine(group[0].full_name, str(error))
+                return Decoded()
+        # one of them has a change that cannot be decoded: each by itself, so that the others go on
+        found = Decoded()
+        errors: dict[str, BinlogError] = {}
+        for table in group:
+            try:
+                alone = self._read([table], start, end)
+            except _OF_THE_LOG:
+                raise
+            except _OF_A_VALUE as error:
+                errors[table.full_name] = error
+                continue
+            found.changes.update(alone.changes)
+            found.failed.update(alone.failed)
+            found.ddl = alone.ddl
+        if len(errors) == len(group) and len(set(map(str, errors.values()))) == 1:
+            raise errors[group[0].full_name]
+        for full_name, error in errors.items():
+            self._tables.quarantine(full_name, str(error))
+        return found
+
+    def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
+        """Decode a range for tables. Raises what `decode_range` raises."""
         read = self.options.read_options([table.id for table in group])
         rules = self._rules
         for table in group:
@@ -343,19 +394,10 @@ class Mirror:
                 refuse_statements=refuses,
                 task_bytes=2 * self._split_bytes,
             )
-        except _OF_A_VALUE as error:
-            if len(group) == 1:
-                self._tables.quarantine(group[0].full_name, str(error))
-                return Decoded()
-        # one of them has a change that cannot be decoded: each by itself, so that the others go on
-        found = Decoded()
-        for table in group:
-            alone = self._decoded([table], start, end)
-            if self._tables.follows(table):
-                found.changes.update(alone.changes)
-                found.failed.update(alone.failed)
-                found.ddl = alone.ddl
-        return found
+        except FormatError as error:
+            if error.hint == SKIP_HINT:  # a mirror has no such option
+                error.hint = None
+            raise
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
