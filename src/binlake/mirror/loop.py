@@ -137,8 +137,9 @@ class Mirror:
         self._pulse = Pulse(
             self._indexes,
             self._logs.look,
-            lambda: show and show(mirror_status(self._lake, self._indexes)),
+            lambda: show and show(self._status()),
             beats,
+            note,
         )
         self._verification = ScheduledVerification(options, self._pulse, note)
         self._stop = threading.Event()
@@ -161,6 +162,9 @@ class Mirror:
             watch=watch,
             is_interrupted=self._is_interrupted,
         )
+
+    def _status(self) -> MirrorStatus:
+        return mirror_status(self._lake, self._indexes, self._tables.namespaces)
 
     def close(self) -> None:
         """Release all resources."""
@@ -357,16 +361,16 @@ class Mirror:
                 alone = self._read([table], start, end)
             except _OF_THE_LOG:
                 raise
-            except _OF_A_VALUE as error:
-                errors[table.full_name] = error
+            except _OF_A_VALUE as of_table:
+                errors[table.full_name] = of_table
                 continue
             found.changes.update(alone.changes)
             found.failed.update(alone.failed)
             found.ddl = alone.ddl
         if len(errors) == len(group) and len(set(map(str, errors.values()))) == 1:
             raise errors[group[0].full_name]
-        for full_name, error in errors.items():
-            self._tables.quarantine(full_name, str(error))
+        for full_name, own_error in errors.items():
+            self._tables.quarantine(full_name, str(own_error))
         return found
 
     def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:

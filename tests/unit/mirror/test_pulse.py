@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
-from binlake.mirror.reporting.pulse import Beat, Pulse, behind_bytes, last_beat
+from binlake.errors import BinlogError
+from binlake.mirror.reporting.pulse import Beat, Beats, Pulse, behind_bytes, last_beat
 from binlake.mirror.reporting.report import _lag_s
 from binlake.source.chain import LogPath
 from binlake.spark.streaming.logs import LogsNow
@@ -52,6 +53,37 @@ def test_a_beat_is_read_back(tmp_path: Path) -> None:
     assert found is not None
     assert found.different == ("a.b",)
     assert found.verified_s == pytest.approx(time.time(), abs=60)
+
+
+def test_a_status_that_cannot_be_shown_is_noted_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    errors = [BinlogError("503"), BinlogError("503"), None, BinlogError("503")]
+
+    def show() -> None:
+        if (error := errors.pop(0)) is not None:
+            raise error
+
+    pulse = Pulse(tmp_path, lambda: LOGS, show, Beats(0, 0), said.append)
+    for left, noted in ((3, 1), (2, 1), (1, 1), (0, 2)):
+        while len(errors) > left:
+            pulse.beat_now(Position("uuid", "binlog.000003", 400))
+        assert len(said) == noted
+        assert last_beat(tmp_path) is not None
+    assert said[0] == "the status of the mirror cannot be shown: 503"
+
+
+def test_a_slow_status_takes_a_small_part_of_the_time(tmp_path: Path) -> None:
+    shown: list[int] = []
+
+    def show() -> None:
+        shown.append(1)
+        time.sleep(0.2)
+
+    pulse = Pulse(tmp_path, lambda: LOGS, show, Beats(0, 0))
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        pulse.beat_now(Position("uuid", "binlog.000003", 400))
+    assert len(shown) == 1
 
 
 @pytest.mark.parametrize(

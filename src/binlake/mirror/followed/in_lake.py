@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.table_names import TableName
 from binlake.mirror.tables.formats import LakeTables
@@ -10,10 +12,11 @@ __all__ = ["MirroredTables"]
 
 
 class MirroredTables:
-    """The lake tables of the tables whose copy is complete. Only the mirror itself changes them during a round."""
+    """The lake tables of the tables whose copy is complete, in some namespaces. Only the mirror itself changes them during a round."""
 
-    def __init__(self, lake: LakeTables) -> None:
+    def __init__(self, lake: LakeTables, namespaces: Collection[str]) -> None:
         self._lake = lake
+        self._namespaces = namespaces
         self._known: dict[str, list[TableName]] | None = None
 
     def begin_round(self) -> None:
@@ -23,7 +26,7 @@ class MirroredTables:
     def by_name(self) -> dict[str, list[TableName]]:
         """The lake tables of each table, see `mirrored_tables`."""
         if self._known is None:
-            self._known = mirrored_tables(self._lake)
+            self._known = mirrored_tables(self._lake, self._namespaces)
         return self._known
 
     def copied(self, full_name: str, lake_table: TableName) -> None:

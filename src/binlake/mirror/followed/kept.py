@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from binlake.errors import SourceError
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
@@ -13,7 +14,7 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.table_names import TableName
 from binlake.mirror.table_rules import PartitionField
-from binlake.mirror.tables.formats import LakeTables
+from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
 
@@ -42,6 +43,7 @@ __all__ = [
     "shown_partition",
     "snapshot_until",
     "sources",
+    "stored_tables",
     "table_properties",
     "text_columns",
     "text_properties",
@@ -250,21 +252,48 @@ def shown_partition(partition: Iterable[PartitionField]) -> str:
     return ", ".join(map(str, partition))
 
 
-def mirrored_tables(lake: LakeTables) -> dict[str, list[tuple[str, str]]]:
-    """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed."""
+def mirrored_tables(
+    lake: LakeTables,
+    namespaces: Collection[str] | None = None,
+    unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
+) -> dict[str, list[tuple[str, str]]]:
+    """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed.
+
+    See `stored_tables` for `namespaces` and `unreadable`.
+    """
     found: dict[str, list[tuple[str, str]]] = {}
-    for name in lake.tables():
-        if name[0] != NAMESPACE:
-            for full_name in sources(lake.load(*name).describe()["properties"]):
-                found.setdefault(full_name, []).append(name)
+    for name, _, known in stored_tables(lake, namespaces, unreadable):
+        for full_name in sources(known["properties"]):
+            found.setdefault(full_name, []).append(name)
     return found
 
 
 def begun_tables(lake: LakeTables) -> set[str]:
     """The tables whose copy has begun, complete or not. Of shards, those whose copy is complete."""
     found: set[str] = set()
-    for name in lake.tables():
-        if name[0] != NAMESPACE:
-            properties = lake.load(*name).describe()["properties"]
-            found.update(sources(properties), filter(None, [copied_from(properties)]))
+    for _, _, known in stored_tables(lake):
+        properties = known["properties"]
+        found.update(sources(properties), filter(None, [copied_from(properties)]))
     return found
+
+
+def stored_tables(
+    lake: LakeTables,
+    namespaces: Collection[str] | None = None,
+    unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
+) -> Iterator[tuple[tuple[str, str], StoredTable, dict[str, Any]]]:
+    """All tables of a lake, or those of some namespaces, with their names and descriptions.
+
+    A catalog may have tables of other programs. One that is dropped meanwhile, or that the user may not read, is
+    left out, and `unreadable` receives its name.
+    """
+    for name in lake.tables():
+        if name[0] == NAMESPACE or (namespaces is not None and name[0] not in namespaces):
+            continue
+        try:
+            table = lake.load(*name)
+            known = table.describe()
+        except SourceError as error:
+            unreadable(name, error)
+            continue
+        yield name, table, known

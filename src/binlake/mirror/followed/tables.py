@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from binlake.errors import BinlogError, ServerError
+from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed.in_lake import MirroredTables
-from binlake.mirror.followed.kept import has_pending_copy
+from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -21,6 +21,7 @@ from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
+from binlake.values.ledger import counted
 
 __all__ = ["FollowedTables"]
 
@@ -31,6 +32,7 @@ _COPIES = 10
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
+    `namespaces` are those of the lake tables that the mirror has, or copies into.
     `is_interrupted` reports whether a copy should be continued later. `note` receives messages for
     the user, `watch` the progress of a copy.
     """
@@ -52,13 +54,14 @@ class FollowedTables:
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
+        self.namespaces: set[str] = set()
         self.source = WantedTables(
             url, options, lambda: TableSelection.of(options, control.added, control.removed)
         )
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake
-        self._mirrored = MirroredTables(lake)
+        self._mirrored = MirroredTables(lake, self.namespaces)
         self._control = control
         self._options = options
         self._rules = rules
@@ -90,7 +93,7 @@ class FollowedTables:
         """The tables of the lake that a mirror has copied, at their positions."""
         released = self._release_misnamed()
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
-        for full_name, names in self._mirrored.by_name().items():
+        for full_name, names in self._in_lake().items():
             name = table_name(full_name)
             if full_name in {*self._control.quarantined, *self._control.gone}:
                 continue
@@ -120,6 +123,23 @@ class FollowedTables:
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
+
+    def _in_lake(self) -> dict[str, list[tuple[str, str]]]:
+        """The lake tables of each table. Raises SourceError if one of the newest round cannot be read."""
+        unread: dict[tuple[str, str], SourceError] = {}
+        found = mirrored_tables(self._lake, unreadable=unread.__setitem__)
+        for full_name in self._control.snapshots.keys() - found.keys():
+            name = self._options.lake_name(*table_name(full_name))
+            if name in unread and self._lake.exists(*name):
+                raise unread[name]  # left out, it would be copied again
+        if unread:
+            name, error = next(iter(unread.items()))
+            self._note(
+                f"{counted(len(unread), 'table')} of the catalog cannot be read and are left out,"
+                f" for example {'.'.join(name)}: {error}"
+            )
+        self.namespaces.update(name[0] for names in found.values() for name in names)
+        return found
 
     def _release_misnamed(self) -> set[str]:
         """End the quarantines of earlier versions that were for a table of another database, and return the names.
@@ -188,6 +208,7 @@ class FollowedTables:
         if not self.source.has(name):
             self._missing(full_name)
             return
+        self.namespaces.add(self._options.lake_name(*name)[0])
         for attempt in range(_COPIES):
             try:
                 table, create_table = self.source.read(name)

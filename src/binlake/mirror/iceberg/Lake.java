@@ -3,6 +3,8 @@ import java.util.function.Consumer;
 import org.apache.iceberg.*;
 import org.apache.iceberg.catalog.*;
 import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.exceptions.ForbiddenException;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
@@ -67,7 +69,14 @@ public class Lake {
     Iterator spaces = ((SupportsNamespaces) direct(catalog)).listNamespaces().iterator();
     while (spaces.hasNext()) {
       Namespace space = (Namespace) spaces.next();
-      Iterator tables = catalog.listTables(space).iterator();
+      Iterator tables;
+      try {
+        tables = catalog.listTables(space).iterator();
+      } catch (NoSuchNamespaceException error) {
+        continue; // dropped meanwhile
+      } catch (ForbiddenException error) {
+        continue; // of other users
+      }
       while (tables.hasNext()) {
         TableIdentifier found = (TableIdentifier) tables.next();
         ArrayNode pair = all.addArray();

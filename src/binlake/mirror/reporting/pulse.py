@@ -23,6 +23,7 @@ __all__ = ["EVERY_FEW_SECONDS", "Beat", "Beats", "Pulse", "behind_bytes", "last_
 
 _NAME = "pulse.json"
 _WINDOW_S = 60.0
+_SHOW_PAUSE = 10  # times as long as the last status took
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ class Beat:
 
 
 class Pulse:
-    """Writes the beats of one mirror. `look` lists the source's logs; `show` is called after some beats."""
+    """Writes the beats of one mirror. `look` lists the source's logs; `show` is called after some beats.
+
+    `show` takes a small part of the time only. If it raises BinlogError, `note` receives the error, once.
+    """
 
     def __init__(
         self,
@@ -62,12 +66,15 @@ class Pulse:
         look: Callable[[], LogsNow],
         show: Callable[[], None],
         beats: Beats = EVERY_FEW_SECONDS,
+        note: Callable[[str], None] = lambda _sentence: None,
     ) -> None:
         self._path = directory / _NAME
         remove_partials(directory, [file.name for file in directory.iterdir()])
         self._look = look
         self._show = show
         self._beats = beats
+        self._note = note
+        self._why_not_shown = ""
         self._show_next = float("-inf")
         self._next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
@@ -112,7 +119,21 @@ class Pulse:
             raise BinlogError(f"{self._path} cannot be written: {error.strerror}") from error
         if now >= self._show_next:
             self._show_next = now + self._beats.shown_every_s
+            began = time.monotonic()
+            self._show_or_note()
+            # with many tables, or a slow catalog, this takes seconds in which there are no rounds
+            done = time.monotonic()
+            self._show_next = max(self._show_next, done + _SHOW_PAUSE * (done - began))
+
+    def _show_or_note(self) -> None:
+        try:
             self._show()
+        except BinlogError as error:
+            if str(error) != self._why_not_shown:
+                self._why_not_shown = str(error)
+                self._note(f"the status of the mirror cannot be shown: {error}")
+        else:
+            self._why_not_shown = ""
 
     def _rate(self, now: float) -> float:
         while self._applied and now - self._applied[0][0] > _WINDOW_S:

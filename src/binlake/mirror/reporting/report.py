@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from binlake.mirror.control import NAMESPACE, Control, offset_of, place_key
+from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.followed.kept import (
     copied_from,
     kept_columns,
@@ -17,6 +17,7 @@ from binlake.mirror.followed.kept import (
     offsets_of,
     shard_column,
     sources,
+    stored_tables,
     text_columns,
     treated_columns,
 )
@@ -114,8 +115,12 @@ class MirrorStatus:
         return asdict(self)
 
 
-def mirror_status(lake: LakeTables, indexes: Path | None = None) -> MirrorStatus:
-    """The mirror of a lake. `indexes`: what it keeps on this machine. Raises SourceError where there is none."""
+def mirror_status(
+    lake: LakeTables, indexes: Path | None = None, namespaces: Collection[str] | None = None
+) -> MirrorStatus:
+    """The mirror of a lake. `indexes`: what it keeps on this machine. `namespaces`: those with its tables, if they are
+    known. Raises SourceError where there is none.
+    """
     beat = None if indexes is None else last_beat(indexes)
     control = Control(lake, None, None)
     offset = control.offset
@@ -130,7 +135,7 @@ def mirror_status(lake: LakeTables, indexes: Path | None = None) -> MirrorStatus
         gtid_set="" if position is None else position.gtid_set,
         commit_time="" if commit_us is None else utc_time(commit_us / 1e6),
         written_at=_ms(control.recorded_ms),
-        tables=tuple(_tables(lake, control, indexes)),
+        tables=tuple(_tables(lake, control, indexes, namespaces)),
         lag_seconds=_lag_s(commit_us, beat),
         checked_at="" if beat is None else utc_time(beat.checked_s),
         behind_bytes=None if beat is None else beat.behind_bytes,
@@ -150,14 +155,15 @@ def _lag_s(commit_us: int | None, beat: Beat | None) -> float | None:
     return max(0.0, time.time() - max(moments)) if moments else None
 
 
-def _tables(lake: LakeTables, control: Control, indexes: Path | None) -> list[TableStatus]:
+def _tables(
+    lake: LakeTables,
+    control: Control,
+    indexes: Path | None,
+    namespaces: Collection[str] | None,
+) -> list[TableStatus]:
     wanted = control.to_resync
     found: dict[str, TableStatus] = {}
-    for namespace, name in lake.tables():
-        if namespace == NAMESPACE:
-            continue
-        table = lake.load(namespace, name)
-        known = table.describe()
+    for (namespace, name), table, known in stored_tables(lake, namespaces):
         properties = known["properties"]
         if "binlake.deletes" not in properties:
             continue  # no mirror made it

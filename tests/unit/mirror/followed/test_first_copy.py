@@ -130,7 +130,7 @@ def copied(
         watch=lambda _progress: None,
         is_interrupted=lambda: False,
         shards_in=lambda _name: {},
-        mirrored=MirroredTables(lake),
+        mirrored=MirroredTables(lake, set()),
     )
     return copy.make(TABLE, MADE, 1, definition)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from binlake.errors import SourceError
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.reporting.report import mirror_status
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
@@ -26,10 +28,9 @@ class Stored:
         self.properties = dict(properties)
         self.summary = position_properties(OFFSET, 1)
         self.snapshot = 1
-        self.recorded: Mapping[str, str] = {}
 
     def describe(self) -> dict[str, Any]:
-        return {"properties": self.properties, "summary": self.recorded}
+        return {"properties": self.properties, "summary": self.summary}
 
     def refresh(self) -> None:
         """Its properties are those in memory."""
@@ -43,7 +44,7 @@ class Stored:
         self.set_properties(properties)
 
     def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
-        self.recorded = properties
+        self.summary = dict(properties)
 
 
 class FakeLake:
@@ -51,7 +52,8 @@ class FakeLake:
 
     def __init__(self) -> None:
         self.stored: dict[tuple[str, str], Stored] = {}
-        self.loaded = 0
+        self.refused: set[tuple[str, ...]] = set()
+        self.loaded: list[tuple[str, ...]] = []
 
     def tables(self) -> list[tuple[str, str]]:
         return list(self.stored)
@@ -65,7 +67,9 @@ class FakeLake:
         self.stored[namespace, name] = Stored((namespace, name), properties)
 
     def load(self, *name: str) -> Stored:
-        self.loaded += 1
+        self.loaded.append(name)
+        if name in self.refused:
+            raise SourceError(f"{'.'.join(name)}: Iceberg refuses: Forbidden")
         return self.stored[name]  # type: ignore[index]
 
     def open_table(self, namespace: str, name: str, *_how: Any) -> Stored:
@@ -88,14 +92,17 @@ def lake() -> FakeLake:
 
 
 def started(
-    lake: FakeLake, folder: Path, control: Control | None = None
+    lake: FakeLake,
+    folder: Path,
+    control: Control | None = None,
+    note: Callable[[str], None] = lambda _sentence: None,
 ) -> tuple[FollowedTables, Control]:
     """The tables of a mirror that has just opened them."""
     options = MirrorOptions()
     control = control or Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
     tables = FollowedTables(
         lake, "mysql://db1/", SimpleNamespace(), SimpleNamespace(), control, options, options.column_rules, folder,  # type: ignore[arg-type]
-        note=lambda _sentence: None, watch=lambda _progress: None, is_interrupted=lambda: False,
+        note=note, watch=lambda _progress: None, is_interrupted=lambda: False,
     )  # fmt: skip
     tables.open()
     return tables, control
@@ -166,15 +173,15 @@ def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
     control.request_resync(names)
     tables.source = SimpleNamespace(has=lambda _name: False)  # type: ignore[assignment]
     tables.begin_round()
-    lake.loaded = 0
+    lake.loaded.clear()
     for name in names:
         tables.forget(name)
         tables.copy(name)
     assert control.quarantined.keys() == names
-    assert lake.loaded == len(names)
+    assert len(lake.loaded) == len(names)
     tables.begin_round()
     tables.copy("shop.t0")
-    assert lake.loaded == 2 * len(names)
+    assert len(lake.loaded) == 2 * len(names)
 
 
 @pytest.mark.parametrize(
@@ -199,3 +206,34 @@ def test_a_table_without_changes_is_where_the_round_ended(
     tables, _ = started(lake, tmp_path, control)
     found = tables.followed["shop.t"].offset.position
     assert (found == end.position) == is_later
+
+
+def test_tables_of_others_in_a_shared_catalog(lake: FakeLake, tmp_path: Path) -> None:
+    """One that cannot be read ends nothing; later only namespaces with tables of the mirror are looked at."""
+    lake.copy_of("shop.t", "shop", "t")
+    for name in ("theirs", "hidden"):
+        lake.stored["finance", name] = Stored(("finance", name), {})
+    lake.refused.add(("finance", "hidden"))
+    said: list[str] = []
+    tables, _ = started(lake, tmp_path, note=said.append)
+    assert tables.followed.keys() == {"shop.t"}
+    assert len(said) == 1
+    assert said[0].startswith("1 table of the catalog cannot be read")
+    assert "finance.hidden" in said[0]
+
+    lake.loaded.clear()
+    mirror_status(lake, None, tables.namespaces)  # type: ignore[arg-type]
+    assert set(lake.loaded) == {("_binlake", "rounds"), ("shop", "t")}
+    mirror_status(lake)  # type: ignore[arg-type]
+    assert ("finance", "theirs") in lake.loaded
+
+
+def test_a_table_of_the_mirror_that_cannot_be_read(lake: FakeLake, tmp_path: Path) -> None:
+    """The mirror would copy it again."""
+    lake.copy_of("shop.t", "shop", "t")
+    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    lake.stored["_binlake", "rounds"].summary["binlake.tables"] = '{"shop.t": 1}'
+    control.refresh()
+    lake.refused.add(("shop", "t"))
+    with pytest.raises(SourceError, match=r"shop\.t: .*Forbidden"):
+        started(lake, tmp_path, control)
