@@ -5,6 +5,8 @@ the read. MariaDB gives the exact position of a consistent snapshot. MySQL does 
 transaction some milliseconds before InnoDB shows it. `settled_position` waits until InnoDB has
 finished every transaction that the log may have, and `begin_snapshot` also finds a moment in which
 nothing was committed.
+
+InnoDB shows a prepared XA transaction like one whose commit has begun. `_Commits` counts the prepared ones.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from binlake.errors import ServerError
 from binlake.source.replica.answers import whole_number
@@ -44,8 +46,14 @@ _WHERE_KNOWN = (
 )
 _UNKNOWN_VARIABLE = 1193
 _DENIED = 1227
-_IN_FLIGHT = re.compile(r"---TRANSACTION (\d+), (?:ACTIVE \(PREPARED\)|COMMITTED IN MEMORY)")
+# the lines of a transaction begin with its state; one of them names its session
+_IN_FLIGHT = re.compile(
+    r"---TRANSACTION (\d+), (?:ACTIVE \(PREPARED\)|COMMITTED IN MEMORY)[^\n]*"
+    r"(?:\n(?!---|MySQL thread id)[^\n]*)*(?:\nMySQL thread id (\d+))?"
+)
+_XA_COMMIT = re.compile(r"\bXA\s+COMMIT\b", re.IGNORECASE)
 _CUT = "... truncated..."
+_Xid = tuple[str | None, ...]
 _NEEDS_PROCESS = "GRANT PROCESS ON *.* TO the user of this URL"
 
 
@@ -93,19 +101,20 @@ def settled_position(server: ServerConnection) -> Position:
     """
     if server.flavour == "mariadb":
         return begin_snapshot(server)
+    prepared = _xa_prepared(server)
     position = server.position()
-    waiting = _in_flight(server)
+    commits = _Commits(server, prepared)
     deadline = time.monotonic() + _PATIENCE_S
-    while waiting and len(waiting) > _xa_prepared(server):
+    while not commits.are_done():
         if time.monotonic() > deadline:
             raise ServerError(
                 f"{server.where}: after {_PATIENCE_S:.0f} s,"
-                f" {counted(len(waiting), 'transaction')} still about to commit",
+                f" {counted(commits.waiting, 'transaction')} still about to commit",
                 hint="XA RECOVER lists prepared XA transactions; granting XA_RECOVER_ADMIN lets "
                 "binlake tell them apart",
             )
         time.sleep(_PAUSE_S)
-        waiting &= _in_flight(server)
+        commits.look_again()
     return position
 
 
@@ -119,8 +128,9 @@ def begin_snapshot(server: ServerConnection) -> Position:
         return _mariadb_snapshot(server)
     deadline = time.monotonic() + _PATIENCE_S
     while True:
+        prepared = _xa_prepared(server)
         before = server.position()
-        if len(_in_flight(server)) <= _xa_prepared(server):
+        if _Commits(server, prepared).are_done():
             server.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
             if server.position() == before:
                 return before
@@ -145,8 +155,56 @@ def _mariadb_snapshot(server: ServerConnection) -> Position:
     return Position(server.identity, name, offset, server.gtids_before(name, offset) or "")
 
 
-def _in_flight(server: ServerConnection) -> set[str]:
-    """InnoDB's transactions between the first step of their commit and the last. Raises ServerError."""
+class _Commits:
+    """The transactions that a MySQL server may have written to its log, and that InnoDB does not show yet.
+
+    `prepared`: the XA transactions that were prepared before the position was read. Raises ServerError.
+    """
+
+    def __init__(self, server: ServerConnection, prepared: Set[_Xid]) -> None:
+        self._server = server
+        self._prepared = prepared
+        self._in_flight = _in_flight(server)
+        self._sessions = self._committing() if self._in_flight and prepared else set()
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions were in flight when the position was read, and still are."""
+        return len(self._in_flight)
+
+    def look_again(self) -> None:
+        """Forget those that have ended."""
+        now = _in_flight(self._server)
+        self._in_flight = {t: thread for t, thread in self._in_flight.items() if t in now}
+        if self._sessions:
+            self._sessions &= self._committing()
+
+    def are_done(self) -> bool:
+        """Whether only XA transactions are left that were prepared before the position, and are not committed.
+
+        Their number alone does not show this: XA RECOVER also lists transactions that changed nothing, which InnoDB
+        does not show, and lists a transaction until the end of its XA COMMIT.
+        """
+        if not self._in_flight:
+            return True
+        if self._sessions:
+            return False
+        return len(self._in_flight) <= len(self._prepared & _xa_prepared(self._server))
+
+    def _committing(self) -> set[tuple[str | None, str | None]]:
+        """The sessions, and their statements, that may be committing one of the transactions."""
+        threads = set(self._in_flight.values())
+        return {
+            (row[0], row[7])
+            for row in self._server.rows("SHOW FULL PROCESSLIST", 8)
+            if (row[0] in threads and row[4] != "Sleep") or _XA_COMMIT.search(row[7] or "")
+        }
+
+
+def _in_flight(server: ServerConnection) -> dict[str, str]:
+    """InnoDB's transactions between the first step of their commit and the last, and the ids of their sessions, "" for
+    none. Raises ServerError.
+    """
     try:
         text = server.row("SHOW ENGINE INNODB STATUS", 3)[2] or ""
     except ServerError as error:
@@ -156,14 +214,14 @@ def _in_flight(server: ServerConnection) -> set[str]:
             f"{server.where} has more open transactions than SHOW ENGINE INNODB STATUS lists",
             hint="try again when fewer transactions are open, or read from a replica",
         )
-    return set(_IN_FLIGHT.findall(text))
+    return dict(_IN_FLIGHT.findall(text))
 
 
-def _xa_prepared(server: ServerConnection) -> int:
-    """How many XA transactions wait for their decision; 0 where the user may not ask."""
+def _xa_prepared(server: ServerConnection) -> set[_Xid]:
+    """The XA transactions that wait for their decision; none where the user may not ask."""
     try:
-        return len(server.rows("XA RECOVER"))
+        return set(server.rows("XA RECOVER"))
     except ServerError as error:
         if error.retryable:
             raise
-        return 0
+        return set()

@@ -36,7 +36,11 @@ _TABLES = (
 )
 _KEY_COLUMNS = frozenset(("key_name", "column_name", "non_unique", "sub_part", "null"))
 # every engine whose reads are of one moment, and whose commits the binary log orders
-_TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
+_TRANSACTIONAL = {
+    "mariadb": ("innodb", "rocksdb", "tokudb"),
+    # a position on MySQL is one for which InnoDB alone was asked, see `read_session.settled_position`
+    "mysql": ("innodb",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class SourceTable(PickledByName):
     @property
     def is_transactional(self) -> bool:
         """Whether a consistent snapshot holds for the table's engine."""
-        return self.engine in _TRANSACTIONAL
+        return self.engine in _TRANSACTIONAL[self.definition.flavour]
 
 
 @lru_cache(maxsize=512)

@@ -1,0 +1,63 @@
+"""The position of a read on a MySQL server where an XA transaction is prepared meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binlake.mirror.source.read_session import begin_snapshot, settled_position
+from binlake.mirror.source.tables import SourceTable
+from binlake.values.plan import TableDefinition
+from binlake.values.position import Position
+
+
+class BusyServer:
+    """Transaction 7 is in its commit when the position is read, and stays there for some looks."""
+
+    flavour = "mysql"
+    where = "db1"
+
+    def __init__(self) -> None:
+        self.looks_left = 5
+        self.has_position = False
+
+    def position(self) -> Position:
+        self.has_position = True
+        return Position("uuid", "binlog.000001", 400)
+
+    def rows(self, sql: str, _columns: int = 1) -> list[tuple[str, ...]]:
+        if sql == "XA RECOVER":  # it has changed nothing: InnoDB does not show it
+            return [("1", "5", "0", "later")] if self.has_position else []
+        assert sql == "SHOW FULL PROCESSLIST"
+        return [
+            ("12", "root", "localhost", "", "Query", "0", "waiting for handler commit", "COMMIT")
+        ]
+
+    def row(self, _sql: str, _columns: int = 1) -> tuple[str, str, str]:
+        self.looks_left -= 1
+        shown = (
+            "---TRANSACTION 7, ACTIVE (PREPARED) 0 sec\n1 lock struct(s), heap size 1128, 0 row lock(s)\n"
+            "MySQL thread id 12, OS thread handle 139, query id 8 localhost root waiting for handler commit\n"
+        )
+        return "InnoDB", "", shown if self.looks_left > 0 else ""
+
+    def execute(self, _sql: str) -> None:
+        """Nothing else happens."""
+
+
+@pytest.mark.parametrize("find", [settled_position, begin_snapshot])
+def test_a_commit_is_not_taken_for_a_transaction_that_was_prepared_later(find: Any) -> None:
+    server = BusyServer()
+    find(server)
+    assert server.looks_left == 0
+
+
+@pytest.mark.parametrize(
+    ("flavour", "engine", "holds"),
+    [("mysql", "innodb", True), ("mysql", "rocksdb", False), ("mariadb", "rocksdb", True), ("mariadb", "aria", False)],
+)  # fmt: skip
+def test_engines_for_which_a_position_holds(flavour: str, engine: str, holds: bool) -> None:
+    """On MySQL, only InnoDB shows which commits have begun."""
+    definition = TableDefinition("shop", "t", (), flavour=flavour)
+    assert SourceTable("shop", "t", definition, (), engine).is_transactional == holds
