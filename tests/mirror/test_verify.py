@@ -188,6 +188,21 @@ def test_a_sample(shop: Server) -> None:
     assert 0 < found.source_rows == found.lake_rows < ROWS / 5
 
 
+def test_consecutive_samples_compare_all_rows(shop: Server) -> None:
+    """Seven samples of 15 parts go around 100 parts, and over the end."""
+    table = table_of(shop, "shop.orders")
+    lake = copy_of(shop, table).sort_by("id")
+    lake = replaced(lake, 500, "weight", pa.scalar(0.125))
+    options = [VerifyOptions(sample=0.15, parts=100, sample_number=n) for n in range(40, 47)]
+    found = [compared(shop, table, lake, one) for one in options]
+    assert all(0 < one.source_rows == one.lake_rows < ROWS / 4 for one in found)
+    assert ROWS < sum(one.source_rows for one in found) < ROWS * 1.25
+    different = [n for n, one in enumerate(found) if not one.is_equal]
+    assert len(different) in (1, 2)
+    again = compared(shop, table, lake, options[different[0]])
+    assert again.differences == found[different[0]].differences
+
+
 def test_changes_after_the_position_do_not_count(shop: Server) -> None:
     table = table_of(shop, "shop.orders")
     lake = copy_of(shop, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 _Path = str | os.PathLike[str]
+_SAMPLES = 1_000_000
 
 
 def mirror(
@@ -98,6 +100,7 @@ def verify(
     tables: Sequence[str] = (),
     *,
     sample: float = 1.0,
+    sample_number: int | None = None,
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
     state: _Path | None = None,
@@ -106,11 +109,11 @@ def verify(
     """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
 
     Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of
-    rows to compare, above 0. Raises SourceError if the lake has no mirror or another process
-    mirrors into
-    it, OptionError, ServerError.
+    rows to compare, above 0. `sample_number` chooses these rows, by default at random; the result contains it. Raises
+    SourceError if the lake has no mirror or another process mirrors into it, OptionError, ServerError.
     """
-    options = VerifyOptions(sample=sample)
+    number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
+    options = VerifyOptions(sample=sample, sample_number=number)
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
     control = Control(open_lake(session, catalog, os.fspath(lake)), None, None)
     made = Mirror(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
@@ -20,7 +21,7 @@ __all__ = ["ScheduledVerification"]
 
 
 class ScheduledVerification:
-    """Compares every `verify_every_s` seconds, also counted over restarts; 0: never."""
+    """Compares every `verify_every_s` seconds, also counted over restarts; 0: never. Each time compares the next sample."""
 
     def __init__(self, options: MirrorOptions, pulse: Pulse, note: Callable[[str], None]) -> None:
         self._every_s = options.verify_every_s
@@ -35,13 +36,15 @@ class ScheduledVerification:
             return
         self._due_s = time.time() + self._every_s
         try:
-            found = compare_tables(mirror, (), self._options)
+            found = compare_tables(mirror, (), self._next_sample())
         except BinlogError as error:
             self._note(f"the tables could not be compared with the server: {error}")
             return
         different = [table for table in found.tables if table.state == "different"]
         self._pulse.verified(tuple(table.table for table in different))
         place = f"{found.log_file}:{found.log_pos}"
+        if self._options.sample < 1:
+            place = f"{place} (sample {found.sample_number})"
         for table in different:
             first = str(table.differences[0]) if table.differences else "checksums differ"
             self._note(f"{table.table} differs from the server at {place}: {first}")
@@ -49,3 +52,7 @@ class ScheduledVerification:
         self._note(
             f"compared with the server at {place}: {counted(len(different), 'table')} {differ}"
         )
+
+    def _next_sample(self) -> VerifyOptions:
+        """The options with a number that the comparison before did not have, also before a restart."""
+        return replace(self._options, sample_number=int(time.time() // self._every_s))

@@ -66,12 +66,16 @@ class TableVerification:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All tables of a mirror against their source at `log_file`:`log_pos`, before which everything is applied."""
+    """All tables of a mirror against their source at `log_file`:`log_pos`, before which everything is applied.
+
+    With a sample, the same `sample_number` compares the same rows again.
+    """
 
     log_file: str
     log_pos: int
     gtid_set: str
     tables: tuple[TableVerification, ...]
+    sample_number: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -132,7 +136,8 @@ def compare_tables(
             name, "not compared", reason, log_file=last.log_file, log_pos=last.log_pos
         )
     tables = tuple(found[name] for name in sorted(found))
-    return Verification(first.file, first.offset, first.gtid_set, tables)
+    number = 0 if options is None else options.sample_number
+    return Verification(first.file, first.offset, first.gtid_set, tables, number)
 
 
 def _tables(mirror: Mirror, names: Sequence[str]) -> list[str]:

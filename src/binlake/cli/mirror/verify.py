@@ -41,6 +41,14 @@ def verify(
             metavar="SHARE", min=0, max=1, help="Compare this share of the rows: 0.1 is a tenth."
         ),
     ] = 1.0,
+    sample_number: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            min=0,
+            help="With --sample: compare the rows of sample N again; default: random.",
+        ),
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
     state: StateOption = None,
     session: SparkSettings,
@@ -69,6 +77,7 @@ def verify(
             lake,
             tables or (),
             sample=sample,
+            sample_number=sample_number,
             spark=spark,
             catalog=session.catalog,
             state=state,
@@ -82,6 +91,10 @@ def verify(
             for line in _lines(table, width, found):
                 show(line)
     note(f"compared at {found.log_file}:{found.log_pos}")
+    if sample < 1:
+        note(
+            f"to compare the same rows again: --sample {sample} --sample-number {found.sample_number}"
+        )
     if not found.is_equal:
         raise Exit(1)
 

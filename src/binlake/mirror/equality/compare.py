@@ -46,18 +46,22 @@ _LIMITS = BatchLimits()
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """How a table is compared: `sample` is the share of its parts (above 0, up to 1); `most_differences`
-    ends the search. `parts` 0: as many as the table's size needs. Raises OptionError.
+    ends the search. `parts` 0: as many as the table's size needs. Consecutive `sample_number`s choose consecutive
+    parts. Raises OptionError.
     """
 
     sample: float = 1.0
     most_differences: int = 1000
     parts: int = 0
+    sample_number: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.sample <= 1:
             raise OptionError("sample: a share above 0, up to 1, is expected", name="sample")
         if self.most_differences < 1 or self.parts < 0:
             raise OptionError("most_differences: 1 or more is expected", name="most_differences")
+        if self.sample_number < 0:
+            raise OptionError("sample_number: 0 or more is expected", name="sample_number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,9 @@ def _parts(
     table: SourceTable, digest: Hash, fields: tuple[pa.Field, ...], options: VerifyOptions
 ) -> TableParts:
     count = options.parts or min(max(table.rows // _ROWS_IN_A_PART, _FEWEST_PARTS), _MOST_PARTS)
-    return TableParts(table, digest, fields, count, max(1, round(count * options.sample)))
+    looked_at = max(1, round(count * options.sample))
+    first = options.sample_number * looked_at % count
+    return TableParts(table, digest, fields, count, looked_at, first)
 
 
 def _groups(

@@ -37,7 +37,9 @@ class PartSum:
 
 @dataclass(frozen=True, slots=True)
 class TableParts:
-    """How a table is divided: into `count` parts, of which the first `looked_at` are compared.
+    """How a table is divided: into `count` parts, of which `looked_at` are compared, from the part `first` on.
+
+    After the last part comes part 0.
 
     `fields` are the compared columns as the lake has them, in order. `digest` is a hash that the server
     knows.
@@ -48,6 +50,7 @@ class TableParts:
     fields: tuple[pa.Field, ...]
     count: int
     looked_at: int
+    first: int = 0
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -72,7 +75,9 @@ class TableParts:
         """The checksums of the server's rows, in the transaction that is open. Raises ServerError."""
         row = self._joined([field.name for field in self.fields])
         digest = f"LEFT({self.digest.sql(row)}, {_BITS})"
-        some = f" WHERE {self.number_sql} < {self.looked_at}" if self.looked_at < self.count else ""
+        # the numbers as counted from `first`, as in `_is_looked_at`
+        number = f"MOD({self.number_sql} + {self.count - self.first}, {self.count})"
+        some = f" WHERE {number} < {self.looked_at}" if self.looked_at < self.count else ""
         found = text_rows(
             server,
             f"SELECT CONCAT({self.number_sql}) AS part, CONCAT(COUNT(*)), CONCAT(COUNT({digest})),"
@@ -96,10 +101,13 @@ class TableParts:
         for table in tables:
             texts = RowTexts.of(table, self)
             for number, row in zip(texts.numbers, texts.rows, strict=True):
-                if number < self.looked_at:
+                if self._is_looked_at(number):
                     rows[number] += 1
                     totals[number] += int(self.digest.hex(row)[:_BITS], 16)
         return {number: PartSum(count, totals[number]) for number, count in rows.items()}
+
+    def _is_looked_at(self, number: int) -> bool:
+        return (number - self.first) % self.count < self.looked_at
 
     def _joined(self, names: Sequence[str]) -> str:
         columns = {column.name: column for column in self.table.definition.columns}
