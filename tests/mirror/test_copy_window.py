@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import PositionLostError
 from binlake.mirror import history, resync, tables_at
 from dev.servers import Server, running
 from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
@@ -236,3 +237,30 @@ def test_hidden_columns_of_unique_texts(server: Server, iceberg_spark: Any, tmp_
         f"{DATABASE}.hashed",
         f"{DATABASE}.hashed_keyless",
     ]
+
+
+def test_a_log_that_is_purged_during_a_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The copy ends when it notices, not when it has read all rows, and is not tried again by itself."""
+    filled(server, "purged")
+    lake = lake_of(server, iceberg_spark, tmp_path, "purged", chunk_rows=1)
+    read: list[int] = []
+
+    def before(number: int) -> None:
+        read.append(number)
+        if number == 1:
+            server.execute("FLUSH BINARY LOGS")
+            server.settle()
+            server.purge_before(server.position()[0])
+
+    setting = {"mysql": "binlog_expire_logs_seconds", "mariadb": "expire_logs_days"}[server.flavour]
+    with (
+        chunk_by_chunk(monkeypatch, before),
+        pytest.raises(PositionLostError, match=rf"{DATABASE}\.purged: .* was purged.*{setting}"),
+    ):
+        lake.catch_up()
+    assert len(read) < ROWS / 2
+    lake.catch_up()
+    assert any("its copy starts again" in note and setting in note for note in lake.notes)
+    assert lake.equals_source(f"{DATABASE}.purged")

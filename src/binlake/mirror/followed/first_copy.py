@@ -15,7 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, OptionError, SchemaError, ServerError, UnsupportedError
+from binlake.errors import (
+    BinlogError,
+    OptionError,
+    PositionLostError,
+    SchemaError,
+    ServerError,
+    UnsupportedError,
+)
 from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
@@ -225,6 +232,7 @@ class FirstCopy:
             done, of = len(state.answers), len(state.chunks)
             oldest = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
+                self._check_log(table, state)
                 start = self._offset(min(oldest, key=place_key), exact=False)
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
@@ -271,7 +279,19 @@ class FirstCopy:
             )
             state.add([json.loads(text) for text in answers])
             self._tell(table, state, 0)
+            self._check_log(table, state)
         return True
+
+    def _check_log(self, table: SourceTable, state: CopyState) -> None:
+        """Raise PositionLostError if the log with the changes since the first chunk is not there any more."""
+        positions = (Position.from_json(one["position"]) for one in state.answers.values())
+        oldest = min(positions, key=place_key)
+        if self.planner.begins_after(oldest):
+            setting = _RETENTION[table.definition.flavour]
+            raise PositionLostError(
+                f"{table.full_name}: {oldest.file} was purged, and its copy needs the log from there on",
+                hint=f"set {setting} of the server to more than the copy takes, and start the mirror again",
+            )
 
     def _with_earlier_values(
         self,
@@ -373,4 +393,5 @@ class FirstCopy:
         return found
 
 
+_RETENTION = {"mysql": "binlog_expire_logs_seconds", "mariadb": "expire_logs_days"}
 _ORDERED = ("aria", "myisam", "memory", "archive")

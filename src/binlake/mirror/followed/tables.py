@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from binlake.errors import BinlogError, ServerError, SourceError
+from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
@@ -235,7 +235,8 @@ class FollowedTables:
                 if not self.source.has(name):
                     self._missing(full_name)  # dropped or renamed while it was read
                     return
-                if attempt == _COPIES - 1 or not isinstance(error, ServerError):
+                is_final = isinstance(error, PositionLostError) or attempt == _COPIES - 1
+                if is_final or not isinstance(error, ServerError):
                     raise
                 # altered or emptied while it was read: the server lacks a column, or refuses to continue
                 self._note(f"{full_name}: its copy begins again: {error}")

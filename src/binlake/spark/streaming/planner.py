@@ -132,6 +132,13 @@ class StreamPlanner:
             return found
         return self._end_of_file(now, number)
 
+    def begins_after(self, position: Position) -> bool:
+        """Return whether the logs no longer have the file of a position, only later ones. Raises BinlogError."""
+        now = self._logs.look()
+        number = _NUMBER.search(position.file)
+        is_other = position.server_uuid and now.server_uuid not in ("", position.server_uuid)
+        return number is not None and not is_other and int(number[1]) < now.numbers[0]
+
     # -- the end of the next batch --------------------------------------------------------------
 
     def advance(

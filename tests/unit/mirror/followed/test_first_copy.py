@@ -55,6 +55,9 @@ class Log:
 
     head = latest
 
+    def begins_after(self, _position: Position) -> bool:
+        return False
+
     def at_position(self, place: FilePosition) -> StreamOffset:
         return StreamOffset(Position("1-2-3", place.file, place.pos))
 
