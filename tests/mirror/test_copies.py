@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror import pause, resume, status
+from binlake.mirror import pause, resume, resync, status
+from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
@@ -185,3 +186,41 @@ def test_progress_and_rate(
     assert (seen[0].rows, seen[-1].rows, seen[-1].chunks) == (0, ROWS, seen[-1].all_chunks)
     assert seen[-1].bytes > 10 * ROWS
     assert lake.equals_source(f"{DATABASE}.slow")
+
+
+def test_rounds_of_other_tables_go_on_between_the_chunks_of_a_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A table is copied again, for hours if it is large; the others stay fresh, and so does the copied one."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "large")
+    with server.session(DATABASE) as session:
+        session.execute("CREATE TABLE small (id INT PRIMARY KEY)")
+    tables = (f"{DATABASE}.large", f"{DATABASE}.small")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=tables, chunk_rows=50)
+    lake.catch_up()
+    resync(tmp_path, [f"{DATABASE}.large"], spark=lake.spark, catalog=lake.catalog)
+    changed(server, "large")
+    server.execute(f"INSERT INTO {DATABASE}.small VALUES (1)")
+    rows_of_small: list[int] = []
+
+    def watch(progress: CopyProgress) -> None:
+        if progress.chunks == 3 * WAVE:
+            changed_again(server)
+        rows_of_small.append(lake.table(f"{DATABASE}.small").num_rows)
+
+    made = lake.mirror(watch=watch, copy_s=0)
+    try:
+        made.run(once=True)
+        assert made.reach()
+    finally:
+        made.close()
+    assert rows_of_small[0] == 0
+    assert 1 in rows_of_small, "the row was committed before the copy was complete"
+    assert [note.partition(" ")[0] for note in of_copies(lake)] == ["copying"] * 2, "not continues"
+    assert sorted(lake.equals_source(f"{DATABASE}.*")) == sorted(tables)
+    assert quarantined(lake) == {}
+
+
+def changed_again(server: Server) -> None:
+    """Change rows of chunks that are read, and of chunks that are not."""
+    server.execute(f"UPDATE {DATABASE}.large SET v = v + 7 WHERE id % 3 = 0")

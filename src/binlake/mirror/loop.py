@@ -35,7 +35,7 @@ from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
-from binlake.mirror.followed.tables import FollowedTables
+from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
@@ -90,7 +90,7 @@ class Mirror:
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
-    half of what one task decodes. Raises OptionError for a URL with a password.
+    half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. Raises OptionError for a URL with a password.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class Mirror:
         show: Callable[[MirrorStatus], None] | None = None,
         beats: Beats = EVERY_FEW_SECONDS,
         split_bytes: int = _SPLIT_BYTES,
+        copy_s: float = COPY_S,
     ) -> None:
         check_no_password(url, "url")
         check_lake(lake)
@@ -130,7 +131,7 @@ class Mirror:
         self._task_files = TaskFiles(None if self._engine.is_here else lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
-        self._tables = self._followed_tables(watch)
+        self._tables = self._followed_tables(watch, copy_s)
         self._schema_changes = SchemaChanges(
             options, self._rules, self._control, self._tables, note
         )
@@ -147,7 +148,9 @@ class Mirror:
         self._recorded = time.monotonic()
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
-    def _followed_tables(self, watch: Callable[[CopyProgress], None]) -> FollowedTables:
+    def _followed_tables(
+        self, watch: Callable[[CopyProgress], None], copy_s: float
+    ) -> FollowedTables:
         """The tables of the lake, before any of them is opened."""
         return FollowedTables(
             self._lake,
@@ -161,6 +164,7 @@ class Mirror:
             note=self._note,
             watch=watch,
             is_interrupted=self._is_interrupted,
+            copy_s=copy_s,
         )
 
     def _status(self) -> MirrorStatus:
@@ -200,15 +204,14 @@ class Mirror:
             self._control.refresh()
             if not self._control.paused:
                 self._obey()
-                for full_name in sorted(self._tables.unfinished):
-                    self._tables.copy(full_name)
+                self._continue_copy()
             if until is not None:
                 until = self._with_copies(until)
             progressed = not self._control.paused and self._round(until)
             self._beat(self._pulse.beat)
             if not self._control.paused:
                 self._upkeep.work(self._tables.followed)
-            if progressed:
+            if progressed or self._has_copies():
                 continue
             if once:
                 break
@@ -221,6 +224,17 @@ class Mirror:
             self._stop.wait(interval_s)
         self._record()
         self._beat(self._pulse.beat_now)
+
+    def _has_copies(self) -> bool:
+        """Whether copies are to be continued now."""
+        return bool(self._tables.unfinished) and not self._is_interrupted()
+
+    def _continue_copy(self) -> None:
+        """Continue one copy that is not complete; the others wait, so that rounds are not far apart."""
+        for full_name in sorted(self._tables.unfinished)[:1]:
+            self._tables.copy(full_name)
+            if full_name not in self._tables.unfinished:
+                self._control.resynced(full_name)
 
     def _with_copies(self, until: StreamOffset) -> StreamOffset:
         """The position, or a later one that makes the tables whole which have been copied since it was read."""
@@ -275,14 +289,10 @@ class Mirror:
     def _obey(self) -> None:
         """Handle the requests of other processes."""
         self._tables.begin_round()
-        to_resync = sorted(self._control.to_resync)
-        for full_name in to_resync:
+        for full_name in sorted(self._control.to_resync - self._tables.unfinished):
             self._control.release(full_name)
             self._tables.forget(full_name)
-        for full_name in to_resync:
-            self._tables.copy(full_name)
-            if full_name not in self._tables.unfinished:
-                self._control.resynced(full_name)
+            self._tables.unfinished.add(full_name)
         to_compact = self._control.to_compact
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +135,8 @@ class FirstCopy:
     """Copies tables of a server into lake tables.
 
     `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of a copy. A copy
-    ends early, to be continued, when `is_interrupted` returns true. `shards_in` finds the shards of a lake table
-    that are followed. `mirrored`: the tables that the lake has.
+    ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true. `shards_in` finds the shards of a lake table
+    that are followed. `mirrored`: the tables that the lake has; `begun`: those whose copies began or continued in this run.
     """
 
     lake: LakeTables
@@ -150,8 +150,10 @@ class FirstCopy:
     note: Callable[[str], None]
     watch: Callable[[CopyProgress], None]
     is_interrupted: Callable[[], bool]
+    gives_way: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
     mirrored: MirroredTables
+    begun: set[str] = field(default_factory=set)
 
     def make(
         self,
@@ -237,10 +239,15 @@ class FirstCopy:
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
             else:
-                self.note(f"{table.full_name}: its copy continues: {done} of {of} chunks are read")
+                if table.full_name not in self.begun:
+                    self.begun.add(table.full_name)
+                    self.note(
+                        f"{table.full_name}: its copy continues: {done} of {of} chunks are read"
+                    )
                 return start
         chunks = Snapshot(self.url, table, self._chunk_options()).chunks()
         state.begin([chunk.to_json() for chunk in chunks])
+        self.begun.add(table.full_name)
         self.note(
             f"{table.full_name}: copying about {counted(table.rows, 'row')} in"
             f" {counted(len(chunks), 'chunk')}"
@@ -259,7 +266,7 @@ class FirstCopy:
         width = max(1, self.engine.cores) * _CHUNKS_PER_CORE
         self._tell(table, state, 0)
         for at in range(0, len(left), width):
-            if self.is_interrupted():
+            if self.is_interrupted() or (at and self._gives_way(table)):
                 return False
             tasks = [
                 _ChunkTask(
@@ -292,6 +299,10 @@ class FirstCopy:
                 f"{table.full_name}: {oldest.file} was purged, and its copy needs the log from there on",
                 hint=f"set {setting} of the server to more than the copy takes, and start the mirror again",
             )
+
+    def _gives_way(self, table: SourceTable) -> bool:
+        """Whether rounds of other tables are due. Those of other shards would commit to the lake table of the copy."""
+        return not self.targets.shard_column(table) and self.gives_way()
 
     def _with_earlier_values(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,18 +24,20 @@ from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 
-__all__ = ["FollowedTables"]
+__all__ = ["COPY_S", "FollowedTables"]
 
 _TRIES = 3
 _COPIES = 10
+#: Seconds after which a copy gives way to the rounds of other tables.
+COPY_S = 20.0
 
 
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
     `namespaces` are those of the lake tables that the mirror has, or copies into.
-    `is_interrupted` reports whether a copy should be continued later. `note` receives messages for
-    the user, `watch` the progress of a copy.
+    `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
+    of other tables after each `copy_s` seconds. `note` receives messages for the user, `watch` the progress of a copy.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class FollowedTables:
         note: Callable[[str], None],
         watch: Callable[[CopyProgress], None],
         is_interrupted: Callable[[], bool],
+        copy_s: float = COPY_S,
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
@@ -67,6 +71,8 @@ class FollowedTables:
         self._rules = rules
         self._indexes = indexes
         self._note = note
+        self._copy_s = copy_s
+        self._copy_until = 0.0
         self._first_copy = FirstCopy(
             lake,
             url,
@@ -81,9 +87,14 @@ class FollowedTables:
             note,
             watch,
             is_interrupted,
+            self._gives_way,
             self._shards_in,
             self._mirrored,
         )
+
+    def _gives_way(self) -> bool:
+        """Whether the copy that is being made has to wait for a round of the other tables."""
+        return bool(self.followed) and time.monotonic() >= self._copy_until
 
     def follows(self, table: Followed) -> bool:
         """Whether a table is still followed, and was not copied again."""
@@ -162,7 +173,11 @@ class FollowedTables:
         self._options.check_lake_names(names)
         for name in names:
             full_name = full_name_of(*name)
-            if full_name not in self.followed and full_name not in aside:
+            if full_name in self.followed or full_name in aside:
+                continue
+            if self.unfinished:
+                self.unfinished.add(full_name)
+            else:
                 self.copy(full_name)
 
     def begin_round(self) -> None:
@@ -204,6 +219,7 @@ class FollowedTables:
     def copy(self, full_name: str) -> None:
         """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
         self.unfinished.discard(full_name)
+        self._copy_until = time.monotonic() + self._copy_s
         name = table_name(full_name)
         if not self.source.has(name):
             self._missing(full_name)
@@ -218,7 +234,7 @@ class FollowedTables:
                     self._control.round,
                     lambda: self.source.read(name)[1],
                 )
-                if made is None:  # interrupted: it is continued after a pause, or at the next start
+                if made is None:  # it is continued after a round or a pause, or at the next start
                     self.forget(
                         full_name
                     )  # rounds would take it past the change that makes the copy necessary

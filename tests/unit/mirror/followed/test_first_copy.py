@@ -132,6 +132,7 @@ def copied(
         note=lambda _text: None,
         watch=lambda _progress: None,
         is_interrupted=lambda: False,
+        gives_way=lambda: False,
         shards_in=lambda _name: {},
         mirrored=MirroredTables(lake, set()),
     )
