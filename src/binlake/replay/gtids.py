@@ -10,18 +10,7 @@ from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.format.flags import (
-    FL_ALLOW_PARALLEL,
-    FL_COMMIT_ALTER,
-    FL_DDL,
-    FL_PREPARED_XA,
-    FL_ROLLBACK_ALTER,
-    FL_STANDALONE,
-    FL_START_ALTER,
-    FL_TRANSACTIONAL,
-    FL_WAITED,
-    FLAG_MAY_HAVE_SBR,
-)
+from binlake.format import flags
 from binlake.replay.event_text import DELIMITER
 
 __all__ = ["MariadbGtids", "gtid_list_text", "mysql_gtid_lines", "previous_gtids_text"]
@@ -34,7 +23,7 @@ def mysql_gtid_words(event: GtidEvent) -> bytes:
     fields = {
         "last_committed": event.last_committed or 0,
         "sequence_number": event.sequence_number or 0,
-        "rbr_only": "no" if event.flags & FLAG_MAY_HAVE_SBR else "yes",
+        "rbr_only": "no" if event.flags & flags.FLAG_MAY_HAVE_SBR else "yes",
         "original_committed_timestamp": event.original_commit_us or 0,
         "immediate_commit_timestamp": event.immediate_commit_us or 0,
         "transaction_length": event.transaction_length or 0,
@@ -44,7 +33,7 @@ def mysql_gtid_words(event: GtidEvent) -> bytes:
 
 def mysql_gtid_lines(event: GtidEvent) -> Iterator[bytes]:
     """The statements that name the next transaction."""
-    if not event.flags & FLAG_MAY_HAVE_SBR:
+    if not event.flags & flags.FLAG_MAY_HAVE_SBR:
         yield b"/*!50718 SET TRANSACTION ISOLATION LEVEL READ COMMITTED*/" + _END
     original, immediate = event.original_commit_us or 0, event.immediate_commit_us or 0
     yield f"# original_commit_timestamp={original} ({_micro_text(original)})\n".encode()
@@ -94,14 +83,18 @@ class MariadbGtids:
         extra = event.flags_extra or 0
         if event.commit_id is not None:
             text += f" cid={event.commit_id}"
-        for bit, word in ((FL_DDL, "ddl"), (FL_TRANSACTIONAL, "trans"), (FL_WAITED, "waited")):
+        for bit, word in (
+            (flags.FL_DDL, "ddl"),
+            (flags.FL_TRANSACTIONAL, "trans"),
+            (flags.FL_WAITED, "waited"),
+        ):
             if event.flags & bit:
                 text += f" {word}"
-        if extra & FL_START_ALTER:
+        if extra & flags.FL_START_ALTER:
             text += " START ALTER"
-        if extra & FL_COMMIT_ALTER:
+        if extra & flags.FL_COMMIT_ALTER:
             text += f" COMMIT ALTER id= {event.start_alter_seq_no}"
-        if extra & FL_ROLLBACK_ALTER:
+        if extra & flags.FL_ROLLBACK_ALTER:
             text += f" ROLLBACK ALTER id= {event.start_alter_seq_no}"
         if event.thread_id is not None:
             text += f" thread_id={event.thread_id}"
@@ -109,7 +102,7 @@ class MariadbGtids:
 
     def lines(self, event: MariadbGtidEvent) -> Iterator[bytes]:
         """The statements that name the next transaction."""
-        parallel = bool(event.flags & FL_ALLOW_PARALLEL)
+        parallel = bool(event.flags & flags.FL_ALLOW_PARALLEL)
         if parallel != self._allow_parallel:
             self._allow_parallel = parallel
             yield _maria(100101, f"skip_parallel_replication={not parallel:d}")
@@ -124,10 +117,10 @@ class MariadbGtids:
     @staticmethod
     def begin(event: MariadbGtidEvent) -> bytes:
         """The statement that the event stands for, if it stands for one."""
-        if event.flags & FL_PREPARED_XA and event.gtrid is not None:
+        if event.flags & flags.FL_PREPARED_XA and event.gtrid is not None:
             xid = xid_text(event.gtrid, event.bqual or b"", event.format_id or 0)
             return f"XA START {xid}".encode() + _END
-        return b"" if event.flags & FL_STANDALONE else b"START TRANSACTION\n" + _END
+        return b"" if event.flags & flags.FL_STANDALONE else b"START TRANSACTION\n" + _END
 
 
 def _maria(version: int, text: str) -> bytes:

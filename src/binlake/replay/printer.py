@@ -45,13 +45,9 @@ from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
 from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.events.old.start_v3 import StartV3Event
+from binlake.format import flags
 from binlake.format.event_types import (
     EVENT_TYPES,
-)
-from binlake.format.flags import (
-    LOG_EVENT_ARTIFICIAL_F,
-    LOG_EVENT_BINLOG_IN_USE_F,
-    LOG_EVENT_IGNORABLE_F,
 )
 from binlake.printable import printable, printable_bytes
 from binlake.replay.event_printer import END
@@ -123,9 +119,9 @@ class Printer(LoadPrinter):
         words += f" created {created}"
         words += " at startup\n" if event.created else "\n"
         self.write(self.header(shown, words.encode()))
-        if event.frame.flags & LOG_EVENT_BINLOG_IN_USE_F and not self.options.short_form:
+        if event.frame.flags & flags.LOG_EVENT_BINLOG_IN_USE_F and not self.options.short_form:
             self.write(b"# Warning: this binlog is either in use or was not closed properly.\n")
-        if event.created and not event.frame.flags & LOG_EVENT_ARTIFICIAL_F:
+        if event.created and not event.frame.flags & flags.LOG_EVENT_ARTIFICIAL_F:
             self.write(b"ROLLBACK" + END)  # a crash before the start ended all transactions
         if self.options.prints_base64:
             self.write(b"BINLOG '\n" + base64_lines(shown.raw) + b"'" + END)
@@ -321,7 +317,7 @@ class Printer(LoadPrinter):
     def _unknown(self, shown: Shown) -> None:
         """Report an event without a text form if it may change data."""
         event = shown.event
-        ignorable = shown.frame.flags & LOG_EVENT_IGNORABLE_F
+        ignorable = shown.frame.flags & flags.LOG_EVENT_IGNORABLE_F
         if shown.frame.type_code not in EVENT_TYPES and not ignorable:
             place = self._place
             self.warn(f"{event.name} at {place.file}:{place.pos} has no text, and is left out")

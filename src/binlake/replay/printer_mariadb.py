@@ -15,14 +15,9 @@ from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
 from binlake.events.mariadb.binlog_checkpoint import BinlogCheckpointEvent
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.format import flags
 from binlake.format.event_types import (
     EVENT_TYPES,
-)
-from binlake.format.flags import (
-    FL_COMMIT_ALTER,
-    FL_ROLLBACK_ALTER,
-    FL_START_ALTER,
-    TM_BIT_HAS_TRIGGERS_F,
 )
 from binlake.printable import comment_lines, printable
 from binlake.replay.event_printer import END
@@ -42,7 +37,7 @@ from binlake.replay.table_metadata import metadata_lines
 
 __all__ = ["MariadbPrinter"]
 
-_ALTER = FL_START_ALTER | FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
+_ALTER = flags.FL_START_ALTER | flags.FL_COMMIT_ALTER | flags.FL_ROLLBACK_ALTER
 
 
 class MariadbPrinter(Printer):
@@ -103,7 +98,7 @@ class MariadbPrinter(Printer):
             return
         # an ALTER in two phases: as text it would be done twice
         if self.options.prints_base64:
-            begin, end = (b"/*!100600 ", b" */") if phase & FL_START_ALTER else (b"", b"")
+            begin, end = (b"/*!100600 ", b" */") if phase & flags.FL_START_ALTER else (b"", b"")
             self.write(begin + b"BINLOG '\n" + base64_lines(shown.raw) + b"'" + end + END)
         if self._decodes_rows:
             self.write(comment_lines(event.sql_raw, b"### "))
@@ -139,7 +134,7 @@ class MariadbPrinter(Printer):
 
     def _say_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
         self._say_annotation()
-        triggers = b" (has triggers)" if event.flags & TM_BIT_HAS_TRIGGERS_F else b""
+        triggers = b" (has triggers)" if event.flags & flags.TM_BIT_HAS_TRIGGERS_F else b""
         self.write(self.header(shown, words + triggers + b"\n"))
         if self.options.print_table_metadata and not self.options.short_form:
             self.write(b"".join(metadata_lines(event)))

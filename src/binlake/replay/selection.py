@@ -11,26 +11,21 @@ from enum import Enum
 
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
-from binlake.format.event_types import (
-    ANONYMOUS_GTID_LOG_EVENT,
-    FORMAT_DESCRIPTION_EVENT,
-    GTID_EVENT,
-    GTID_LOG_EVENT,
-    GTID_TAGGED_LOG_EVENT,
-    PREVIOUS_GTIDS_LOG_EVENT,
-    ROTATE_EVENT,
-    START_EVENT_V3,
-    STOP_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.stream.log_events import LogEvent
 from binlake.values.frame import Frame
 from binlake.values.gtid import Gtid, GtidSet
 
 __all__ = ["Choice", "EventSelection", "Selector"]
 
-_FORMATS = (FORMAT_DESCRIPTION_EVENT, START_EVENT_V3)
-_GTIDS = (GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT, ANONYMOUS_GTID_LOG_EVENT)
-_OUTSIDE_OF_GROUPS = (*_FORMATS, ROTATE_EVENT, STOP_EVENT, PREVIOUS_GTIDS_LOG_EVENT)
+_FORMATS = (types.FORMAT_DESCRIPTION_EVENT, types.START_EVENT_V3)
+_GTIDS = (types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT, types.ANONYMOUS_GTID_LOG_EVENT)
+_OUTSIDE_OF_GROUPS = (
+    *_FORMATS,
+    types.ROTATE_EVENT,
+    types.STOP_EVENT,
+    types.PREVIOUS_GTIDS_LOG_EVENT,
+)
 
 
 class Choice(Enum):
@@ -109,7 +104,7 @@ class Selector:
             return Choice.PASS
         if self._start_time is not None and frame.timestamp < self._start_time:
             return Choice.PASS
-        if frame.type_code != ROTATE_EVENT and not self._is_server_wanted(frame.server_id):
+        if frame.type_code != types.ROTATE_EVENT and not self._is_server_wanted(frame.server_id):
             return Choice.PASS
         self._start_time = None
         if self._is_late(frame):
@@ -133,12 +128,12 @@ class Selector:
         code = event.frame.type_code
         if code in _OUTSIDE_OF_GROUPS:
             return Choice.PASS if self._group is Choice.PASS else Choice.SHOW
-        if event.checksum == "bad" and (code in _GTIDS or code == GTID_EVENT):
+        if event.checksum == "bad" and (code in _GTIDS or code == types.GTID_EVENT):
             # a GTID that is not what the server wrote can choose nothing
             event.window.verify(event.index, event.index + 1)
         if code in _GTIDS:
             self._group = Choice.HIDE if self._is_gtid_hidden(event) else Choice.SHOW
-        elif code == GTID_EVENT:
+        elif code == types.GTID_EVENT:
             self._group = self._by_maria_gtid(event)
         return self._group
 

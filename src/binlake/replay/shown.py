@@ -7,20 +7,7 @@ from typing import NamedTuple
 
 from binlake.events.base import Event
 from binlake.events.common.rows import RowsEvent
-from binlake.format.event_types import (
-    DELETE_ROWS_COMPRESSED_EVENT,
-    DELETE_ROWS_COMPRESSED_EVENT_V1,
-    DELETE_ROWS_EVENT,
-    DELETE_ROWS_EVENT_V1,
-    UPDATE_ROWS_COMPRESSED_EVENT,
-    UPDATE_ROWS_COMPRESSED_EVENT_V1,
-    UPDATE_ROWS_EVENT,
-    UPDATE_ROWS_EVENT_V1,
-    WRITE_ROWS_COMPRESSED_EVENT,
-    WRITE_ROWS_COMPRESSED_EVENT_V1,
-    WRITE_ROWS_EVENT,
-    WRITE_ROWS_EVENT_V1,
-)
+from binlake.format import event_types as types
 from binlake.replay.event_text import clock_text, sealed
 from binlake.stream.log_events import LogEvent
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
@@ -28,12 +15,12 @@ from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 __all__ = ["Shown", "shown_event"]
 
 _UNCOMPRESSED = {
-    WRITE_ROWS_COMPRESSED_EVENT_V1: WRITE_ROWS_EVENT_V1,
-    UPDATE_ROWS_COMPRESSED_EVENT_V1: UPDATE_ROWS_EVENT_V1,
-    DELETE_ROWS_COMPRESSED_EVENT_V1: DELETE_ROWS_EVENT_V1,
-    WRITE_ROWS_COMPRESSED_EVENT: WRITE_ROWS_EVENT,
-    UPDATE_ROWS_COMPRESSED_EVENT: UPDATE_ROWS_EVENT,
-    DELETE_ROWS_COMPRESSED_EVENT: DELETE_ROWS_EVENT,
+    types.WRITE_ROWS_COMPRESSED_EVENT_V1: types.WRITE_ROWS_EVENT_V1,
+    types.UPDATE_ROWS_COMPRESSED_EVENT_V1: types.UPDATE_ROWS_EVENT_V1,
+    types.DELETE_ROWS_COMPRESSED_EVENT_V1: types.DELETE_ROWS_EVENT_V1,
+    types.WRITE_ROWS_COMPRESSED_EVENT: types.WRITE_ROWS_EVENT,
+    types.UPDATE_ROWS_COMPRESSED_EVENT: types.UPDATE_ROWS_EVENT,
+    types.DELETE_ROWS_COMPRESSED_EVENT: types.DELETE_ROWS_EVENT,
 }
 
 

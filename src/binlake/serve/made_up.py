@@ -15,14 +15,7 @@ from binlake.events.body.encoding import encode_event
 from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.common.rotate import RotateEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
-from binlake.format.event_types import (
-    GTID_LIST_EVENT,
-    HEARTBEAT_LOG_EVENT,
-    HEARTBEAT_LOG_EVENT_V2,
-    QUERY_EVENT,
-    ROTATE_EVENT,
-    USER_VAR_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.format.flags import (
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
@@ -66,7 +59,7 @@ def with_checksum(format: EventFormat, *, wanted: bool) -> EventFormat:
 
 def rotate(format: EventFormat, server_id: int, name: str, position: int) -> bytes:
     """Announces which file follows, and from which position."""
-    frame = _frame(ROTATE_EVENT, server_id, 0, LOG_EVENT_ARTIFICIAL_F)
+    frame = _frame(types.ROTATE_EVENT, server_id, 0, LOG_EVENT_ARTIFICIAL_F)
     return encode_event(RotateEvent(frame, position, _raw(name)), format)
 
 
@@ -75,13 +68,13 @@ def heartbeat(format: EventFormat, server_id: int, name: str, position: int) -> 
     log_pos = position if position < 1 << 32 else 0  # MariaDB then has it in the body
     if log_pos == 0 and format.flavour != "mariadb":
         log_pos = position & 0xFFFFFFFF
-    frame = _frame(HEARTBEAT_LOG_EVENT, server_id, log_pos, 0)
+    frame = _frame(types.HEARTBEAT_LOG_EVENT, server_id, log_pos, 0)
     return encode_event(HeartbeatEvent(frame, position, _raw(name)), format)
 
 
 def heartbeat_v2(format: EventFormat, server_id: int, name: str, position: int) -> bytes:
     """The same as HEARTBEAT_LOG_EVENT_V2, which has room for every position."""
-    frame = _frame(HEARTBEAT_LOG_EVENT_V2, server_id, 0, 0)
+    frame = _frame(types.HEARTBEAT_LOG_EVENT_V2, server_id, 0, 0)
     return encode_event(HeartbeatV2Event(frame, position, _raw(name)), format)
 
 
@@ -91,7 +84,7 @@ def gtid_list(
     """Announces the last GTID of each of MariaDB's domains at a position: the replica's may be any
     earlier one.
     """
-    frame = _frame(GTID_LIST_EVENT, server_id, position & 0xFFFFFFFF, LOG_EVENT_ARTIFICIAL_F)
+    frame = _frame(types.GTID_LIST_EVENT, server_id, position & 0xFFFFFFFF, LOG_EVENT_ARTIFICIAL_F)
     return encode_event(GtidListEvent(frame, flags, gtids), format)
 
 
@@ -140,13 +133,13 @@ def dummy_in_place_of(raw: bytes, format: EventFormat) -> bytes:
         return _query(raw, format, b"", text.ljust(size - _QUERY_FIXED_BYTES, b"."))
     name = b"dummy".ljust(size - _USER_VAR_FIXED_BYTES, b"_")[: size - _USER_VAR_FIXED_BYTES]
     event = bytearray(raw[:19]) + struct.pack("<I", len(name)) + name + b"\1"
-    event[4] = USER_VAR_EVENT
+    event[4] = types.USER_VAR_EVENT
     return _resum(event + bytes(format.checksum_bytes), format)
 
 
 def _query(raw: bytes, format: EventFormat, status: bytes, text: bytes) -> bytes:
     event = bytearray(raw[:19])
-    event[4] = QUERY_EVENT
+    event[4] = types.QUERY_EVENT
     event[_FLAGS_AT] |= LOG_EVENT_SUPPRESS_USE_F
     event += struct.pack("<IIBHH", 0, 0, 0, 0, len(status)) + status + b"\0" + text
     return _resum(event + bytes(format.checksum_bytes), format)

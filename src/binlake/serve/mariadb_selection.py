@@ -16,20 +16,8 @@ from binlake.events.common.query import QueryEvent
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.format.event_types import (
-    ANNOTATE_ROWS_EVENT,
-    BINLOG_CHECKPOINT_EVENT,
-    EXECUTE_LOAD_QUERY_EVENT,
-    GTID_EVENT,
-    GTID_LIST_EVENT,
-    QUERY_COMPRESSED_EVENT,
-    QUERY_EVENT,
-    START_ENCRYPTION_EVENT,
-    XA_PREPARE_LOG_EVENT,
-    XID_EVENT,
-    Role,
-    codes_of,
-)
+from binlake.format import event_types as types
+from binlake.format.event_types import Role, codes_of
 from binlake.format.flags import FL_STANDALONE, LOG_EVENT_SKIP_REPLICATION_F
 from binlake.serve import made_up
 from binlake.serve.answers import lost
@@ -48,7 +36,7 @@ KNOWS_GTIDS = 4
 
 
 # Events of a statement that are not its last event (Log_event::is_part_of_group).
-_IN_STATEMENT = codes_of(Role.GTID, Role.TABLE_MAP, Role.DATA) - {EXECUTE_LOAD_QUERY_EVENT}
+_IN_STATEMENT = codes_of(Role.GTID, Role.TABLE_MAP, Role.DATA) - {types.EXECUTE_LOAD_QUERY_EVENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +144,13 @@ class MariadbSelection(DumpSelection):
         return (
             wishes.capability >= KNOWS_GTIDS
             and not wishes.unmarked
-            and (wishes.annotated or ANNOTATE_ROWS_EVENT not in codes)
-            and START_ENCRYPTION_EVENT not in codes
+            and (wishes.annotated or types.ANNOTATE_ROWS_EVENT not in codes)
+            and types.START_ENCRYPTION_EVENT not in codes
         )
 
     def _event(self, window: Window, at: int, code: int) -> bool | bytes:
         """Return whether an event is sent, or its replacement."""
-        if code == GTID_EVENT:
+        if code == types.GTID_EVENT:
             self._group(window, at)
         if self._skipping is not None:
             if self._is_end(window, at, code, self._skipping):
@@ -170,23 +158,23 @@ class MariadbSelection(DumpSelection):
             return False
         if self._wishes.unmarked and window.block.flags[at] & LOG_EVENT_SKIP_REPLICATION_F:
             return False
-        if code == START_ENCRYPTION_EVENT:
+        if code == types.START_ENCRYPTION_EVENT:
             return made_up.ignorable(bytes(window.raw(at)), window.format)
         return self._known(window, at, code)
 
     def _known(self, window: Window, at: int, code: int) -> bool | bytes:
         """Return the event, or a replacement that the replica knows."""
         capability = self._wishes.capability
-        if code == ANNOTATE_ROWS_EVENT:
+        if code == types.ANNOTATE_ROWS_EVENT:
             unknown = not self._wishes.annotated
-        elif code == BINLOG_CHECKPOINT_EVENT:
+        elif code == types.BINLOG_CHECKPOINT_EVENT:
             unknown = capability < KNOWS_CHECKPOINTS
         else:
-            unknown = code in (GTID_EVENT, GTID_LIST_EVENT) and capability < KNOWS_GTIDS
+            unknown = code in (types.GTID_EVENT, types.GTID_LIST_EVENT) and capability < KNOWS_GTIDS
         if not unknown:
             return True
         raw = bytes(window.raw(at))
-        if code == GTID_EVENT:
+        if code == types.GTID_EVENT:
             event = event_at(window, at)
             assert isinstance(event, MariadbGtidEvent)
             if not event.flags & FL_STANDALONE:
@@ -243,9 +231,9 @@ class MariadbSelection(DumpSelection):
         """Whether the event ends its group."""
         if not has_end:
             return code not in _IN_STATEMENT
-        if code in (XID_EVENT, XA_PREPARE_LOG_EVENT):
+        if code in (types.XID_EVENT, types.XA_PREPARE_LOG_EVENT):
             return True
-        if code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
+        if code in (types.QUERY_EVENT, types.QUERY_COMPRESSED_EVENT):
             event = event_at(window, at)
             return isinstance(event, QueryEvent) and event.sql_raw.strip().upper() in (
                 b"COMMIT", b"ROLLBACK",

@@ -15,15 +15,7 @@ from typing import NamedTuple
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.format.event_types import (
-    ANONYMOUS_GTID_LOG_EVENT,
-    FORMAT_DESCRIPTION_EVENT,
-    GTID_LOG_EVENT,
-    GTID_TAGGED_LOG_EVENT,
-    PREVIOUS_GTIDS_LOG_EVENT,
-    ROTATE_EVENT,
-    STOP_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.gtid import GtidSet
@@ -72,15 +64,15 @@ _BOUNDARIES = re.compile(
     + re.escape(
         bytes(
             (
-                GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT, ANONYMOUS_GTID_LOG_EVENT, ROTATE_EVENT,
-                STOP_EVENT, FORMAT_DESCRIPTION_EVENT, PREVIOUS_GTIDS_LOG_EVENT,
+                types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT, types.ANONYMOUS_GTID_LOG_EVENT, types.ROTATE_EVENT,
+                types.STOP_EVENT, types.FORMAT_DESCRIPTION_EVENT, types.PREVIOUS_GTIDS_LOG_EVENT,
             )
         )
     )
     + b"]",
     re.DOTALL,
 )  # fmt: skip
-_NAMED = (GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT)
+_NAMED = (types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT)
 
 
 class MissingTransactions(DumpSelection):

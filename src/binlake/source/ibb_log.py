@@ -21,13 +21,7 @@ from binlake.errors import BinlogError, FormatError, MalformedError, TruncatedEr
 from binlake.events.body.encoding import encode_event
 from binlake.events.common.format_description import SERVER_VERSION_BYTES, FormatDescriptionEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
-from binlake.format.event_types import (
-    EVENT_TYPES,
-    FORMAT_DESCRIPTION_EVENT,
-    GTID_EVENT,
-    GTID_LIST_EVENT,
-    PARTIAL_ROW_DATA_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_BINLOG_IN_USE_F
 from binlake.format.magic import BINLOG_MAGIC
 from binlake.source.ibb_pages import PageFile, PageFiles
@@ -187,7 +181,7 @@ class IbbReader(WrappedReader):
                         server_id, seq_no, domain_id = _GTID.unpack_from(head)
                         return (
                             MariaGtid(domain_id, server_id, seq_no)
-                            if head[4] == GTID_EVENT
+                            if head[4] == types.GTID_EVENT
                             else None
                         )
             if chunk.kind not in (GTID_STATE, DUMMY, XA_COMPLETE):
@@ -370,7 +364,7 @@ class _WholeEvents:
         while size - at >= HEADER_BYTES:
             (length,) = _LENGTH.unpack_from(held, at + _LENGTH_AT)
             if length < HEADER_BYTES or (
-                length > _LONG_EVENT_BYTES and held[at + 4] not in EVENT_TYPES
+                length > _LONG_EVENT_BYTES and held[at + 4] not in types.EVENT_TYPES
             ):
                 raise MalformedError(
                     f"{self._place}: the group contains bytes that are not an event: its length "
@@ -426,14 +420,14 @@ def _format_event(*, in_use: bool) -> bytes:
     writes them.
     """
     flags = LOG_EVENT_ARTIFICIAL_F | (LOG_EVENT_BINLOG_IN_USE_F if in_use else 0)
-    lengths = bytearray(PARTIAL_ROW_DATA_EVENT)
+    lengths = bytearray(types.PARTIAL_ROW_DATA_EVENT)
     for code in range(1, len(lengths) + 1):
-        known = EVENT_TYPES.get(code)
+        known = types.EVENT_TYPES.get(code)
         if known is not None and known.flavour != "mysql":
             lengths[code - 1] = known.post_header_length
-    lengths[FORMAT_DESCRIPTION_EVENT - 1] = 56 + len(lengths)
+    lengths[types.FORMAT_DESCRIPTION_EVENT - 1] = 56 + len(lengths)
     event = FormatDescriptionEvent(
-        frame=Frame(4, FORMAT_DESCRIPTION_EVENT, 0, 0, 0, 0, flags),
+        frame=Frame(4, types.FORMAT_DESCRIPTION_EVENT, 0, 0, 0, 0, flags),
         binlog_version=4,
         server_version_raw=_SERVER_VERSION.encode().ljust(SERVER_VERSION_BYTES, b"\0"),
         created=0,
@@ -446,5 +440,5 @@ def _format_event(*, in_use: bool) -> bytes:
 
 
 def _gtid_list(gtids: list[MariaGtid]) -> bytes:
-    event = GtidListEvent(Frame(0, GTID_LIST_EVENT, 0, 0, 0, 0, 0), 0, tuple(gtids))
+    event = GtidListEvent(Frame(0, types.GTID_LIST_EVENT, 0, 0, 0, 0, 0), 0, tuple(gtids))
     return encode_event(event, None)

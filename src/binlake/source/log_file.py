@@ -40,13 +40,7 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.old.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.events.registry import decode_event
-from binlake.format.event_types import (
-    FORMAT_DESCRIPTION_EVENT,
-    PREVIOUS_GTIDS_LOG_EVENT,
-    ROTATE_EVENT,
-    START_ENCRYPTION_EVENT,
-    START_EVENT_V3,
-)
+from binlake.format import event_types as types
 from binlake.format.flags import (
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_IGNORABLE_F,
@@ -313,15 +307,15 @@ class LogFile(Closing):
                 raise lost.at(file=self.name)
             return
         frame = read_frame(head, 0, FIRST_EVENT)
-        if frame.type_code == START_EVENT_V3:
+        if frame.type_code == types.START_EVENT_V3:
             self._read_old_start(frame)
             return
-        if frame.type_code == ROTATE_EVENT and frame.log_pos == 0:
+        if frame.type_code == types.ROTATE_EVENT and frame.log_pos == 0:
             # relay logs of MySQL 4 have no first event of their own, but the source's file name
             self.format = format_before_v4(3, "")
             self.is_relay = True
             return
-        if frame.type_code != FORMAT_DESCRIPTION_EVENT or frame.length > _MAX_FORMAT_BYTES:
+        if frame.type_code != types.FORMAT_DESCRIPTION_EVENT or frame.length > _MAX_FORMAT_BYTES:
             raise MalformedError(
                 "the log does not begin with a FORMAT_DESCRIPTION event",
                 file=self.name,
@@ -349,7 +343,7 @@ class LogFile(Closing):
         if len(head) < HEADER_BYTES or self.format.flavour != "mariadb":
             return
         frame = read_frame(head, offset, 0)
-        if frame.type_code != START_ENCRYPTION_EVENT or frame.flags & LOG_EVENT_IGNORABLE_F:
+        if frame.type_code != types.START_ENCRYPTION_EVENT or frame.flags & LOG_EVENT_IGNORABLE_F:
             return
         checksum_bytes = self.format.checksum_bytes
         minimum = self.format.header_length + checksum_bytes
@@ -400,8 +394,8 @@ class LogFile(Closing):
             if len(head) < HEADER_BYTES:
                 return False
             frame = read_frame(head, before.end, 0)
-            if frame.type_code != PREVIOUS_GTIDS_LOG_EVENT:
-                return frame.type_code == ROTATE_EVENT and frame.log_pos == 0
+            if frame.type_code != types.PREVIOUS_GTIDS_LOG_EVENT:
+                return frame.type_code == types.ROTATE_EVENT and frame.log_pos == 0
             before = frame
         return False
 

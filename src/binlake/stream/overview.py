@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 from binlake.errors import BinlogError
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.table_map import TableMapEvent
-from binlake.format.event_types import (
-    GTID_EVENT,
-    GTID_LOG_EVENT,
-    GTID_TAGGED_LOG_EVENT,
-    QUERY_COMPRESSED_EVENT,
-    QUERY_EVENT,
-    TABLE_MAP_EVENT,
-    TRANSACTION_PAYLOAD_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.source.access import Access
 from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
@@ -42,9 +34,9 @@ __all__ = ["nothing_found", "unknown_table"]
 LOOK_BYTES = 64 << 20
 _SHOWN_TABLES = 8
 _GTID_FLAVOURS = {
-    GTID_LOG_EVENT: "MySQL",
-    GTID_TAGGED_LOG_EVENT: "MySQL",
-    GTID_EVENT: "MariaDB",
+    types.GTID_LOG_EVENT: "MySQL",
+    types.GTID_TAGGED_LOG_EVENT: "MySQL",
+    types.GTID_EVENT: "MariaDB",
 }
 
 
@@ -166,13 +158,13 @@ class _Seen:
         self._times(window)
         codes = bytes(window.block.type_code[: len(window)])
         self.flavours.update(_GTID_FLAVOURS[code] for code in _GTID_FLAVOURS if code in codes)
-        for index in _indices(codes, TABLE_MAP_EVENT):
+        for index in _indices(codes, types.TABLE_MAP_EVENT):
             event = event_at(window, index)
             if isinstance(event, TableMapEvent):
                 self.tables[f"{event.database}.{event.table}"] = None
         if self._names_table is not None and not self.is_named:
             self.is_named = self._names_table(window, codes)
-        for index in _indices(codes, TRANSACTION_PAYLOAD_EVENT):
+        for index in _indices(codes, types.TRANSACTION_PAYLOAD_EVENT):
             for inner in inner_windows(window, index):
                 self._window(inner)
 
@@ -202,7 +194,7 @@ def _text(event: QueryEvent) -> str | None:
 
 def _queries(window: Window, codes: bytes) -> Iterator[QueryEvent]:
     """The statements of a window, decoded."""
-    for code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
+    for code in (types.QUERY_EVENT, types.QUERY_COMPRESSED_EVENT):
         for index in _indices(codes, code):
             event = event_at(window, index)
             if isinstance(event, QueryEvent):
@@ -211,11 +203,11 @@ def _queries(window: Window, codes: bytes) -> Iterator[QueryEvent]:
 
 def _statements(window: Window, codes: bytes) -> Iterator[bytes]:
     """The statements of a window, some with the rest of their events around them."""
-    for index in _indices(codes, QUERY_EVENT):
+    for index in _indices(codes, types.QUERY_EVENT):
         frame = window.frame(index)
         start = frame.offset - window.base
         yield window.data[start : start + frame.length]
-    for index in _indices(codes, QUERY_COMPRESSED_EVENT):
+    for index in _indices(codes, types.QUERY_COMPRESSED_EVENT):
         event = event_at(window, index)
         if isinstance(event, QueryEvent):
             yield event.sql_raw

@@ -17,12 +17,8 @@ import pyarrow.compute as pc
 
 from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
 from binlake.events.mysql.rows_query import RowsQueryEvent
-from binlake.format.event_types import (
-    ANNOTATE_ROWS_EVENT,
-    EVENT_TYPES,
-    ROWS_QUERY_LOG_EVENT,
-    Role,
-)
+from binlake.format import event_types as types
+from binlake.format.event_types import Role
 from binlake.source.arrays import runs, scalar
 from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
@@ -37,11 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RowOriginFinder", "row_origin_of"]
 
-_STATEMENT_TEXTS = (ROWS_QUERY_LOG_EVENT, ANNOTATE_ROWS_EVENT)
-_ROWS = frozenset(code for code, known in EVENT_TYPES.items() if known.role is Role.ROWS)
-_GTIDS = frozenset(code for code, known in EVENT_TYPES.items() if known.role is Role.GTID)
-_QUERIES = frozenset(code for code, known in EVENT_TYPES.items() if known.role is Role.QUERY)
-_ENDS = frozenset(code for code, known in EVENT_TYPES.items() if known.role is Role.XID)
+_STATEMENT_TEXTS = (types.ROWS_QUERY_LOG_EVENT, types.ANNOTATE_ROWS_EVENT)
+_ROWS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.ROWS)
+_GTIDS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.GTID)
+_QUERIES = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.QUERY)
+_ENDS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.XID)
 
 
 class RowOriginFinder:

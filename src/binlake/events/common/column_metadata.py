@@ -11,31 +11,7 @@ from typing import NamedTuple
 
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.events.body.reader import BodyReader
-from binlake.format.column_types import (
-    COLUMN_TYPES,
-    MYSQL_TYPE_BIT,
-    MYSQL_TYPE_BLOB,
-    MYSQL_TYPE_BLOB_COMPRESSED,
-    MYSQL_TYPE_DATETIME2,
-    MYSQL_TYPE_DOUBLE,
-    MYSQL_TYPE_ENUM,
-    MYSQL_TYPE_FLOAT,
-    MYSQL_TYPE_GEOMETRY,
-    MYSQL_TYPE_JSON,
-    MYSQL_TYPE_LONG_BLOB,
-    MYSQL_TYPE_MEDIUM_BLOB,
-    MYSQL_TYPE_NEWDECIMAL,
-    MYSQL_TYPE_SET,
-    MYSQL_TYPE_STRING,
-    MYSQL_TYPE_TIME2,
-    MYSQL_TYPE_TIMESTAMP2,
-    MYSQL_TYPE_TINY_BLOB,
-    MYSQL_TYPE_TYPED_ARRAY,
-    MYSQL_TYPE_VAR_STRING,
-    MYSQL_TYPE_VARCHAR,
-    MYSQL_TYPE_VARCHAR_COMPRESSED,
-    MYSQL_TYPE_VECTOR,
-)
+from binlake.format import column_types as ct
 
 __all__ = ["ColumnMetadata", "decode_column_metadata", "encode_column_metadata"]
 
@@ -63,7 +39,7 @@ def _string(code: int, raw: bytes) -> ColumnMetadata:
     """
     real = raw[0] | 0x30
     length = raw[1] | ((raw[0] & 0x30) ^ 0x30) << 4
-    if real not in (MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
+    if real not in (ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET):
         raise MalformedError(f"type {raw[0]} cannot be the real type of a CHAR column")
     return real, length, 0, 0
 
@@ -91,7 +67,7 @@ def _blob(code: int, raw: bytes) -> ColumnMetadata:
 
 
 def _real(code: int, raw: bytes) -> ColumnMetadata:
-    if raw[0] != COLUMN_TYPES[code].value_bytes:
+    if raw[0] != ct.COLUMN_TYPES[code].value_bytes:
         raise MalformedError(f"a floating-point value cannot have {raw[0]} bytes")
     return code, raw[0], 0, 0
 
@@ -120,27 +96,30 @@ _REAL = _Layout(_real, _length_byte)
 _FRACTIONAL = _Layout(_fractional, lambda entry: bytes((entry[3],)))
 
 _LAYOUTS: dict[int, _Layout] = {
-    **dict.fromkeys((MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET), _STRING),
+    **dict.fromkeys((ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET), _STRING),
     **dict.fromkeys(
-        (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED), _VARCHAR
+        (ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_VAR_STRING, ct.MYSQL_TYPE_VARCHAR_COMPRESSED),
+        _VARCHAR,
     ),
-    MYSQL_TYPE_BIT: _Layout(_bit, lambda entry: bytes((entry[1] % 8, entry[1] // 8))),
+    ct.MYSQL_TYPE_BIT: _Layout(_bit, lambda entry: bytes((entry[1] % 8, entry[1] // 8))),
     **dict.fromkeys(
         (
-            MYSQL_TYPE_TINY_BLOB,
-            MYSQL_TYPE_MEDIUM_BLOB,
-            MYSQL_TYPE_LONG_BLOB,
-            MYSQL_TYPE_BLOB,
-            MYSQL_TYPE_BLOB_COMPRESSED,
-            MYSQL_TYPE_JSON,
-            MYSQL_TYPE_GEOMETRY,
-            MYSQL_TYPE_VECTOR,
+            ct.MYSQL_TYPE_TINY_BLOB,
+            ct.MYSQL_TYPE_MEDIUM_BLOB,
+            ct.MYSQL_TYPE_LONG_BLOB,
+            ct.MYSQL_TYPE_BLOB,
+            ct.MYSQL_TYPE_BLOB_COMPRESSED,
+            ct.MYSQL_TYPE_JSON,
+            ct.MYSQL_TYPE_GEOMETRY,
+            ct.MYSQL_TYPE_VECTOR,
         ),
         _BLOB,
     ),
-    **dict.fromkeys((MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE), _REAL),
-    **dict.fromkeys((MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2), _FRACTIONAL),
-    MYSQL_TYPE_NEWDECIMAL: _Layout(_decimal, lambda entry: bytes(entry[2:])),
+    **dict.fromkeys((ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE), _REAL),
+    **dict.fromkeys(
+        (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2), _FRACTIONAL
+    ),
+    ct.MYSQL_TYPE_NEWDECIMAL: _Layout(_decimal, lambda entry: bytes(entry[2:])),
 }
 
 
@@ -158,14 +137,14 @@ def decode_column_metadata(
     found: list[ColumnMetadata] = []
     elements: list[bytes] = []
     for ordinal, code in enumerate(types):
-        known = COLUMN_TYPES.get(code)
+        known = ct.COLUMN_TYPES.get(code)
         if known is None:
             raise UnsupportedError(f"column {ordinal} has the unknown type {code}")
         layout = _LAYOUTS.get(code)
         if layout is not None:
             raw = reader.take("column_metadata", known.metadata_bytes)
             found.append(layout.read(code, raw))
-        elif code == MYSQL_TYPE_TYPED_ARRAY:
+        elif code == ct.MYSQL_TYPE_TYPED_ARRAY:
             elements.append(_element(reader))
             found.append((code, _PREFIX_OF_JSON_ARRAY, 0, 0))
         else:
@@ -185,7 +164,7 @@ def encode_column_metadata(
         layout = _LAYOUTS.get(code)
         if layout is not None:
             out += layout.write(entry)
-        elif code == MYSQL_TYPE_TYPED_ARRAY:
+        elif code == ct.MYSQL_TYPE_TYPED_ARRAY:
             out += next(left)
     return bytes(out)
 
@@ -193,10 +172,10 @@ def encode_column_metadata(
 def _element(reader: BodyReader) -> bytes:
     """The type of an array's elements and its metadata (a VARCHAR's is wider there)."""
     code = reader.u8("column_metadata")
-    known = COLUMN_TYPES.get(code)
+    known = ct.COLUMN_TYPES.get(code)
     if known is None:
         raise UnsupportedError(f"an array has elements of the unknown type {code}")
     width = known.metadata_bytes
-    if code == MYSQL_TYPE_VARCHAR:
+    if code == ct.MYSQL_TYPE_VARCHAR:
         width = _TYPED_ARRAY_VARCHAR_BYTES
     return bytes((code,)) + reader.take("column_metadata", width)

@@ -24,15 +24,7 @@ from binlake.errors import MalformedError, UnsupportedError
 from binlake.events.base import HIDDEN, Event, Render, text_or_hex
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
-from binlake.format.event_types import (
-    BEGIN_LOAD_QUERY_EVENT,
-    EXECUTE_LOAD_QUERY_EVENT,
-    PRE_GA_DELETE_ROWS_EVENT,
-    PRE_GA_UPDATE_ROWS_EVENT,
-    PRE_GA_WRITE_ROWS_EVENT,
-    TABLE_MAP_EVENT,
-    XID_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
 __all__ = [
@@ -62,13 +54,13 @@ _FIRST_WITH_CHECKSUM = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}
 
 # For formats with permuted types, see EventFormat.
 _PERMUTATION = {
-    16: TABLE_MAP_EVENT,
-    17: PRE_GA_WRITE_ROWS_EVENT,
-    18: PRE_GA_UPDATE_ROWS_EVENT,
-    19: PRE_GA_DELETE_ROWS_EVENT,
-    20: XID_EVENT,
-    21: BEGIN_LOAD_QUERY_EVENT,
-    22: EXECUTE_LOAD_QUERY_EVENT,
+    16: types.TABLE_MAP_EVENT,
+    17: types.PRE_GA_WRITE_ROWS_EVENT,
+    18: types.PRE_GA_UPDATE_ROWS_EVENT,
+    19: types.PRE_GA_DELETE_ROWS_EVENT,
+    20: types.XID_EVENT,
+    21: types.BEGIN_LOAD_QUERY_EVENT,
+    22: types.EXECUTE_LOAD_QUERY_EVENT,
 }
 _PERMUTED = {today: number for number, today in _PERMUTATION.items()}
 

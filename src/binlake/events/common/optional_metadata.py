@@ -13,21 +13,7 @@ from dataclasses import dataclass
 from binlake.events.body.fields import REST, FieldFormat
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
-from binlake.format.optional_metadata import (
-    COLUMN_CHARSET,
-    COLUMN_NAME,
-    COLUMN_VISIBILITY,
-    DEFAULT_CHARSET,
-    ENUM_AND_SET_COLUMN_CHARSET,
-    ENUM_AND_SET_DEFAULT_CHARSET,
-    ENUM_STR_VALUE,
-    GEOMETRY_TYPE,
-    PRIMARY_KEY_WITH_PREFIX,
-    SET_STR_VALUE,
-    SIGNEDNESS,
-    SIMPLE_PRIMARY_KEY,
-    VECTOR_DIMENSIONALITY,
-)
+from binlake.format import optional_metadata as fields
 
 __all__ = [
     "DefaultCharset",
@@ -157,19 +143,19 @@ _MEMBER_LISTS = FieldFormat(_member_lists, _write_member_lists)
 _DEFAULT_CHARSET = FieldFormat(_default_charset, _write_default_charset)
 
 _FIELDS: dict[int, tuple[str, FieldFormat]] = {
-    SIGNEDNESS: ("signedness", REST),
-    DEFAULT_CHARSET: ("default_charset", _DEFAULT_CHARSET),
-    COLUMN_CHARSET: ("column_charset", _NUMBERS),
-    COLUMN_NAME: ("column_names", FieldFormat(_names, _write_names)),
-    SET_STR_VALUE: ("set_members", _MEMBER_LISTS),
-    ENUM_STR_VALUE: ("enum_members", _MEMBER_LISTS),
-    GEOMETRY_TYPE: ("geometry_types", _NUMBERS),
-    SIMPLE_PRIMARY_KEY: ("primary_key", FieldFormat(_simple_key, _write_simple_key)),
-    PRIMARY_KEY_WITH_PREFIX: ("primary_key", FieldFormat(_prefix_key, _write_prefix_key)),
-    ENUM_AND_SET_DEFAULT_CHARSET: ("enum_set_default_charset", _DEFAULT_CHARSET),
-    ENUM_AND_SET_COLUMN_CHARSET: ("enum_set_column_charset", _NUMBERS),
-    COLUMN_VISIBILITY: ("visibility", REST),
-    VECTOR_DIMENSIONALITY: ("dimensionality", _NUMBERS),
+    fields.SIGNEDNESS: ("signedness", REST),
+    fields.DEFAULT_CHARSET: ("default_charset", _DEFAULT_CHARSET),
+    fields.COLUMN_CHARSET: ("column_charset", _NUMBERS),
+    fields.COLUMN_NAME: ("column_names", FieldFormat(_names, _write_names)),
+    fields.SET_STR_VALUE: ("set_members", _MEMBER_LISTS),
+    fields.ENUM_STR_VALUE: ("enum_members", _MEMBER_LISTS),
+    fields.GEOMETRY_TYPE: ("geometry_types", _NUMBERS),
+    fields.SIMPLE_PRIMARY_KEY: ("primary_key", FieldFormat(_simple_key, _write_simple_key)),
+    fields.PRIMARY_KEY_WITH_PREFIX: ("primary_key", FieldFormat(_prefix_key, _write_prefix_key)),
+    fields.ENUM_AND_SET_DEFAULT_CHARSET: ("enum_set_default_charset", _DEFAULT_CHARSET),
+    fields.ENUM_AND_SET_COLUMN_CHARSET: ("enum_set_column_charset", _NUMBERS),
+    fields.COLUMN_VISIBILITY: ("visibility", REST),
+    fields.VECTOR_DIMENSIONALITY: ("dimensionality", _NUMBERS),
 }
 
 

@@ -33,15 +33,10 @@ from binlake.events.common.status_variables import (
     encode_status,
     status_values,
 )
+from binlake.format import flags
 from binlake.format.collations import COLLATIONS
 from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT
-from binlake.format.flags import (
-    MARIADB_OPTION_FLAGS,
-    MARIADB_SQL_MODES,
-    MYSQL_OPTION_FLAGS,
-    MYSQL_SQL_MODES,
-    flag_names,
-)
+from binlake.format.flags import flag_names
 from binlake.format.query_status import Q_CHARSET_CODE, Q_HRNOW, Q_MICROSECONDS
 from binlake.values.frame import EventFormat, Frame, most_inflated
 
@@ -167,10 +162,10 @@ class QueryEvent(Event):
         shown_status: dict[str, Any] = json_value(self.status_values)
         mariadb = self.flavour == "mariadb"
         if "flags2" in shown_status:
-            table = MARIADB_OPTION_FLAGS if mariadb else MYSQL_OPTION_FLAGS
+            table = flags.MARIADB_OPTION_FLAGS if mariadb else flags.MYSQL_OPTION_FLAGS
             shown_status["flags2"] = flag_names(table, shown_status["flags2"])
         if "sql_mode" in shown_status:
-            table = MARIADB_SQL_MODES if mariadb else MYSQL_SQL_MODES
+            table = flags.MARIADB_SQL_MODES if mariadb else flags.MYSQL_SQL_MODES
             shown_status["sql_mode"] = flag_names(table, shown_status["sql_mode"])
         return shown_status
 

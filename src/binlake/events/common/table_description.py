@@ -16,15 +16,8 @@ from binlake.errors import MalformedError, UnsupportedError
 from binlake.events.body.texts import collation_text
 from binlake.events.common.column_metadata import ColumnMetadata
 from binlake.events.common.optional_metadata import DefaultCharset, OptionalMetadata
-from binlake.format.column_types import (
-    COLUMN_TYPES,
-    MYSQL_TYPE_ENUM,
-    MYSQL_TYPE_GEOMETRY,
-    MYSQL_TYPE_SET,
-    MYSQL_TYPE_VECTOR,
-    column_type_name,
-    is_character_type,
-)
+from binlake.format import column_types as ct
+from binlake.format.column_types import column_type_name, is_character_type
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
 __all__ = ["ColumnsDescription", "TableDescription"]
@@ -147,9 +140,9 @@ def _definitions(described: ColumnsDescription) -> tuple[ColumnDefinition, ...]:
     metadata = described.metadata or ()
     types = [entry[0] for entry in metadata]
     count = len(types)
-    numeric = [i for i, code in enumerate(types) if COLUMN_TYPES[code].signed_bit]
+    numeric = [i for i, code in enumerate(types) if ct.COLUMN_TYPES[code].signed_bit]
     character = [i for i, code in enumerate(types) if is_character_type(code, described.flavour)]
-    listed = [i for i, code in enumerate(types) if code in (MYSQL_TYPE_ENUM, MYSQL_TYPE_SET)]
+    listed = [i for i, code in enumerate(types) if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)]
 
     names = _spread("column_names", range(count), optional.column_names)
     unsigned = _spread_bits("signedness", numeric, optional.signedness)
@@ -161,13 +154,13 @@ def _definitions(described: ColumnsDescription) -> tuple[ColumnDefinition, ...]:
         optional.enum_set_column_charset,
     )  # fmt: skip
     members = _spread(
-        "enum_members", _of_type(types, MYSQL_TYPE_ENUM), optional.enum_members
-    ) | _spread("set_members", _of_type(types, MYSQL_TYPE_SET), optional.set_members)
+        "enum_members", _of_type(types, ct.MYSQL_TYPE_ENUM), optional.enum_members
+    ) | _spread("set_members", _of_type(types, ct.MYSQL_TYPE_SET), optional.set_members)
     geometry = _spread(
-        "geometry_types", _of_type(types, MYSQL_TYPE_GEOMETRY), optional.geometry_types
+        "geometry_types", _of_type(types, ct.MYSQL_TYPE_GEOMETRY), optional.geometry_types
     )
     dimensions = _spread(
-        "dimensionality", _of_type(types, MYSQL_TYPE_VECTOR), optional.dimensionality
+        "dimensionality", _of_type(types, ct.MYSQL_TYPE_VECTOR), optional.dimensionality
     )
     if any(column >= count for column, _ in optional.primary_key or ()):
         raise MalformedError(

@@ -12,16 +12,7 @@ from binlake.errors import MalformedError, OptionError
 from binlake.events.common.query import QueryEvent
 from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
 from binlake.events.registry import decode_event
-from binlake.format.event_types import (
-    BINLOG_CHECKPOINT_EVENT,
-    GTID_EVENT,
-    GTID_TAGGED_LOG_EVENT,
-    QUERY_EVENT,
-    STOP_EVENT,
-    TRANSACTION_PAYLOAD_EVENT,
-    XA_PREPARE_LOG_EVENT,
-    XID_EVENT,
-)
+from binlake.format import event_types as types
 from binlake.format.flags import FL_STANDALONE
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GNO_END, Gtid, GtidSet, MariaGtid, MariaGtidSet
@@ -33,10 +24,10 @@ _GTID_BYTES = HEADER_BYTES + 1 + 16 + 8  # of GTID_LOG_EVENT, to the end of gno
 # A server writes STOP_EVENT, when it shuts down, behind whole transactions only, and so does MariaDB
 # its BINLOG_CHECKPOINT_EVENT, some time after a log has begun.
 _ENDING_TYPES = (
-    XID_EVENT, XA_PREPARE_LOG_EVENT, TRANSACTION_PAYLOAD_EVENT, STOP_EVENT, BINLOG_CHECKPOINT_EVENT,
+    types.XID_EVENT, types.XA_PREPARE_LOG_EVENT, types.TRANSACTION_PAYLOAD_EVENT, types.STOP_EVENT, types.BINLOG_CHECKPOINT_EVENT,
 )  # fmt: skip
 _MARIADB_QUERY_COMPRESSED = 165
-_QUERY_TYPES = (QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
+_QUERY_TYPES = (types.QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
 
 
 class Progress:
@@ -81,7 +72,7 @@ class Progress:
             data[at + HEADER_BYTES : at + _GTID_BYTES]
             for at in (frames.offset[first] - start, frames.offset[last] - start)
         )
-        if frames.type_code[last] == GTID_EVENT:
+        if frames.type_code[last] == types.GTID_EVENT:
             return  # only the last GTID of a domain counts, and its transaction is about to begin
         low, high = (int.from_bytes(body[17:25], "little") for body in (one, other))
         self._mysql.add_interval(one[1:17], "", low, high)
@@ -107,17 +98,17 @@ class Progress:
     ) -> None:
         body = at + HEADER_BYTES
         kind = frames.type_code[index]
-        least = _MARIADB_GTID_BYTES if kind == GTID_EVENT else _GTID_BYTES
-        if kind != GTID_TAGGED_LOG_EVENT and frames.length[index] < least:
+        least = _MARIADB_GTID_BYTES if kind == types.GTID_EVENT else _GTID_BYTES
+        if kind != types.GTID_TAGGED_LOG_EVENT and frames.length[index] < least:
             raise MalformedError(
                 f"a GTID event of {frames.length[index]} bytes", event_pos=frames.offset[index]
             )
-        if kind == GTID_EVENT:
+        if kind == types.GTID_EVENT:
             seq_no = int.from_bytes(data[body : body + 8], "little")
             domain = int.from_bytes(data[body + 8 : body + 12], "little")
             self._standalone = bool(data[body + 12] & FL_STANDALONE)
             self._open = MariaGtid(domain, frames.server_id[index], seq_no)
-        elif kind == GTID_TAGGED_LOG_EVENT:
+        elif kind == types.GTID_TAGGED_LOG_EVENT:
             frame = frames.frame(index)
             checksum = fmt.checksum_bytes if fmt is not None else 0
             event = decode_event(frame, data[body : at + frame.length - checksum], fmt)

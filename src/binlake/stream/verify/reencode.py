@@ -18,12 +18,8 @@ from binlake.events.base import Event
 from binlake.events.body.encoding import encode_event
 from binlake.events.common.format_description import CHECKSUM_BYTES, FormatDescriptionEvent
 from binlake.events.registry import decode_event
-from binlake.format.event_types import (
-    EVENT_TYPES,
-    TRANSACTION_PAYLOAD_EVENT,
-    Role,
-    event_name,
-)
+from binlake.format import event_types as types
+from binlake.format.event_types import Role, event_name
 from binlake.source.access import DEFAULT_ACCESS, Access
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
@@ -106,7 +102,7 @@ def reencode_problems(
             continue
         if message is not None:
             yield Problem(frame.offset, Kind.REENCODED, _named(window, index, message))
-        if frame.type_code == TRANSACTION_PAYLOAD_EVENT:
+        if frame.type_code == types.TRANSACTION_PAYLOAD_EVENT:
             yield from _inside(window, index, inside)
 
 
@@ -157,5 +153,5 @@ def _without_checksum(raw: bytes, event: Event, window: Window) -> bytes:
 
 def _is_deflated(event: Event) -> bool:
     """Whether encoding the event compresses: rows and payloads keep the bytes that they have."""
-    known = EVENT_TYPES.get(event.frame.type_code)
+    known = types.EVENT_TYPES.get(event.frame.type_code)
     return known is not None and known.compressed and known.role is Role.QUERY
