@@ -133,9 +133,12 @@ INTEGER_TYPES = frozenset(
         MYSQL_TYPE_LONGLONG,
     }
 )
+#: Types whose metadata is the number of fractional digits.
+FRACTIONAL_TYPES = frozenset({MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2})
 FLOAT_TYPES = frozenset({MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE})
 
-_STRING_TYPES = frozenset(
+#: Strings and blobs, without the compressed ones of MariaDB.
+STRING_TYPES = frozenset(
     {
         MYSQL_TYPE_VARCHAR,
         MYSQL_TYPE_VAR_STRING,
@@ -151,8 +154,8 @@ _STRING_TYPES = frozenset(
 #: includes every type with a character set, and a geometry has one there.
 CHARACTER_TYPES: Mapping[str, frozenset[int]] = MappingProxyType(
     {
-        "mysql": _STRING_TYPES | {MYSQL_TYPE_VECTOR},
-        "mariadb": _STRING_TYPES
+        "mysql": STRING_TYPES | {MYSQL_TYPE_VECTOR},
+        "mariadb": STRING_TYPES
         | {MYSQL_TYPE_BLOB_COMPRESSED, MYSQL_TYPE_VARCHAR_COMPRESSED, MYSQL_TYPE_GEOMETRY},
     }
 )

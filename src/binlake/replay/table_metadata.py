@@ -12,38 +12,13 @@ from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.table.sql.pseudo_values import quoted_text
+from binlake.table.types.sql_types import sql_type
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
 __all__ = ["metadata_lines"]
 
-_NUMBERS = {
-    ct.MYSQL_TYPE_TINY: "TINYINT",
-    ct.MYSQL_TYPE_SHORT: "SMALLINT",
-    ct.MYSQL_TYPE_INT24: "MEDIUMINT",
-    ct.MYSQL_TYPE_LONG: "INT",
-    ct.MYSQL_TYPE_LONGLONG: "BIGINT",
-    ct.MYSQL_TYPE_FLOAT: "FLOAT",
-    ct.MYSQL_TYPE_DOUBLE: "DOUBLE",
-    ct.MYSQL_TYPE_YEAR: "YEAR",
-    ct.MYSQL_TYPE_DATE: "DATE",
-    ct.MYSQL_TYPE_NEWDATE: "DATE",
-    ct.MYSQL_TYPE_TIME: "TIME",
-    ct.MYSQL_TYPE_DATETIME: "DATETIME",
-    ct.MYSQL_TYPE_TIMESTAMP: "TIMESTAMP",
-    ct.MYSQL_TYPE_JSON: "JSON",
-}
-_FRACTIONAL = {
-    ct.MYSQL_TYPE_TIME2: "TIME",
-    ct.MYSQL_TYPE_DATETIME2: "DATETIME",
-    ct.MYSQL_TYPE_TIMESTAMP2: "TIMESTAMP",
-}
+_TEXTS = ct.STRING_TYPES | {ct.MYSQL_TYPE_BLOB_COMPRESSED, ct.MYSQL_TYPE_VARCHAR_COMPRESSED}
 _BLOB_SIZES = {1: "TINY", 2: "", 3: "MEDIUM", 4: "LONG"}
-_GEOMETRIES = (
-    "GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING",
-    "MULTIPOLYGON",
-)  # fmt: skip
-_COLLECTION = {"mysql": "GEOMCOLLECTION", "mariadb": "GEOMETRYCOLLECTION"}
-_UNSIGNED_WORDS = " UNSIGNED"
 _MADE_KEY = "my_row_id"  # MySQL 8.0.30, sql_generate_invisible_primary_key
 
 
@@ -92,25 +67,14 @@ def _key_parts(table: TableDefinition) -> Iterator[bytes]:
 
 
 def _type_words(column: ColumnDefinition, flavour: str) -> bytes:
-    code = column.type_code
-    sign = _UNSIGNED_WORDS if column.unsigned and code != ct.MYSQL_TYPE_YEAR else ""
-    if code in _NUMBERS:
-        return (_NUMBERS[code] + sign).encode()
-    if code in _FRACTIONAL:
-        digits = f"({column.decimals})" if column.decimals else ""
-        return (_FRACTIONAL[code] + digits).encode()
-    if code == ct.MYSQL_TYPE_NEWDECIMAL:
-        return f"DECIMAL({column.precision},{column.decimals}){sign}".encode()
-    if code == ct.MYSQL_TYPE_BIT:
-        return f"BIT({column.length})".encode()
-    if code == ct.MYSQL_TYPE_GEOMETRY:
-        names = (*_GEOMETRIES, _COLLECTION[flavour])
-        number = column.geometry_type or 0
-        return names[number if number < len(names) else 0].encode()
-    if code == ct.MYSQL_TYPE_VECTOR:
-        size = f"({column.dimensionality})" if column.dimensionality else ""
-        return f"VECTOR{size}".encode()
-    return _string_words(column).encode()
+    if column.type_code in _TEXTS:
+        return _string_words(column).encode()
+    words = sql_type(column, None).upper()
+    if column.unsigned and column.type_code in (*ct.FLOAT_TYPES, ct.MYSQL_TYPE_NEWDECIMAL):
+        words += " UNSIGNED"
+    if flavour == "mysql":
+        words = words.replace("GEOMETRYCOLLECTION", "GEOMCOLLECTION")
+    return words.encode()
 
 
 def _members(column: ColumnDefinition, members: tuple[bytes, ...] | None, flavour: str) -> bytes:

@@ -116,9 +116,7 @@ _LAYOUTS: dict[int, _Layout] = {
         _BLOB,
     ),
     **dict.fromkeys((ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE), _REAL),
-    **dict.fromkeys(
-        (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2), _FRACTIONAL
-    ),
+    **dict.fromkeys(ct.FRACTIONAL_TYPES, _FRACTIONAL),
     ct.MYSQL_TYPE_NEWDECIMAL: _Layout(_decimal, lambda entry: bytes(entry[2:])),
 }
 

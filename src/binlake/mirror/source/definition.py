@@ -140,10 +140,5 @@ def _length(code: int, declared: DeclaredColumn, flavour: str) -> int:
 
 
 def _decimals(code: int, declared: DeclaredColumn) -> int:
-    keeps = (
-        ct.MYSQL_TYPE_NEWDECIMAL,
-        ct.MYSQL_TYPE_TIME2,
-        ct.MYSQL_TYPE_DATETIME2,
-        ct.MYSQL_TYPE_TIMESTAMP2,
-    )
-    return declared.decimals if code in keeps else 0
+    keeps = code == ct.MYSQL_TYPE_NEWDECIMAL or code in ct.FRACTIONAL_TYPES
+    return declared.decimals if keeps else 0

@@ -41,7 +41,6 @@ __all__ = [
     "with_noted_columns",
 ]
 
-_FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 
@@ -297,7 +296,7 @@ def _fits(column: ColumnDefinition, hint: DeclaredColumn) -> bool:
         return (column.precision, column.decimals) == (hint.length, hint.decimals)
     if code == ct.MYSQL_TYPE_BIT:
         return column.length == hint.length
-    if code in _FRACTIONAL:
+    if code in ct.FRACTIONAL_TYPES:
         return column.decimals == hint.decimals
     if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) and hint.members is not None:
         return column.length == member_bytes(code, len(hint.members))
