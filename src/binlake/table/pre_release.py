@@ -46,22 +46,6 @@ _ROWS = {
 _HEADER = struct.Struct("<IBIIIH")
 _TABLE_ID = 1
 
-# Bytes of a value by type, and its metadata in a TABLE_MAP.
-_FIXED: dict[int, tuple[int, bytes]] = {
-    ct.MYSQL_TYPE_TINY: (1, b""),
-    ct.MYSQL_TYPE_SHORT: (2, b""),
-    ct.MYSQL_TYPE_INT24: (3, b""),
-    ct.MYSQL_TYPE_LONG: (4, b""),
-    ct.MYSQL_TYPE_LONGLONG: (8, b""),
-    ct.MYSQL_TYPE_FLOAT: (4, b"\x04"),
-    ct.MYSQL_TYPE_DOUBLE: (8, b"\x08"),
-    ct.MYSQL_TYPE_YEAR: (1, b""),
-    ct.MYSQL_TYPE_DATE: (3, b""),
-    ct.MYSQL_TYPE_NEWDATE: (3, b""),
-    ct.MYSQL_TYPE_TIME: (3, b""),
-    ct.MYSQL_TYPE_DATETIME: (8, b""),
-    ct.MYSQL_TYPE_TIMESTAMP: (4, b""),
-}
 _BLOB_BYTES = {"tiny": 1, "medium": 3, "long": 4}  # of the length, by how the type begins; else 2
 _LONGEST_SHORT = 255  # the longest value with a length prefix of one byte
 _CHAR_BYTES = 3  # at most, in a server of that time
@@ -178,9 +162,10 @@ def _nullable(column: DeclaredColumn, declared: DeclaredTable, where: str) -> bo
 
 def _column(column: DeclaredColumn, nullable: bool, where: str) -> _Column:
     codes = column.type_codes
-    for code, (width, metadata) in _FIXED.items():
-        if code in codes:
-            return _Column(code, metadata, width, 0, nullable)
+    for known in ct.COLUMN_TYPES.values():
+        if known.code in codes and known.value_bytes:
+            metadata = bytes((known.value_bytes,) * known.metadata_bytes)
+            return _Column(known.code, metadata, known.value_bytes, 0, nullable)
     if ct.MYSQL_TYPE_NEWDECIMAL in codes:
         digits, decimals = column.length, column.decimals
         width = sum(4 * (n // 9) + (n % 9 + 1) // 2 for n in (digits - decimals, decimals))

@@ -57,13 +57,6 @@ _MYSQL_ESCAPES = {
     b"\b": b"\\b",
     b"\f": b"\\f",
 }
-_INT_BITS = {
-    ct.MYSQL_TYPE_TINY: 8,
-    ct.MYSQL_TYPE_SHORT: 16,
-    ct.MYSQL_TYPE_INT24: 24,
-    ct.MYSQL_TYPE_LONG: 32,
-    ct.MYSQL_TYPE_LONGLONG: 64,
-}
 
 
 class Comments(NamedTuple):
@@ -109,7 +102,9 @@ class Number(NamedTuple):
     after: bytes = b""
 
 
-_integer = Number(ValueForm.BOTH_SIGNS, lambda column: _INT_BITS[column.type_code])
+_integer = Number(
+    ValueForm.BOTH_SIGNS, lambda column: 8 * (ct.COLUMN_TYPES[column.type_code].value_bytes or 0)
+)
 _bits = Number(ValueForm.BITS, lambda column: column.length, b"b'", b"'")
 _real = Number(ValueForm.REAL, lambda _column: 0)
 
