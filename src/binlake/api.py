@@ -331,7 +331,7 @@ class Log:
         from binlake.table.counting.gather import gather
 
         if by is not None and by not in UNITS:
-            raise OptionError(f"by {by!r}: not one of {', '.join(UNITS)}", name="by", value=by)
+            raise OptionError(f"by {by!r}: expected one of {', '.join(UNITS)}", name="by", value=by)
         ledger = self._new_ledger()
         found = gather(self._meant, self.options, ledger, Statistics(top=top, unit=by))
         return found.to_json(ledger)

@@ -61,7 +61,8 @@ _WHERE = ("file", "event_pos", "event_type", "offset", "field")
 class BinlogError(Exception):
     """Root of all errors of this package.
 
-    `message` is one sentence; the keyword context says where: `file` (base name),
+    `message` is one sentence; the keyword context says where: `file` (base name), `path` (of the same file, if
+    a command knows it: its text shows it instead of the base name),
     `event_pos` (byte offset of the event in the file), `event_type` (the server's name),
     `offset` (inside the event body) and `field`; `errno` is that of the system, where it refused
     something; `hint` says what to do. Layers that know
@@ -101,7 +102,8 @@ class BinlogError(Exception):
             is_said = key == "file" and str(self.context.get(key)) in self.message
             if key in self.context and not is_said:
                 label = {"event_pos": "event at", "event_type": "type"}.get(key, key)
-                parts.append(f"{label} {self.context[key]}")
+                shown = self.context.get("path") if key == "file" else None
+                parts.append(f"{label} {shown or self.context[key]}")
         where = f" ({', '.join(parts)})" if parts else ""
         # messages quote texts of a server or a log, which go to terminals and logs
         said = shortened(printable(f"{self.message}{where}"), _MOST_CHARACTERS)

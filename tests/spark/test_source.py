@@ -185,7 +185,7 @@ def test_a_large_log_beside_many_small_ones(spark: Any, tmp_path: Path) -> None:
         ({"since": "soon"}, LOGS, "option since: 'soon': expected a time"),
         ({"table": "golden.zzz"}, LOGS, "no change of table golden.zzz"),
         ({"table": "golden.a", "columns": "ids"}, LOGS, "has no column 'ids'; did you mean id?"),
-        ({"view": "rows"}, LOGS, "'rows' is not one of changes, table"),
+        ({"view": "rows"}, LOGS, "'rows': expected one of changes, table"),
     ],
 )
 def test_a_wrong_option_is_told_in_a_few_lines(

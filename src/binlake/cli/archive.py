@@ -130,7 +130,7 @@ def archive(
         raise OptionError("DIR is missing: the directory for the logs", name="directory")
     if compress not in COMPRESSIONS:
         raise OptionError(
-            f"--compress {compress}: not one of {', '.join(COMPRESSIONS)}", name="compress"
+            f"--compress {compress}: expected one of {', '.join(COMPRESSIONS)}", name="compress"
         )
     if key_index and not index:
         raise OptionError("--key-index needs an index; leave --no-index out", name="key_index")

@@ -31,7 +31,7 @@ def completion(
     kind = get_completion_class(shell) if shell in _SHELLS else None
     if kind is None:
         raise OptionError(
-            f"no completion for {shell!r}", name="SHELL", hint=f"choose one of {', '.join(_SHELLS)}"
+            f"SHELL {shell}: expected one of {', '.join(_SHELLS)}", name="SHELL", value=shell
         )
     from binlake.cli.main import COMPLETION_VARIABLE, PROGRAM
 

@@ -143,7 +143,9 @@ def export(
 def _is_local(engine: str | None, master: str | None, workers: int | None) -> bool:
     """Whether the local engine is selected. Raises OptionError."""
     if engine is not None and engine not in _ENGINES:
-        raise OptionError(f"--engine {engine}: not one of {', '.join(_ENGINES)}", name="--engine")
+        raise OptionError(
+            f"--engine {engine}: expected one of {', '.join(_ENGINES)}", name="--engine"
+        )
     if master is not None and not _MASTER.fullmatch(master):
         raise OptionError(
             f"--master {master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST",

@@ -10,6 +10,7 @@ import errno
 import gc
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -63,6 +64,11 @@ COMMANDS = {
 
 #: Commands in whose process Spark may run, which needs NumPy.
 _NUMPY_COMMANDS = frozenset(("export", "mirror"))
+
+# The text of click for a value that is not among the choices of an option.
+_WRONG_CHOICE = re.compile(
+    r"Invalid value for '(?P<flag>[^']+)': '(?P<value>.*)' is not one of (?P<choices>.+)"
+)
 
 # New objects until the next search for garbage. Little of what a command makes is garbage in cycles, and a search looks
 # at every table and column that is known.
@@ -123,8 +129,8 @@ def _run(context: click.Context, version: bool, verbose: bool) -> None:
 
 PROGRAM = _Program(
     "binlake",
-    help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
-    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
+    help="Read, check, undo, archive and mirror MySQL and MariaDB binary logs.",
+    epilog="Commands that read logs take files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
     "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
     callback=_run,
     invoke_without_command=True,
@@ -158,6 +164,9 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         near = ", ".join(map(repr, sorted(error.possibilities)))
         one_of = "one of " if len(error.possibilities) > 1 else ""
         message = f"No such option {error.option_name!r}. Did you mean {one_of}{near}?"
+    if found := _WRONG_CHOICE.fullmatch(message):
+        choices = found["choices"].replace("'", "")
+        message = f"{found['flag']} {found['value']}: expected one of {choices}"
     if isinstance(error, click.BadOptionUsage) and message.endswith("does not take a value"):
         flag = error.option_name
         message = f"Option {flag!r} takes no value: write {flag}, or leave it out"

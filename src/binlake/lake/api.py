@@ -66,7 +66,9 @@ def _engine(name: str, spark: SparkSession | None, workers: int | None) -> Engin
 
         return LocalEngine(workers)
     if name != "spark":
-        raise OptionError(f"engine {name!r}: not one of spark, local", name="engine", value=name)
+        raise OptionError(
+            f"engine {name!r}: expected one of spark, local", name="engine", value=name
+        )
     if workers is not None:
         raise OptionError("workers is an option of the engine local", name="workers")
     from binlake.lake.jobs import SparkEngine

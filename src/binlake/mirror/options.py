@@ -137,11 +137,10 @@ class MirrorOptions:
     )
     hash_key_file: str = _option(
         "",
-        "File with the key of these hashes.",
+        "File with the key of these hashes. Without it, the key is the value of BINLAKE_HASH_KEY.",
         flag="--hash-key-file",
         metavar="FILE",
         is_file=True,
-        shown="BINLAKE_HASH_KEY, if set",
     )
     rename_tables: tuple[str, ...] = _option(
         (),
@@ -339,7 +338,7 @@ class MirrorOptions:
         """Raise OptionError for a value that the option does not take."""
         name = option.name
         if option.choices and value not in option.choices:
-            expected = f"{value!r} is not one of {', '.join(option.choices)}"
+            expected = f"{value!r}: expected one of {', '.join(option.choices)}"
             raise OptionError(f"option {name}: {expected}", name=name, value=value)
         for text in value if option.parse is not None else ():
             try:

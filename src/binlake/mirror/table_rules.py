@@ -154,5 +154,5 @@ def parse_alter_rule(text: str) -> str:
     """The policy of `DATABASE.TABLE=HOW`. Raises ValueError."""
     value = TableRule.parse(text).value
     if value not in ALTER_POLICIES:
-        raise ValueError(f"{value!r} is not one of {', '.join(ALTER_POLICIES)}")
+        raise ValueError(f"{value!r}: expected one of {', '.join(ALTER_POLICIES)}")
     return value

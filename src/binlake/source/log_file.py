@@ -81,6 +81,7 @@ _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
 
 #: The hint for damage where reading stops.
 SKIP_HINT = "on_error=skip continues at the next intact transaction and reports the loss"
+_EMPTY_HINT = "the server has not written it yet, or the copy failed"
 
 
 class Damage(StrEnum):
@@ -421,7 +422,8 @@ class LogFile(Closing):
         what = "the file ends before its format description is complete"
         self.tail = TailReport(0, len(data), False, what if data else "the file is empty")
         if on_damage is Damage.STOP:
-            raise torn_tail_error(self, self.tail)
+            error = torn_tail_error(self, self.tail)
+            raise error if data else error.hinted(_EMPTY_HINT)
         if ledger is not None:
             ledger.skipped.append(SkippedRange(self.shown, 0, len(data), self.tail.message))
 

@@ -362,8 +362,9 @@ def _begins_log(data: bytes | memoryview) -> bool:
 
 def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
     """Return the error for a torn tail of a file that is not in use."""
+    # offset 0 is no event: the file ends before the first one is complete
     return TruncatedError(
-        tail.message, file=log.name, event_pos=tail.offset, kind=TORN_TAIL, have=tail.size
+        tail.message, file=log.name, event_pos=tail.offset or None, kind=TORN_TAIL, have=tail.size
     )
 
 

@@ -337,7 +337,7 @@ def _view(asked: str | None, read: ReadOptions) -> str:
     view = asked or ("table" if _names_one_table(read) else "changes")
     if view not in VIEWS:
         raise OptionError(
-            f"option view: {asked!r} is not one of {', '.join(VIEWS)}", name="view", value=asked
+            f"option view: {asked!r}: expected one of {', '.join(VIEWS)}", name="view", value=asked
         )
     if view == "table" and not _names_one_table(read):
         raise OptionError(

@@ -54,7 +54,7 @@ class Conflicts:
             raise IncompleteError(
                 f"{self._table}, {place}: {message}",
                 hint=f"the log and {self._base} do not belong together, or rows changed without being"
-                " logged; --force goes on with the rows of the log",
+                " logged; force=True continues with the rows of the log",
             )
 
 

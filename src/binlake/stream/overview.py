@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, OptionError
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format import event_types as types
@@ -28,7 +28,7 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["nothing_found", "unknown_table"]
+__all__ = ["nothing_found", "transaction_not_found", "unknown_table"]
 
 #: Bytes of log to look at.
 LOOK_BYTES = 64 << 20
@@ -45,14 +45,30 @@ def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     return _nothing_found(_look(chains, options), options)
 
 
+def transaction_not_found(chains: Sequence[Chain], options: ReadOptions) -> OptionError:
+    """Return the error for an option `at` that names a transaction which the logs do not contain."""
+    at = str(options.at)
+    does = "contains" if isinstance(parse_at(at), FilePosition) else "has the GTID"
+    return OptionError(
+        f"no transaction {does} {at}",
+        name="at",
+        value=at,
+        hint="; ".join(_contents(_look(chains, options), options)) or None,
+    )
+
+
 def _nothing_found(seen: _Seen, options: ReadOptions) -> str:
     near = "".join(_near(seen, options))
-    parts = [f"nothing matches the filters{near}", *_tables(seen)]
-    parts += _other_flavour(seen, options)
+    return "; ".join([f"nothing matches the filters{near}", *_contents(seen, options)])
+
+
+def _contents(seen: _Seen, options: ReadOptions) -> Iterator[str]:
+    """Yield the content of the logs that can explain why nothing was found."""
+    yield from _tables(seen)
+    yield from _other_flavour(seen, options)
     if seen.last:
         upto = "" if seen.complete else "at least "
-        parts.append(f"its events are from {_time(seen.first)} to {upto}{_time(seen.last)}")
-    return "; ".join(parts)
+        yield f"its events are from {_time(seen.first)} to {upto}{_time(seen.last)}"
 
 
 def unknown_table(chains: Sequence[Chain], options: ReadOptions) -> str | None:
@@ -78,9 +94,21 @@ def _look(chains: Sequence[Chain], options: ReadOptions, table: str = "") -> _Se
 def _near(seen: _Seen, options: ReadOptions) -> Iterator[str]:
     for wanted in options.table:
         same = [name for name in seen.tables if name.casefold() == wanted.casefold()]
-        near = same or difflib.get_close_matches(wanted, seen.tables, n=1)
+        near = same or _with_similar_name(wanted, seen.tables)
         if near and near[0] != wanted:
             yield f" (did you mean {near[0]}?)"
+
+
+def _with_similar_name(wanted: str, tables: Iterable[str]) -> list[str]:
+    """The table whose name is most similar; two names are not similar because their databases are equal."""
+    database, _, table = wanted.partition(".")
+    found = difflib.get_close_matches(wanted, tables, n=len(list(tables)) or 1)
+    for name in found:
+        its_database, _, its_table = name.partition(".")
+        pairs = (database, its_database), (table, its_table)
+        if all(one == other or difflib.get_close_matches(one, [other]) for one, other in pairs):
+            return [name]
+    return []
 
 
 def _other_flavour(seen: _Seen, options: ReadOptions) -> Iterator[str]:
@@ -93,9 +121,9 @@ def _other_flavour(seen: _Seen, options: ReadOptions) -> Iterator[str]:
             continue
         wanted = parse_gtid_filter(text)
         if "MariaDB" in seen.flavours and not wanted.mariadb:
-            yield f"option {name}: {text} is of MySQL, and the log has GTIDs of MariaDB"
+            yield f"option {name}: {text} is a MySQL GTID; the log is a MariaDB log"
         elif "MySQL" in seen.flavours and not wanted.mysql:
-            yield f"option {name}: {text} is of MariaDB, and the log has GTIDs of MySQL"
+            yield f"option {name}: {text} is a MariaDB GTID; the log is a MySQL log"
 
 
 def _tables(seen: _Seen) -> Iterator[str]:

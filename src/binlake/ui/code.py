@@ -38,7 +38,7 @@ def program(kind: str, files: Sequence[str], options: ReadOptions, key: Sequence
         return _python(files, given, options, key)
     if kind == "spark":
         return _spark(files, given)
-    raise OptionError(f"kind {kind!r}: not one of {', '.join(KINDS)}", name="kind", value=kind)
+    raise OptionError(f"kind {kind!r}: expected one of {', '.join(KINDS)}", name="kind", value=kind)
 
 
 def _given(options: ReadOptions) -> dict[str, Any]:

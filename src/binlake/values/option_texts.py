@@ -160,8 +160,10 @@ def _since_epoch_us(moment: datetime) -> int:
 def parse_bytes(text: str) -> int:
     """A size: `4096`, `64k`, `128MB`, `1GiB` (all powers of 1024); at least 1."""
     match = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)i?b?", text.strip(), re.IGNORECASE | re.ASCII)
-    if match is None or int(match[1]) == 0:
+    if match is None:
         raise ValueError("expected a size like 64MB")
+    if int(match[1]) == 0:
+        raise ValueError("expected a size of at least 1 byte, like 64MB")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2].lower()]
 
 

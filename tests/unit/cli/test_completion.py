@@ -28,7 +28,7 @@ def test_the_script_of_each_shell(
 
 def test_an_unknown_shell(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "tcsh"]) == 2
-    assert "no completion for 'tcsh'; choose one of bash, zsh, fish" in capfd.readouterr().err
+    assert "SHELL tcsh: expected one of bash, zsh, fish" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from rich.console import Console
 from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus
+from support.command_runs import run
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_text_that_cannot_name_a_moment(
 def test_a_share_above_all_rows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "_binlake").mkdir()
     assert main(["mirror", "verify", str(tmp_path), "--sample", "2"]) == 2
-    assert "'--sample': 2.0 is not in the range 0<=x<=1" in capfd.readouterr().err
+    assert "--sample 2.0: expected a share above 0 and up to 1" in capfd.readouterr().err
 
 
 COPY = (
@@ -78,6 +79,32 @@ def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> 
         for seen in COPY:
             bar(seen)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ("--on-alter foo", "--on-alter: 'foo': expected one of quarantine, resync, text, new-column"),
+        ("--rename foo", "--rename: 'foo': expected DATABASE.TABLE=VALUE"),
+        ("--partition foo", "--partition: 'foo': expected DATABASE.TABLE=VALUE"),
+        ("--on-alter-table a.b=foo", "--on-alter-table: 'a.b=foo': 'foo': expected one of quarantine"),
+        ("--verify-sample 0", "--verify-sample: a share above 0"),
+        ("--format delta --deletes position", "--deletes: tables of format delta do not have it"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_flag_that_was_typed(
+    capfd: pytest.CaptureFixture[str], argv: str, says: str
+) -> None:
+    code, _, err = run(capfd, "mirror", "run", "mysql://db1/", "/nowhere/lake", *argv.split())
+    assert code == 2
+    assert err.startswith(f"binlake: {says}")
+
+
+def test_a_sample_of_nothing_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capfd, "mirror", "verify", "/nowhere/lake", "--sample", "0")
+    assert (code, err) == (
+        2, "binlake: --sample 0.0: expected a share above 0 and up to 1\n"
+    )  # fmt: skip
 
 
 ODD = 'shop.o\u2028binlake_mirror_lag_seconds 0\x85\u200b\x1b[2J"\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,11 @@ from support.logs.stream_log import StreamLog
         (["rows", "LOG", "--op", "upsert"], "insert, update, delete"),
         (["rows", "LOG", "--format", "xml"], "json, csv, csv-guarded, arrow, parquet"),
         (["rows", "LOG", "--at", "nonsense"], "at"),
+        (
+            ["mysqlbinlog", "LOG", "--base64-output", "x"],
+            "mysqlbinlog: --base64-output x: expected one of auto, never",
+        ),
+        (["rows", "LOG", "--batch-bytes", "0"], "expected a size of at least 1 byte"),
         (
             ["rows", "LOG", "--start-datetime", "2020-01-01", "--since", "2020-01-01"],
             "give only one",
@@ -118,6 +124,63 @@ def test_nothing_found_is_said_with_what_there_is(
     _, _, err = run(capfd, command, demo, "--since", "2099-01-01Z")
     assert "its events are from 2026-11-21 10:31:09Z to 2026-11-21 10:31:10Z" in err
     assert "nothing" not in run(capfd, command, demo)[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["rows"],
+        ["sql"],
+        ["sql", "--undo"],
+        ["inspect"],
+        ["stats"],
+        ["stats", "--statements"],
+        ["history", "shop.orders", "1"],
+    ],
+    ids=" ".join,
+)
+def test_a_transaction_of_at_that_the_logs_do_not_contain_is_an_error(
+    capfd: pytest.CaptureFixture[str], golden: Path, command: list[str]
+) -> None:
+    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
+    gtid = "3e11fa47-71ca-11e1-9e33-c80aa9429562:999"
+    code, _, err = run(capfd, *command, demo, "--at", gtid)
+    assert code == 2
+    assert f"binlake: no transaction has the GTID {gtid}; the log has changes of shop." in err
+    code, _, err = run(capfd, *command, demo, "--at", "binlog.000001:5")
+    assert (code, "binlake: no transaction contains binlog.000001:5; " in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["rows", "sql", "inspect", "stats"])
+def test_a_transaction_of_at_without_rows_of_the_table_is_no_error(
+    capfd: pytest.CaptureFixture[str], golden: Path, command: str
+) -> None:
+    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
+    argv = [command, demo, "--at", "binlog.000001:2504", "--table", "shop.order_lines"]
+    code, _, err = run(capfd, *argv)
+    assert (code, "nothing matches the filters" in err) == (0, True)
+
+
+def test_a_limit_on_memory_for_no_column(capfd: pytest.CaptureFixture[str], log: str) -> None:
+    code, _, err = run(capfd, "rows", log, "--max-memory", "1")
+    assert code == 1
+    assert re.search(
+        r"the tables of one statement have \d+ columns; --max-memory allows 0 .*; increase --max-memory$",
+        err,
+    )
+
+
+def test_errors_name_the_path_of_the_log(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    cut = tmp_path / "binlog.000001"
+    cut.write_bytes(Path(log).read_bytes()[:-3])
+    for given in (cut, tmp_path):
+        assert f"(file {cut}, event at " in run(capfd, "rows", str(given))[2]
+    cut.write_bytes(b"")
+    assert run(capfd, "rows", str(cut))[2] == (
+        f"binlake: the file is empty (file {cut}); the server has not written it yet, or the copy failed\n"
+    )
 
 
 def test_nothing_found_in_a_pipe_is_said_too(log: str) -> None:

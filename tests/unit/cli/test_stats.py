@@ -158,12 +158,15 @@ def test_a_digest_of_statements(capfd: pytest.CaptureFixture[str], golden: Path)
     [
         (["--kind", "ddl"], "--kind requires --statements"),
         (["--digest"], "--digest requires --statements"),
-        (["--statements", "--kind", "select"], "--kind select: not one of dml, load, truncate,"),
+        (
+            ["--statements", "--kind", "select"],
+            "--kind select: expected one of dml, load, truncate,",
+        ),
         (
             ["--statements", "--digest", "--table", "a.b"],
             "--table: binlake does not know which tables",
         ),
-        (["--by", "week"], "--by week: not one of 10ms, 100ms, second, minute, hour, day"),
+        (["--by", "week"], "--by week: expected one of 10ms, 100ms, second, minute, hour, day"),
         (["--top", "0"], "Invalid value for '--top'"),
         (
             ["--statements", "--table", "a.b"],

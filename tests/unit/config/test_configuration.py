@@ -138,7 +138,7 @@ MISTAKES = {
     "one server twice": (SERVER + '[archive.servers.b]\nurl = "mysql://x@db1/"\n',
                          "[archive.servers.b] url: [archive.servers.a] already archives db1:3306"),
     "a wrong mode": (SERVER + '[archive.servers.a.connection]\nssl_mode = "sometimes"\n',
-                     "[archive.servers.a.connection] ssl_mode: ssl-mode=sometimes: not one of"),
+                     "[archive.servers.a.connection] ssl_mode: ssl-mode=sometimes: expected one of"),
     "no certificate": (SERVER + '[archive.servers.a.connection]\nssl_ca = "nowhere.pem"\n', "nowhere.pem: cannot be used"),
     "a wrong heartbeat": (SERVER + "[archive.servers.a.connection]\nheartbeat = -1\n", "heartbeat=-1: not a number of seconds"),
     "a table that is a value": ("[archive]\nservers = 5\n", "[archive] servers: this is a table: [archive.servers]"),

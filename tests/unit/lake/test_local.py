@@ -190,7 +190,7 @@ def test_damage_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"engine": "duckdb"}, "not one of spark, local"),
+        ({"engine": "duckdb"}, "expected one of spark, local"),
         ({"engine": "local", "workers": 0}, "at least 1"),
         ({"workers": 2}, "engine local"),
     ],
@@ -255,7 +255,7 @@ def test_a_program_needs_no_main_guard(tmp_path: Path) -> None:
         (["LOGS", "LAKE", "--keyring", "/nope/keyring"], "/nope/keyring"),
         (["LOGS", "LAKE", "--op", "upsert"], "upsert"),
         (["-", "LAKE"], "standard input"),
-        (["LOGS", "LAKE", "--engine", "duckdb"], "not one of spark, local"),
+        (["LOGS", "LAKE", "--engine", "duckdb"], "expected one of spark, local"),
         (["LOGS", "LAKE", "--engine", "local", "--master", "local[2]"], "--engine spark"),
         (["LOGS", "LAKE", "--workers", "2"], "--engine local"),
         (["LOGS", "LAKE", "--target-file-bytes", "many"], "--target-file-bytes"),

@@ -71,7 +71,7 @@ def test_view(given: dict[str, str], view: str) -> None:
         ({"view": "table"}, "needs the option table with exactly one"),
         ({"view": "table", "table": "shop.*"}, "needs the option table with exactly one"),
         ({"table": "orders"}, "expected DATABASE.TABLE"),
-        ({"view": "rows"}, "'rows' is not one of changes, table"),
+        ({"view": "rows"}, "'rows': expected one of changes, table"),
         ({"max_partition_bytes": "big"}, "max_partition_bytes: 'big': expected a size"),
         ({"max_partition_bytes": "0"}, "expected a size"),
         ({"since": "someday"}, "option since: 'someday': expected a time"),

@@ -29,6 +29,12 @@ def test_tables_and_times(tmp_path: Path) -> None:
     )
 
 
+def test_a_table_is_not_similar_because_its_database_is(tmp_path: Path) -> None:
+    StreamLog().plain(1).write(tmp_path)
+    assert said(tmp_path, table="shop.nosuch").startswith("nothing matches the filters;")
+    assert " (did you mean shop.t?);" in said(tmp_path, table="shp.t")
+
+
 def test_a_log_without_row_changes(tmp_path: Path) -> None:
     StreamLog().gtid(1).query(b"DROP TABLE t").write(tmp_path)
     assert "; the log contains no row changes; its events" in said(tmp_path, op="insert")
@@ -36,14 +42,14 @@ def test_a_log_without_row_changes(tmp_path: Path) -> None:
 
 def test_gtids_of_the_other_flavour(tmp_path: Path) -> None:
     StreamLog().plain(1).write(tmp_path)
-    assert "; option gtid: 0-1-5 is of MariaDB, and the log has GTIDs of MySQL;" in said(
+    assert "; option gtid: 0-1-5 is a MariaDB GTID; the log is a MySQL log;" in said(
         tmp_path, gtid="0-1-5"
     )
-    assert "is of" not in said(tmp_path, gtid=f"{SID}:99")
-    assert "is of" not in said(tmp_path, gtid=f"{SID}:99,0-1-5")
-    assert "is of" not in said(tmp_path, at="binlog.000001:4")
+    assert " GTID" not in said(tmp_path, gtid=f"{SID}:99")
+    assert " GTID" not in said(tmp_path, gtid=f"{SID}:99,0-1-5")
+    assert " GTID" not in said(tmp_path, at="binlog.000001:4")
     StreamLog(version="10.11.6-MariaDB").maria(1).rows().xid().write(tmp_path)
-    assert f"; option at: {SID}:5 is of MySQL, and the log has GTIDs of MariaDB;" in said(
+    assert f"; option at: {SID}:5 is a MySQL GTID; the log is a MariaDB log;" in said(
         tmp_path, at=f"{SID}:5"
     )
 

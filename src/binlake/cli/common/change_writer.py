@@ -43,7 +43,7 @@ def check_format(form: str, formats: tuple[str, ...]) -> None:
     """Raise OptionError for a format that is not among `formats`."""
     if form not in formats:
         raise OptionError(
-            f"--format {form}: not one of {', '.join(formats)}", name="format", value=form
+            f"--format {form}: expected one of {', '.join(formats)}", name="format", value=form
         )
 
 

@@ -158,11 +158,12 @@ def renamed_databases(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def with_flags(text: str) -> str:
-    """Return a message with flags for options: `--on-error skip`, not `on_error=skip`, and
-    `--keyring`, not `option keyring`.
+    """Return a message with flags for options: `--on-error skip`, not `on_error=skip`, `--keyring`, not
+    `option keyring`, and `--force`, not `force=True`.
     """
     text = _ASSIGNED.sub(lambda found: f"{_flag(found['name'])} {found['value']}", text)
-    return _NAMED.sub(lambda found: _flag(found["name"]), text)
+    text = _NAMED.sub(lambda found: _flag(found["name"]), text)
+    return text.replace("force=True", "--force")
 
 
 _NAMES = "|".join(spec.name for spec in READ_OPTIONS if "cli" in spec.surfaces)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, TypeVar
 from binlake.cli.common.flags import with_flags
 from binlake.cli.common.lines import tell
 from binlake.cli.common.parameters import Exit
-from binlake.errors import FormatError, OptionError
+from binlake.errors import BinlogError, FormatError, OptionError
+from binlake.source.bytes import is_uri
 from binlake.source.chain import Chain, resolve
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
+from binlake.values.options import FILTER_OPTIONS, ReadOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +44,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+# Filters beside `at` that can leave out its transaction.
+_OTHER_FILTERS = frozenset(FILTER_OPTIONS) - {"at", "source", "table", "exclude_table", "op"}
 _WORTH_A_BAR_BYTES = 32 << 20
 _ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\s*$|^@|^-\d|^now$")
 
@@ -102,8 +105,26 @@ def reading(
 ) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
     """A progress bar over the bytes of logs: yields a wrapper for the loop that reads them.
 
-    The bar appears on a terminal only, for reads that take a while.
+    The bar appears on a terminal only, for reads that take a while. Errors of the block get the path of their log.
     """
+    try:
+        with _progress(chains, ledger) as seen:
+            yield seen
+    except BinlogError as error:
+        error.at(path=_path_of(error.file, chains))
+        raise
+
+
+def _path_of(name: str | None, chains: Sequence[Chain]) -> str | None:
+    """The path of the log with this name, if there is one only, and it is a file of this machine."""
+    paths = [file.path for chain in chains for file in chain.files if file.name == name]
+    return paths[0] if len(paths) == 1 and not is_uri(paths[0]) and paths[0] != "-" else None
+
+
+@contextmanager
+def _progress(
+    chains: Sequence[Chain], ledger: Ledger
+) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
     sizes = [log.size for chain in chains for log in chain.files]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     if not is_watched() or (total is not None and total < _WORTH_A_BAR_BYTES):
@@ -167,16 +188,29 @@ def skipping_nothing() -> Iterator[None]:
 def say_if_nothing_matched(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
     """If a read of row changes found nothing that the filters match, print that, and the contents of the logs."""
     if not ledger.matched(options):
-        say_nothing_found(chains, options)
+        say_nothing_found(chains, options, ledger)
 
 
-def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
-    """If filters left nothing, print that, and the contents of the logs."""
-    if options.filters:
-        from binlake.stream.overview import nothing_found
+def say_nothing_found(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
+    """If filters left nothing, print that, and the contents of the logs.
 
-        sys.stdout.flush()
-        note(nothing_found(chains, options))
+    Raises OptionError if the option `at` names a transaction that the logs do not contain.
+    """
+    if not options.filters:
+        return
+    from binlake.stream.overview import nothing_found, transaction_not_found
+
+    sys.stdout.flush()
+    if _is_not_there(options, ledger):
+        raise transaction_not_found(chains, options)
+    note(nothing_found(chains, options))
+
+
+def _is_not_there(options: ReadOptions, ledger: Ledger) -> bool:
+    """Whether the logs do not contain the transaction of the option `at`: neither another filter nor damage hides it."""
+    if options.at is None or ledger.skipped or any(ledger.transactions.values()):
+        return False
+    return not any(getattr(options, name) for name in _OTHER_FILTERS)
 
 
 def refuse_unknown_table(chains: Sequence[Chain], options: ReadOptions) -> None:

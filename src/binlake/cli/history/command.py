@@ -135,7 +135,7 @@ def history(
     if not found.changes:
         values = ", ".join(str(value) for value in asked.values)
         note(f"{table}: no change of a row with this key: {values}")
-        say_nothing_found(chains, options)
+        say_nothing_found(chains, options, ledger)
     fail_if_lost(ledger)
     if differs:
         raise Exit(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Annotated
 
@@ -97,7 +98,9 @@ def inspect(
             shown, bad = writer.shown, writer.bad
     say_result(ledger)
     if not shown:
-        say_nothing_found(chains, options)
+        # with filters by table or operation, the ledger does not count the transactions without such rows
+        asked = replace(options, at=None) if options.chooses_rows else options
+        say_nothing_found(chains, asked, ledger)
     fail_if_lost(ledger)
     if bad:
         note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")

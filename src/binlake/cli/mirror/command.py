@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
@@ -20,7 +20,7 @@ from binlake.cli.common.server_flags import (
     with_server_flags,
 )
 from binlake.cli.common.terminal import note
-from binlake.cli.mirror.flags import with_mirror_options
+from binlake.cli.mirror.flags import naming_flags, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.cli.mirror.session import (
     RUN,
@@ -112,7 +112,8 @@ def run(
                 hint="use its option password-file, ~/.my.cnf or BINLAKE_PASSWORD",
             )
         values["url"] = ",".join(map(str, server))
-    _follow(values, session, once=once)
+    with naming_flags() if config is None else nullcontext():
+        _follow(values, session, once=once)
 
 
 def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], SparkSettings]:

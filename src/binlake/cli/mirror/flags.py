@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from binlake.cli.common.flags import size_flag
 from binlake.cli.common.parameters import Option, flag_name, flag_parameter
+from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 
-__all__ = ["with_mirror_options"]
+__all__ = ["naming_flags", "with_mirror_options"]
 
 _OPTIONS = {_option.name: _option for _option in MIRROR_OPTIONS if _option.flag}
+_NAMED = re.compile(rf"\boption ({'|'.join(_OPTIONS)})\b")
+
+
+@contextmanager
+def naming_flags() -> Iterator[None]:
+    """Replace the names of options in OptionErrors by the flags that users of the command have typed."""
+    try:
+        yield
+    except OptionError as error:
+        error.message = _NAMED.sub(lambda found: _OPTIONS[found[1]].flag, error.message)
+        raise
 
 
 def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:

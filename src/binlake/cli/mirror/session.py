@@ -95,7 +95,11 @@ def mirror_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., An
 LakeArgument = Annotated[str, Argument(metavar="LAKE", help="The lake: a directory or a URI.")]
 StateOption = Annotated[
     str | None,
-    Option(metavar="DIR", help="Where the row indexes are kept.", show_default="in the lake"),
+    Option(
+        metavar="DIR",
+        help="Where the row indexes are kept.",
+        show_default="in the lake; for an object store, in ~/.cache/binlake",
+    ),
 ]
 _SPARK_FLAGS = (
     flag_parameter(

@@ -18,6 +18,7 @@ from binlake.cli.mirror.session import (
     need_mirror,
     with_spark_flags,
 )
+from binlake.errors import OptionError
 from binlake.values.ledger import counted
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def verify(
     sample: Annotated[
         float,
         Option(
-            metavar="SHARE", min=0, max=1, help="Compare this share of the rows: 0.1 is a tenth."
+            metavar="SHARE",
+            help="Compare this share of the rows, above 0 and up to 1: 0.1 is a tenth.",
         ),
     ] = 1.0,
     sample_number: Annotated[
@@ -68,6 +70,8 @@ def verify(
 
       binlake mirror verify /lake --json | jq '.tables[] | select(.state != "equal")'
     """
+    if not 0 < sample <= 1:
+        raise OptionError(f"--sample {sample}: expected a share above 0 and up to 1", name="sample")
     need_libraries()
     from binlake.mirror.api import verify as verified
 

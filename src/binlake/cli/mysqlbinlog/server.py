@@ -105,7 +105,7 @@ def compression(compress: bool, algorithms: str | None) -> str | None:
     for name in named:
         if name not in ("zlib", "zstd", "uncompressed"):
             raise OptionError(
-                f"--compression-algorithms {name!r}: not one of zlib, zstd, uncompressed",
+                f"--compression-algorithms {name!r}: expected one of zlib, zstd, uncompressed",
                 name="--compression-algorithms",
             )
     # the first one, since the order is the preference; the URL has an empty word for none

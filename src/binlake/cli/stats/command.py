@@ -106,7 +106,7 @@ def stats(
       binlake stats binlog.000012 --statements --digest --top 20
     """
     if by is not None and by not in UNITS:
-        raise OptionError(f"--by {by}: not one of {', '.join(UNITS)}", name="by", value=by)
+        raise OptionError(f"--by {by}: expected one of {', '.join(UNITS)}", name="by", value=by)
     say_time_zone(options, sys.argv)
     chains = chains_of(files, options)
     if list_statements:
@@ -144,5 +144,5 @@ def stats(
             show(line)
     say_result(ledger)
     if not found.total.transactions:
-        say_nothing_found(chains, options)
+        say_nothing_found(chains, options, ledger)
     fail_if_lost(ledger)

@@ -53,7 +53,9 @@ class StatementChoices:
         for word in (word.strip().lower() for text in words or () for word in text.split(",")):
             if word not in KIND_WORDS:
                 raise OptionError(
-                    f"--kind {word}: not one of {', '.join(KIND_WORDS)}", name="--kind", value=word
+                    f"--kind {word}: expected one of {', '.join(KIND_WORDS)}",
+                    name="--kind",
+                    value=word,
                 )
             kinds |= KIND_WORDS[word]
         return cls(frozenset(kinds), digest, top, as_json)
@@ -84,7 +86,7 @@ def print_statements(
                 show(line(entry))
     say_result(ledger)
     if not shown:
-        say_nothing_found(chains, options)
+        say_nothing_found(chains, options, ledger)
     fail_if_lost(ledger)
 
 

@@ -432,8 +432,9 @@ cdef class RowWalker:
                 self.known_columns += _columns_of(known.table)
             if self.known_columns > most:
                 raise UnsupportedError(
-                    f"the tables of one statement have more columns than {most:,} together",
-                    hint="set the option max_memory to more",
+                    f"the tables of one statement have {self.known_columns:,} columns; option max_memory "
+                    f"allows {most:,}",
+                    hint="increase the option max_memory",
                 )
         self.tables[definition] = table
         return table

@@ -220,7 +220,9 @@ def choice_option(url: ServerUrl, name: str, choices: tuple[str, ...], default: 
     text = url.option(name, default).lower().replace("-", "_")
     if text not in choices:
         raise OptionError(
-            f"{name}={text}: not one of {', '.join(filter(None, choices))}", name=name, value=text
+            f"{name}={text}: expected one of {', '.join(filter(None, choices))}",
+            name=name,
+            value=text,
         )
     return text
 

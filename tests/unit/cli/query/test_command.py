@@ -132,7 +132,7 @@ def test_statements_on_standard_input(
             "binlake: the statement comes before the logs; binlake query 'SELECT …' FILE…\n",
         ),
         (["SELEC 1", DEMO], 2, 'binlake: syntax error at or near "SELEC" (line 1, column 1)\n'),
-        (["SELECT 1", DEMO, "-f", "xml"], 2, "--format xml: not one of table, json"),
+        (["SELECT 1", DEMO, "-f", "xml"], 2, "--format xml: expected one of table, json"),
         (["SELECT 1", "-"], 2, "a pipe can be read once only"),
         (["FROM read_text('x')", DEMO], 2, "--external-access lets SQL"),
         (["SELECT 1", f"{DEMO}/nothing"], 2, "does not exist"),
