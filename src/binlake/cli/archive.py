@@ -60,7 +60,7 @@ def archive(
     ] = OLDEST,
     compress: Annotated[
         str,
-        Option(metavar="HOW", help=f"Complete logs ({'|'.join(COMPRESSIONS)})."),
+        Option(metavar="HOW", help=f"Compression of complete logs ({'|'.join(COMPRESSIONS)})."),
     ] = "none",
     index: Annotated[
         bool, Option("--index/--no-index", help="Write an index beside each complete log.")
@@ -104,7 +104,9 @@ def archive(
     metrics_address: Annotated[
         str, Option(metavar="HOST", panel=_WATCH, help="Address for Prometheus metrics.")
     ] = "127.0.0.1",
-    quiet: Annotated[bool, Option("--quiet", "-q", panel=_WATCH, help="No status line.")] = False,
+    quiet: Annotated[
+        bool, Option("--quiet", "-q", panel=_WATCH, help="Do not print the status line.")
+    ] = False,
 ) -> None:
     """Copy a server's binary logs as they are written, byte for byte, as `mysqlbinlog --raw` does.
 

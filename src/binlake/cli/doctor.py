@@ -27,7 +27,7 @@ def doctor(
             help="Check a TOML file of archive and serve, or of mirror, and its servers.",
         ),
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="One JSON object per server.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per server.")] = False,
 ) -> None:
     """Check a live server for problems with following its logs.
 

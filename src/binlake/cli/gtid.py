@@ -35,7 +35,7 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["gtid"]
 
-_HELP = """Find a transaction by its GTID, and calculate with sets of GTIDs, of both flavours.
+_HELP = """Find a transaction by its GTID, and calculate with GTID sets of MySQL and MariaDB.
 
     A SET is a text (MySQL: uuid:1-5:7:tag:9; MariaDB: 0-1-5,0-2-9 or 0-1:1-5), a file with such a
     text (@path, @- is stdin), or logs: a file, directory, glob or .index file stands for everything
@@ -57,7 +57,7 @@ gtid = HelpGroup("gtid", help=cleandoc(_HELP), no_args_is_help=True)
 _Set = Annotated[str, Argument(metavar="SET", help="GTIDs, @FILE, or logs.")]
 _Sets = Annotated[list[str], Argument(metavar="SET…", help="GTIDs, @FILE, or logs.")]
 _OfLogs = Callable[[Chain, Access], AnyGtidSet]
-_Json = Annotated[bool, Option("--json", help="The answer as one JSON object.")]
+_Json = Annotated[bool, Option("--json", help="Print the answer as one JSON object.")]
 
 
 # parts of paths that sets of GTIDs do not contain
@@ -144,9 +144,9 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
 @member(gtid, "contains")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
-    """Report whether the first set contains the second, and print the GTIDs that it lacks.
+    """Check whether the first set contains the second.
 
-    The exit code is 1 if it lacks any.
+    It prints the GTIDs that the first set lacks. The exit code is 1 if there are any.
 
     Examples:
       binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
@@ -164,9 +164,9 @@ def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = F
 @member(gtid, "gaps")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
-    """Print the GTIDs that are missing between the first and the last one of each source.
+    """Print the GTIDs that are missing in the sequence of each source.
 
-    A source is a UUID and tag of MySQL, or a domain of MariaDB. The servers of a domain share one
+    These are the numbers between its first and its last GTID. A source is a UUID and tag of MySQL, or a domain of MariaDB. The servers of a domain share one
     sequence, so a missing number is written 0-?:5. MariaDB's lists contain the last GTID of a server
     and not the gaps below it, so binlake reads all of its logs. The exit code is 1 if there are gaps.
 

@@ -45,7 +45,7 @@ def index(
     the log without its index. `binlake archive` writes indexes by itself. Compressed logs and relay
     logs have no index.
 
-    With --keys, FILE.keys.arrow tells in which parts of the log a value of a primary key occurs.
+    With --keys, FILE.keys.arrow lists the parts of the log in which each primary key value occurs.
     --where with such a value then reads only those parts.
 
     Examples:

@@ -145,7 +145,7 @@ class MirrorOptions:
     rename_tables: tuple[str, ...] = _option(
         (),
         "Name of these tables in the lake; {database} and {table} stand for the server's names. The first rule "
-        "that matches a table counts.",
+        "that matches a table applies.",
         flag="--rename",
         metavar="DB.TABLE=NAMESPACE.NAME",
         parse=parse_rename,

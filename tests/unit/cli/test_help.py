@@ -43,6 +43,24 @@ def test_the_program_lists_each_command_on_one_line(capfd: pytest.CaptureFixture
         assert f"  {command:<11}  {summary}" in lines
 
 
+def test_read_options_have_their_defaults(capfd: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(shown(capfd, "rows").split())
+    for words in (
+        "(stop|skip). [default: stop]",
+        "in memory. [default: 8MB]",
+        "every event. [default: on]",
+    ):
+        assert words in text
+    assert "default: None" not in text
+    assert "default: off" not in text
+
+
+@pytest.mark.parametrize("group", ["gtid", "mirror"])
+def test_summaries_are_not_cut(capfd: pytest.CaptureFixture[str], group: str) -> None:
+    commands = shown(capfd, group).partition("\nCommands:\n")[2]
+    assert "..." not in commands
+
+
 def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
     text = shown(capfd, "rows")
     titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)

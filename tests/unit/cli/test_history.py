@@ -226,7 +226,8 @@ def test_an_undo_stops_at_ddl_of_the_table(capfd: pytest.CaptureFixture[str]) ->
     [
         (["--undo", "9"], "the history has no such change; give a number from 1 to 4"),
         (["--undo", "1", "--json"], "exclude each other"),
-        (["--force"], "--generated, --force and --verify require --undo"),
+        (["--force"], "binlake: --force requires --undo"),
+        (["--force", "--generated", "x"], "--generated and --force require --undo"),
         (["--undo", "1", "--on-error", "skip"], "exclude each other"),
         (["--undo", "1", "--verify", "undo.sql"], "is not a server"),
     ],

@@ -145,7 +145,10 @@ def test_what_cannot_be_undone_is_refused_before_anything_is_printed(
     changes = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     partial = next(change for change in changes if "d" not in change["before"])
     for argv, why in (
-        ([str(golden / TRANSACTIONS)], "cannot show: DDL (file binlog.000001, event at 158)"),
+        (
+            [str(golden / TRANSACTIONS)],
+            f"cannot show: DDL (file {golden / TRANSACTIONS}, event at 158)",
+        ),
         (
             [minimal, "--at", partial["gtid"]],
             "cannot be restored, because the log lacks its column d",

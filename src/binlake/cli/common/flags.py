@@ -104,11 +104,11 @@ def local_moment(text: str) -> datetime:
         ) from None
 
 
-def _position_in(file: str) -> Callable[[str], str]:
+def _position_of(flag: str) -> Callable[[str], str]:
     def convert(text: str) -> str:
         if not text.isdigit():
-            raise OptionError(f"{text!r} is not a position", value=text, hint="expected a number")
-        return f"{file}:{text}"
+            raise OptionError(f"{flag} {text!r}: expected a position", name=flag, value=text)
+        return f":{text}"
 
     return convert
 
@@ -129,9 +129,19 @@ MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
     Alias("start_datetime", "since", "TIME", "the same as --since, in local time", local_time),
     Alias("stop_datetime", "until", "TIME", "the same as --until, in local time", local_time),
     Alias(
-        "start_position", "start", "POS", "the same as --start, in the first file", _position_in("")
+        "start_position",
+        "start",
+        "POS",
+        "the same as --start, in the first file",
+        _position_of("--start-position"),
     ),
-    Alias("stop_position", "stop", "POS", "the same as --stop, in the last file", _position_in("")),
+    Alias(
+        "stop_position",
+        "stop",
+        "POS",
+        "the same as --stop, in the last file",
+        _position_of("--stop-position"),
+    ),
     Alias("database", "table", "DB", "the same as --table 'DB.*'", lambda db: f"{db}.*", True),
     Alias("include_gtids", "gtid", "SET", "the same as --gtid", str),
     Alias("exclude_gtids", "exclude_gtid", "SET", "the same as --exclude-gtid", str),
@@ -187,8 +197,24 @@ def _parameter(spec: OptionSpec) -> inspect.Parameter:
         kind = list[str] | None if spec.repeatable else str | None
         decl = _flag(spec.name)
         shown = {"metavar": spec.metavar}
-    option = Option(decl, help=text, panel=panel, show_default=False, choices=spec.choices, **shown)
+    option = Option(
+        decl,
+        help=text,
+        panel=panel,
+        show_default=_shown_default(spec) or False,
+        choices=spec.choices,
+        **shown,
+    )
     return flag_parameter(spec.name, kind, option)
+
+
+def _shown_default(spec: OptionSpec) -> str:
+    """The default of an option as `--help` shows it; "" if it has none, or is a switch that is off."""
+    if spec.default in (None, False, ()):
+        return ""
+    if spec.default is True:
+        return "on"
+    return f"{spec.default >> 20}MB" if spec.parse is parse_bytes else str(spec.default)
 
 
 def _alias_parameter(alias: Alias) -> inspect.Parameter:

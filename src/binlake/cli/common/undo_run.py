@@ -8,10 +8,11 @@ from typing import Annotated, TypeAlias
 from binlake.cli.common.lines import script_output
 from binlake.cli.common.parameters import Option
 from binlake.cli.common.terminal import note
+from binlake.errors import OptionError
 from binlake.table.batches import Changes
-from binlake.table.sql.undo_run import UndoRun
+from binlake.table.sql.undo_run import UndoChoices, UndoRun
 
-__all__ = ["ForceFlag", "VerifyFlag", "print_script"]
+__all__ = ["ForceFlag", "VerifyFlag", "print_script", "require_undo"]
 
 #: Flags of the commands that can undo.
 ForceFlag: TypeAlias = Annotated[
@@ -29,6 +30,19 @@ VerifyFlag: TypeAlias = Annotated[
         help="With --undo: compare with this server first, and print nothing if a row differs.",
     ),
 ]
+
+
+def require_undo(choices: UndoChoices) -> None:
+    """Raise OptionError if a flag was given that has a meaning only with --undo."""
+    flags = {
+        "--generated": choices.generated,
+        "--force": choices.force,
+        "--verify": choices.verify,
+    }
+    given = [flag for flag, value in flags.items() if value]
+    if given:
+        verb = "requires" if len(given) == 1 else "require"
+        raise OptionError(f"{' and '.join(given)} {verb} --undo", name="undo")
 
 
 def print_script(run: UndoRun, seen: Callable[[Iterable[Changes]], Iterable[Changes]]) -> bool:

@@ -23,7 +23,7 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
-from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script
+from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script, require_undo
 from binlake.cli.history.arguments import key_and_files
 from binlake.cli.history.html import page
 from binlake.cli.history.text import lines, paints
@@ -83,9 +83,9 @@ def history(
 ) -> None:
     """Show every change of one row: when, by which transaction, and what it changed.
 
-    The row is followed through changes of its key. The files begin at the first argument after a
-    value that exists. Columns that did not change are left out. DDL and TRUNCATE on the table are
-    shown between the changes. All times are UTC.
+    binlake follows the row through changes of its key. The first argument after the first KEY that
+    names an existing file, and everything after it, are files. Columns that did not change are left
+    out. DDL and TRUNCATE on the table are shown between the changes. All times are UTC.
 
     Examples:
       binlake history shop.orders 4711 /var/lib/mysql/
@@ -158,8 +158,7 @@ def _check_undo(
     Raises OptionError for choices without --undo, and for logs that can be read only once.
     """
     if point is None:
-        if choices.force or choices.verify or choices.generated:
-            raise OptionError("--generated, --force and --verify require --undo", name="undo")
+        require_undo(choices)
         return options
     if any(file.path == "-" for file in chain.files):
         raise OptionError(

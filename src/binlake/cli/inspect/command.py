@@ -41,7 +41,7 @@ def inspect(
     hexdump: Annotated[
         bool, Option("--hexdump", "-H", help="Show the bytes of every event.")
     ] = False,
-    as_json: Annotated[bool, Option("--json", help="One JSON object per event.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per event.")] = False,
     limit: Annotated[
         int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N events.")
     ] = None,

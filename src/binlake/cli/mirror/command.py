@@ -84,7 +84,7 @@ def run(
 ) -> None:
     """Copy tables into the lake, and follow the log (the default).
 
-    It runs until Ctrl-C. Started again, it continues where it stopped.
+    It runs until Ctrl-C. When you start it again, it continues where it stopped.
 
     If the mirror cannot follow a table, it quarantines the table and continues with the others. The exit
     code is 1 if a table is quarantined when the mirror ends. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
@@ -185,9 +185,9 @@ def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatu
 def status(
     *,
     lake: LakeArgument,
-    as_json: Annotated[bool, Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
     as_metrics: Annotated[
-        bool, Option("--prometheus", help="The text format of Prometheus.")
+        bool, Option("--prometheus", help="Print the metrics in the text format of Prometheus.")
     ] = False,
     state: StateOption = None,
     session: SparkSettings,

@@ -36,7 +36,7 @@ def history(
         int, Option(metavar="N", min=1, help="How many of the newest rounds to list.")
     ] = 20,
     as_json: Annotated[
-        bool, Option("--json", help="One JSON object for each round, with its snapshots.")
+        bool, Option("--json", help="Print one JSON object for each round, with its snapshots.")
     ] = False,
     session: SparkSettings,
 ) -> None:

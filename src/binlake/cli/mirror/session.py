@@ -40,8 +40,8 @@ __all__ = [
 _HELP = """Keep lake tables equal to the tables of a server.
 
     `binlake mirror URL LAKE` copies the tables into Iceberg tables in LAKE, a directory or URI, and then
-    follows the server's log, until Ctrl-C. Started again, it continues where it stopped. Spark, PyIceberg and
-    DuckDB read the tables. `binlake mirror run --help` lists the options.
+    follows the server's log, until Ctrl-C. When you start it again, it continues where it stopped. Spark,
+    PyIceberg and DuckDB read the tables. `binlake mirror run --help` lists the options.
 
     Examples:
       binlake mirror mysql://repl@db1/ /lake --table 'shop.*'

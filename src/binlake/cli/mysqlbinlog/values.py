@@ -27,9 +27,9 @@ def position_or_gtids(flag: str, text: str | None) -> int | dict[int, int] | Non
         return int(text)
     try:
         gtids = [MariaGtid.parse(part) for part in text.split(",") if part]
-    except ValueError as error:
+    except ValueError:
         raise OptionError(
-            f"{flag} {text!r}: {error}", name=flag, hint="expected a number, or GTIDs of MariaDB"
+            f"{flag} {text!r}: expected a position or MariaDB GTIDs", name=flag, value=text
         ) from None
     found = {gtid.domain_id: gtid.seq_no for gtid in gtids}
     if len(found) != len(gtids):

@@ -21,7 +21,7 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
-from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script
+from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script, require_undo
 from binlake.cli.sql.forward import changes_of, changes_with_ddl
 from binlake.errors import MissingContextError, OptionError
 from binlake.replay.ddl_script import DdlScript
@@ -100,8 +100,8 @@ def sql(
       binlake sql /backup/binlogs/ --ddl --start binlog.000007:157 --stop binlog.000009:48136 | mysql
     """
     say_time_zone(options, sys.argv)
-    if not undo and (force or verify):
-        raise OptionError("--force and --verify require --undo", name="undo")
+    if not undo:
+        require_undo(UndoChoices(force=force, verify=verify))
     if ddl and (undo or options.op or options.where):
         raise OptionError(
             f"--ddl and --{'op' if options.op else 'where'} exclude each other"

@@ -38,7 +38,8 @@ def state(
     files: Annotated[
         list[str],
         Argument(
-            metavar="FILE…", help="The logs from the rows of --from up to the moment, or back."
+            metavar="FILE…",
+            help="Logs that cover the time between the rows of --from and the moment.",
         ),
     ],
     options: ReadOptions,
