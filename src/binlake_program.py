@@ -1,6 +1,6 @@
 """The program `binlake`: hides the passwords on its command line, then imports and runs the command.
 
-Everybody may read the arguments of a process (ps, /proc/PID/cmdline). As the servers' own
+All users of the machine can read the arguments of a process (ps, /proc/PID/cmdline). As the servers' own
 clients do, binlake overwrites the bytes. It does so before it imports anything of its own, because
 imports take a hundred times as long; that is why this module stands outside of the package. Linux
 only; a password file or the environment shows nothing at any time.
@@ -26,7 +26,7 @@ FILE_NAME = r"[-_.]file"
 _NAME = rf"[\w.%-]{{0,128}}(?:{SECRET_NAME})[\w.%-]{{0,128}}(?<!{FILE_NAME})".encode()
 _PASSWORD = re.compile(
     rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@"
-    # stores: refused at once, and seen by nobody meanwhile
+    # object stores: binlake refuses the URL; other users must not see it until then
     rb"|\b(?!mysql|mariadb)[a-z][a-z0-9+]*://[^:/@\x00]*:([^@\x00]+)@"
     rb"|[?&]" + _NAME + rb"=([^&\x00]+)"
     # a setting, as in --conf NAME=VALUE, and an option with its value in the next argument
@@ -61,7 +61,7 @@ def hide_passwords(arguments: list[str]) -> None:
     except (OSError, ValueError, IndexError):
         return
     if not start or end - start != len(shown):
-        return  # the system does not say where they lie
+        return  # the system does not report their address
     spans = [
         found.span(group)
         for pattern in (_PASSWORD, _TOOL_PASSWORD)[: 1 + is_tool]

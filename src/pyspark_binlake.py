@@ -15,7 +15,7 @@ __all__ = ["DefaultSource"]
 
 try:
     from binlake.spark.source import BinlogDataSource as DefaultSource
-except Exception as error:  # noqa: BLE001 - whatever it is, it is told where it can be seen
+except Exception as error:  # noqa: BLE001 - the data source below raises it, where users can see it
     _WHY = f"the package binlake cannot be imported: {type(error).__name__}: {error}"
 
     class DefaultSource(DataSource):  # type: ignore[no-redef]

@@ -74,6 +74,13 @@ EDITED = (
     "api.py", "archive", "background.py", "cli", "config", "core", "errors.py", "events", "format", "lake", "mirror",
     "printable.py", "query", "replay", "serve", "source", "spark", "state", "stream", "table", "ui", "values",
 )  # fmt: skip
+#: Modules that belong to no room, and sources in Java.
+OUTSIDE = [
+    ROOT / "src" / "binlake_program.py",
+    ROOT / "src" / "pyspark_binlake.py",
+    *sorted((ROOT / "src").rglob("*.java")),
+    *sorted((ROOT / "benchmarks").rglob("*.java")),
+]
 #: Phrases of docstrings, beside the ones above.
 _OF_DOCSTRINGS = re.compile(
     r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody"
@@ -81,6 +88,24 @@ _OF_DOCSTRINGS = re.compile(
     r"|throw each other|to be had|what is there of|no matter who|(made|begins?) anew|handed (on|over)|passed over"
     r"|\A\"*What |tells? (them|rows|it) apart as|look(ed)? at the (table|catalog) again|as it was said",
     re.IGNORECASE,
+)
+#: Phrases of messages, beside the ones of all texts.
+_OF_MESSAGES = re.compile(
+    r"\bgo(es)? on with|told apart|cannot be told|by other means|not hold it|in none of|of after\b|no end of what|(^|[.;:] )What is\b",
+    re.IGNORECASE,
+)
+#: Functions whose texts users read, beside the classes of errors and the functions with a `hint`.
+_SPEAKERS = (
+    "note",
+    "tell",
+    "show",
+    "warn",
+    "warning",
+    "Finding",
+    "NotFound",
+    "Form",
+    "Option",
+    "Argument",
 )
 _CYTHON_PROSE = re.compile(r'"""[\s\S]*?"""|#[^\n]*')
 _CODE = re.compile(r"^```[\s\S]*?^```$|^(?: {4}|\t).*$|`[^`\n]*`", re.MULTILINE)
@@ -150,6 +175,52 @@ def test_docstrings_and_comments(path: Path) -> None:
     found = [match[0] for one in prose for match in _PATTERN.finditer(_CODE.sub("", one))]
     found += [match[0] for one in prose for match in _OF_DOCSTRINGS.finditer(one)]
     assert found == []
+
+
+def messages_of(path: Path) -> Iterator[str]:
+    """The texts of the errors, hints, notes and options of a module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Raise(exc=ast.expr() as spoken):
+                pass
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) as spoken:
+                if not (name in _SPEAKERS or name.endswith("Error") or _has_hint(node)):
+                    continue
+            case _:
+                continue
+        for part in ast.walk(spoken):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value
+
+
+def _has_hint(call: ast.Call) -> bool:
+    return any(keyword.arg == "hint" for keyword in call.keywords)
+
+
+def test_messages() -> None:
+    modules = [path for path in (*sources(), *OUTSIDE) if path.suffix == ".py"]
+    texts = [(path, text) for path in modules for text in messages_of(path)]
+    assert len(texts) > 3000
+    found = [
+        (path.name, match[0])
+        for path, text in texts
+        for pattern in (_PATTERN, _OF_MESSAGES)
+        for match in pattern.finditer(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.name)
+def test_files_outside_the_rooms(path: Path) -> None:
+    """The program, and the sources in Java."""
+    text = path.read_text(encoding="utf-8")
+    prose = (
+        prose_of(path)
+        if path.suffix == ".py"
+        else re.findall(r"//.*|/\*[\s\S]*?\*/|\"[^\"\n]*\"", text)
+    )
+    assert prose
+    assert [match[0] for one in prose for match in _PATTERN.finditer(one)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -48,8 +48,8 @@ def with_databases(sql: bytes, databases: Mapping[str, str]) -> bytes:
             continue
         if plain not in renames or not (_is_rewritable(tokens) or _only_qualifies(tokens, plain)):
             raise UnsupportedError(
-                f"--rewrite-db: the statement names the database {plain.decode('utf-8', 'replace')},"
-                " and it cannot be told whether that is the database to rename",
+                f"--rewrite-db: binlake cannot determine whether {plain.decode('utf-8', 'replace')} in the statement"
+                " is the database to rename",
                 hint="leave --rewrite-db out, or end the script before the statement (--stop)",
             )
         new = renames[plain]

@@ -1,8 +1,8 @@
 """Triggers and events of a log, kept back until its row changes have been applied.
 
-The log has the rows that a trigger or an event changed, so while these rows are applied it must not
-run. What would create or alter one waits until the end of the script; what drops one, or renames or
-drops the table of a trigger, is applied to those that wait.
+The log contains the rows that a trigger or an event changed. So the trigger or event must not run while these rows
+are applied. A statement that creates or alters one waits until the end of the script. A statement that drops one, or
+that renames or drops the table of a trigger, changes the waiting statements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from binlake.values.text import decode, encode
 __all__ = ["BY_OTHER_MEANS", "Deferred", "Deferring", "Name", "sql_bytes"]
 
 #: The hint of errors about statements that the script cannot contain.
-BY_OTHER_MEANS = "leave --ddl out, and run the statement by other means"
+BY_OTHER_MEANS = "leave --ddl out, and run the statement separately"
 #: Database and name, as the statement spells them.
 Name = tuple[str, str]
 
@@ -46,10 +46,10 @@ _MOVES_TABLES = re.compile(r"\b(?:RENAME|DROP|REPLACE)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A statement that waits: which program it is about, and of a trigger the table.
+    """A waiting statement about a trigger or an event.
 
-    `number` is the caller's, to know the statement by; `table` None for an event, `moved` the table's
-    name now, where that is another than the statement's.
+    `number` is how the caller identifies the statement. `table` is the table of a trigger; None for an event. `moved`
+    is the table's present name, if it differs from the name in the statement.
     """
 
     number: int

@@ -78,7 +78,7 @@ class Library:
         self._signs = self._look()
         newest = self._newest_head()
         if newest is None:
-            raise SourceError(f"{self.path}: none of its logs is complete up to its first event")
+            raise SourceError(f"{self.path}: no log contains a complete first event")
         self.flavour = newest.format.flavour
         self._refuse_relay_logs()
 

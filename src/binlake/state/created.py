@@ -97,6 +97,6 @@ def created_later(
     except UnsupportedError as error:
         raise UnsupportedError(
             f"{'.'.join(table)}, {found[0].position}: binlake cannot follow CREATE TABLE: {error.message}",
-            hint="make a dump of after this statement",
+            hint="make a dump after this statement",
         ) from None
     return CreatedLater(name, origin, found[0], shape)

@@ -75,7 +75,7 @@ class ForeignKeys:
                 raise UnsupportedError(
                     f"{child}, {ddl.position}: {'.'.join(key.parent)}, to which foreign key {key.name} refers, is"
                     " renamed, and the server does not log the rows that the key changes",
-                    hint="MySQL logs them since 9.6; give rows of after this statement",
+                    hint="MySQL logs them since 9.6; use a dump made after this statement",
                 )
 
     def check(self, table: TableChanges, place: Callable[[int], str], child: str) -> None:
@@ -94,7 +94,7 @@ class ForeignKeys:
                         f"{child}, {place(row)}: foreign key {key.name} may have changed rows when a row of"
                         f" {name} was {'deleted' if after is None else 'updated'}, and the server does"
                         " not log that",
-                        hint="MySQL logs it since 9.6; take rows of after this change",
+                        hint="MySQL logs it since 9.6; use a dump made after this change",
                     )
 
 
@@ -217,7 +217,7 @@ class LogChanges:
         raise UnsupportedError(
             f"{self._name}, {place}: a statement names the table {'.'.join(name)}, and the rows"
             f" {definition.full_name}: binlake cannot know whether they are one table",
-            hint="give rows of after the statement that renames the table",
+            hint="use a dump made after the statement that renames the table",
         )
 
     def _is_of_table(self, ddl: DdlStatement) -> bool:

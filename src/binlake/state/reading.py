@@ -125,7 +125,7 @@ def _missing_under_other_name(
         f"{error.message}: {position} renames {'.'.join(earlier)} to {'.'.join(later)}",
         hint="give --from a dump that was made before the moment"
         if request.is_back
-        else "give rows of after this statement",
+        else "use a dump made after this statement",
     )
 
 

@@ -219,7 +219,7 @@ class TableState:
                 raise UnsupportedError(
                     f"{self.shape.full_name}: neither CREATE TABLE nor the rows events of the log name the"
                     f" character set of column {name}",
-                    hint="make a dump of after the statement, or set binlog_row_metadata=MINIMAL on the server",
+                    hint="make a dump after the statement, or set binlog_row_metadata=MINIMAL on the server",
                 )
             mine = kinds.get(name)
             if mine is None:
@@ -262,7 +262,7 @@ class TableState:
             what = "go back over" if self._is_back else "follow"
             raise UnsupportedError(
                 f"{self.shape.full_name}, {ddl.position}: binlake cannot {what} {shown!r}: {error.message}",
-                hint="give rows of after this statement, or a moment before it"
+                hint="use a dump made after this statement, or an earlier moment"
                 if not self._is_back
                 else "give --from a dump that was made before the moment, instead of the live table",
             ) from None

@@ -69,7 +69,7 @@ FORMS: Mapping[str, Form] = {
     ),
     "TIME": Form(
         "a date or time, UTC unless it names a zone; @ and seconds since 1970; a time of today; or how long"
-        " ago (s, m, h, d, w). What is relative is resolved when the options are read",
+        " ago (s, m, h, d, w). Relative times are resolved when the options are read",
         (
             "2026-11-21",
             "2026-11-21 14:00",

@@ -163,7 +163,7 @@ def test_a_name_that_the_statement_cannot_hold(
     err = capfdbinary.readouterr().err.decode()
     assert "has characters that the statement's character set latin1 does not have" in err
     assert f"(file {tmp_path}/binlog.000001, event at {place})" in err
-    assert "leave --ddl out, and run the statement by other means" in err
+    assert "leave --ddl out, and run the statement separately" in err
 
 
 def test_a_table_that_is_not_text_in_the_statement(

@@ -169,7 +169,7 @@ def _refuse_unshown(ledger: Ledger) -> None:
         raise IncompleteError(
             f"the log contains changes that are not in row events: {', '.join(kinds)}",
             hint="set binlog_format=ROW on the server; then resync the tables that were changed, "
-            "or go on with --on-statement ignore",
+            "or continue with --on-statement ignore",
         )
 
 

@@ -132,7 +132,9 @@ def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
     if before != list(map(caseless, new.primary_key)):
         raise UnsupportedError("the primary key changes")
     if not table.key and table.mode.holds_rows:
-        raise UnsupportedError("the table has no key, and its rows are told apart by all columns")
+        raise UnsupportedError(
+            "the table has no key, and binlake identifies its rows by all columns"
+        )
     removed = set(map(caseless, pairs.removed))
     if set(map(caseless, table.key)) & (removed | pairs.renames.keys()):
         raise UnsupportedError("a column of the key is dropped or renamed")

@@ -440,7 +440,7 @@ public class Lake {
     }
     long head = ((JsonNode) request.get("from")).asLong();
     if (head != -1L && !request.has("truncate")) {
-      // else Iceberg takes the deletes of all earlier snapshots for those of other writers
+      // without this, Iceberg takes the deletes of all earlier snapshots for those of other writers
       delta.validateFromSnapshot(head);
     }
     summarise(delta, request);

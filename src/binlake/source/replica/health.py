@@ -161,7 +161,7 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
             )
     updates = server.variable("log_replica_updates") or server.variable("log_slave_updates")
     if rows and not is_on(updates):
-        why = "changes that it receives as a replica are in none of its logs; set it at the server's start"
+        why = "its logs do not contain changes that it receives as a replica; set it at the server's start"
         yield Finding(_PROBLEM, "replication", "log_replica_updates is OFF", why)
 
 

@@ -62,7 +62,7 @@ class Absence(StrEnum):
 
     BEFORE = "before"  # executed before the first file begins: purged, or restored from a backup
     LATER = "later"  # not executed when the last file ends
-    SKIPPED = "skipped"  # counted as executed between two files, but the file does not hold it
+    SKIPPED = "skipped"  # counted as executed between two files, but the file does not contain it
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ class _Heads:
             if self.executed_before(ordinal):
                 return NotFound(
                     Absence.SKIPPED, f"{self._gtid} counts as executed before {file.name} begins,"
-                    " but the files before it do not hold it",
+                    " but the files before it do not contain it",
                 )  # fmt: skip
         return NotFound(Absence.LATER, f"{self._gtid} is not in {first}" + (
             f" to {last}" if first != last else "") + ": not executed yet, or on another server")  # fmt: skip

@@ -284,10 +284,12 @@ def _converted_struct(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind):
         # an instant and a wall-clock time differ in meaning, even with the same number
-        raise pa.ArrowNotImplementedError("a zone cannot be invented")
+        raise pa.ArrowNotImplementedError(
+            "a time without a zone cannot become a moment, or the reverse"
+        )
     for instant, day in ((values.type, kind), (kind, values.type)):
         if instant == pa.timestamp("us", "UTC") and pa.types.is_date(day):
-            raise pa.ArrowNotImplementedError("the zone of the day is unknown")
+            raise pa.ArrowNotImplementedError("binlake cannot determine the time zone of the date")
     if pa.types.is_decimal(values.type) and pa.types.is_string(kind):
         texts = [None if value is None else format(value, "f") for value in values.to_pylist()]
         return array(texts, kind)

@@ -125,7 +125,7 @@ def _keep(source: str, token: Token) -> None:
 
 def _bare(text: str, source: str) -> Token:
     if text in ("'", '"', "`", "/*"):
-        raise UnreadableTableError(f"(no end of what begins with {text})")
+        raise UnreadableTableError(f"({text} is not closed)")
     return Token(text, "word", source, text.upper())
 
 
