@@ -38,10 +38,10 @@ def printable(text: str) -> str:
 
 
 def printable_bytes(raw: bytes) -> bytes:
-    """The same of bytes, which stay in their own character set.
+    """Return one line of `raw` with control, invisible and bidirectional characters as escapes, in its character set.
 
-    Of bytes that are not UTF-8 only control characters of ASCII are escaped: what the others
-    mean is not known here.
+    In bytes that are not UTF-8, only control characters of ASCII are escaped, because the character set is not known
+    here.
     """
     try:
         return printable(raw.decode("utf-8")).encode("utf-8")

@@ -86,7 +86,7 @@ _OF_DOCSTRINGS = re.compile(
     r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody"
     r"|\bas ever\b|lets? go of|\bfor ever\b|looked (at|into)|of ours that|and said so"
     r"|throw each other|to be had|what is there of|no matter who|(made|begins?) anew|handed (on|over)|passed over"
-    r"|\A\"*What |tells? (them|rows|it) apart as|look(ed)? at the (table|catalog) again|as it was said",
+    r"|\A\"*(What|The same|That of|Those of|Of) |tells? (them|rows|it) apart as|look(ed)? at the (table|catalog) again|as it was said",
     re.IGNORECASE,
 )
 #: Phrases of messages, beside the ones of all texts.

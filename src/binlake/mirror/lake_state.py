@@ -51,7 +51,7 @@ def lock(indexes: Path, lake: str) -> IO[bytes]:
 
 
 def lock_if_free(indexes: Path) -> IO[bytes] | None:
-    """The same; None where another process has locked it. Raises SourceError."""
+    """Lock the row indexes of a lake until the file is closed; None if another process has locked them. Raises SourceError."""
     try:
         keep_from_others(indexes)  # keys are data
         file = (indexes / _LOCK).open("ab")

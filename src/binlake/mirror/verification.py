@@ -109,7 +109,7 @@ def compare_tables(
     options: VerifyOptions | None = None,
     progress: Callable[[str], None] = lambda _table: None,
 ) -> Verification:
-    """The same, of a mirror that is running: its rounds wait meanwhile."""
+    """Compare the tables of a running mirror with the source. Its rounds wait until the comparison ends."""
     found: dict[str, TableVerification] = {}
     first: Position | None = None
     left: Sequence[str] = names

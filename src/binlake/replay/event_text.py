@@ -125,7 +125,7 @@ def mysql_dump(raw: bytes, at: int) -> Iterator[bytes]:
 
 
 def mariadb_dump(raw: bytes, at: int) -> Iterator[bytes]:
-    """The same as MariaDB's tool has it."""
+    """The dump between the header's line and the event's own words, as MariaDB's tool has it."""
     yield b"\n# Position\n"
     yield b"#           |Timestamp   |Type |Master ID   |Size        |Master Pos  |Flags\n"
     groups = [raw[a:b].hex(" ") for a, b in _FIELDS]

@@ -1,8 +1,7 @@
-"""Find the tables that a statement without a change of a table mentions: of a view, a routine, a trigger, GRANT.
+"""Find the tables that statements mention which do not change a table: about views, routines, triggers, GRANT.
 
-The option exclude_table leaves such a statement out if it mentions an excluded table. What is surely no
-table does not count: keywords, texts, variables, accounts, the names of routines. Words that may be a
-column or an alias do.
+The option exclude_table leaves such a statement out if it mentions an excluded table. Words that cannot be tables do
+not count: keywords, texts, variables, accounts, the names of routines. Words that may be a column or an alias count.
 """
 
 from __future__ import annotations

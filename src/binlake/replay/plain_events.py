@@ -1,8 +1,8 @@
-"""The fast way through a log: plain events as compiled text, all others by the printer.
+"""Print plain events with compiled code, and all others with the printer.
 
-`core.replay_text` writes transactions whose words the printer has printed before. What it stops at is
-printed by `Printer.show`, and what that says about a table, about rows or at a BEGIN is kept
-here, so that each is worked out once. The text is the printer's either way.
+`core.replay_text` writes transactions whose statements the printer has printed before. `Printer.show` prints the events
+at which it stops. This module keeps the printed text about tables, rows and BEGIN, so that the printer makes each text
+once. Both ways write the same text.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class ReplaySession:
                 yield b"use " + name + DELIMITER + b"\n"
 
     def prepare_load(self, event: LoadEvent, database: str) -> Iterator[bytes]:
-        """The same before a LOAD DATA of MySQL before 5.0, whose events say no more."""
+        """Print what the session needs before a LOAD DATA of a server before MySQL 5.0: its events record only this."""
         yield from self._use_database(database)
         yield from self._reads_bytes()
         yield _set(f"TIMESTAMP={event.frame.timestamp}")

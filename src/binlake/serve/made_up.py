@@ -73,7 +73,7 @@ def heartbeat(format: EventFormat, server_id: int, name: str, position: int) -> 
 
 
 def heartbeat_v2(format: EventFormat, server_id: int, name: str, position: int) -> bytes:
-    """The same as HEARTBEAT_LOG_EVENT_V2, which has room for every position."""
+    """Announces that there is nothing new up to a position, as HEARTBEAT_LOG_EVENT_V2, which has room for every position."""
     frame = _frame(types.HEARTBEAT_LOG_EVENT_V2, server_id, 0, 0)
     return encode_event(HeartbeatV2Event(frame, position, _raw(name)), format)
 

@@ -61,7 +61,10 @@ def by_position(library: Library, name: str, position: int) -> Start:
 
 
 def of_mariadb_position(library: Library, name: str, position: int, wishes: Wishes) -> Start:
-    """The same for a replica of MariaDB, which may know less than the log contains."""
+    """Return the start that a file name and a position mean for a replica of MariaDB.
+
+    The replica may not support all events of the log (`wishes`). Raises ServerError (1236), BinlogError.
+    """
     start = by_position(library, name, position)
     return Start(start.name, start.position, MariadbSelection(wishes, MariaGtidSet()))
 

@@ -327,7 +327,10 @@ def writing_whole(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]
 
 @contextlib.contextmanager
 def replacing(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]]:
-    """The same for a file that may be lost when the machine fails: it is whole, but not durable."""
+    """Open a file to write to that becomes `target` when the block ends without an error; otherwise it is removed.
+
+    The file is complete, but not durable: it may be lost when the machine fails. Raises OSError.
+    """
     file, partial = _open_partial(target, mode)
     with file:
         try:

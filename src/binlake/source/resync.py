@@ -432,7 +432,7 @@ class _Walk:
 
 
 class _RelayWalk(_Walk):
-    """The same over a relay log, whose log_pos is the source's: only types and lengths are of use."""
+    """A walk over a relay log. Its log_pos is a position in the source's log, so only types and lengths are checked."""
 
     def _find(self, data: bytes, base: int, pos: int) -> int:
         return find_pair(data, pos, len(data), self._minimum, _KNOWN_TYPES)

@@ -74,7 +74,7 @@ class BinlogReader(Shipped, DataSourceReader):
         yield from read_partition(self.batches, partition)
 
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        """The same as `read`, counting in `ledger`. Raises BinlogError."""
+        """Yield the batches of one partition, and count them in `ledger`. Raises BinlogError."""
         conformer = Conformer(arrow_schema(self.schema))
         view = ViewReader(self.options, self.schema.names, self.inferred)
         for batch in view.batches(partition, ledger):

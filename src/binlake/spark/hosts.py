@@ -219,7 +219,7 @@ def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def without_spark_frames(function: Callable[P, T]) -> Callable[P, T]:
-    """The same as `without_traceback` for the planning of a stream: Spark's own frames go, too.
+    """Drop the traceback of binlake's own errors, and Spark's frames, from the planning of a stream.
 
     Spark ignores its setting for that here, but not the corresponding variable.
     """

@@ -45,7 +45,7 @@ class Moment:
 
     @classmethod
     def of(cls, value: str | datetime) -> Moment:
-        """The same of a text or a time; one without a zone is UTC. Raises OptionError."""
+        """Return the moment of a text or a time; one without a zone is UTC. Raises OptionError."""
         if isinstance(value, str):
             return cls.parse(value)
         return cls.parse((value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat())

@@ -56,7 +56,7 @@ class LiveReader:
         self._spool = _Spool()
 
     def runs(self, on_ddl: TakesDdl = ignore_ddl) -> Iterator[Run]:
-        """The same as `LogReader.runs`, without an end. Raises BinlogError."""
+        """Yield plain runs and single transactions without an end. Raises BinlogError."""
         return self._reader.runs(self._ranges(), on_ddl)
 
     def ddl_before(self) -> Iterable[DdlStatement]:

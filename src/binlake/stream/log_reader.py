@@ -233,7 +233,7 @@ class LogReader:
             self._ledger.skipped.append(lost)
 
     def _located(self, items: Iterator[T]) -> Iterator[T]:
-        """The same; if the read has several files, an error names the source of its file."""
+        """Yield the items; if the logs have several sources, an error names the source of its file."""
         return items if not self._source else self._naming_source(items)
 
     def _naming_source(self, items: Iterator[T]) -> Iterator[T]:

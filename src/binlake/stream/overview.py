@@ -169,7 +169,7 @@ class _Seen:
             self.complete = False
 
     def _look_at_newest(self, chain: Chain) -> None:
-        """Of a long chain, learn at least the time when its last file begins."""
+        """Find the time when the last file of a long chain begins."""
         ordinal = len(chain.files) - 1
         with self._access.open(chain.files[ordinal], ordinal) as log:
             for window in log.windows(verify=False):

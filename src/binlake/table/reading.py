@@ -91,7 +91,7 @@ def decoded(
     rows: ChoosesRows | None = None,
     resolved: Callable[[TableResolver], ResolvesTables] = _as_resolved,
 ) -> Iterator[T]:
-    """The same for one reader, which counts in the ledger of `spread` for readers."""
+    """Yield the row changes of one reader, which counts in the ledger of `spread` for readers."""
 
     def decoding(share: ReadOptions, counts: Ledger) -> _Decoding[T]:
         history = SchemaHistory(schema, lacks)

@@ -152,7 +152,7 @@ class ReadOptions(PickledByName):
         return [name for name in names if getattr(self, name) not in (None, ())]
 
     def unfiltered(self) -> ReadOptions:
-        """The same without what filters, except for the tables that are wanted."""
+        """Return the options without filters, except for the option `table`."""
         given = self.filters_given
         cleared: dict[str, Any] = {o.name: o.default for o in fields(self) if o.name in given}
         cleared.pop("table", None)

@@ -46,9 +46,7 @@ def changes_with_ddl(
     keys: ForeignKeys,
     script: DdlScript,
 ) -> Iterator[Changes | bytes]:
-    """Yield the same, and the statements of `script` at their places among them. Raises
-    BinlogError.
-    """
+    """Yield the row changes of a chain, with the statements of `script` between them. Raises BinlogError."""
     (reader,) = LogReader.of_chains([chain], options, ledger)
     decoder = _decoder(chain, options, ledger, schema)
     parts = _Parts(decoder.runs(Watched(reader, keys, SHOWN_KINDS)), script)

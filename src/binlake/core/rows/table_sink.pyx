@@ -205,7 +205,7 @@ cdef class RowMatches(TableSink):
 
 
 def unwanted(plans):
-    """The same columns, none of them wanted."""
+    """Return the columns with none of them wanted."""
     return tuple([replace(plan, wanted=False) for plan in plans])
 
 

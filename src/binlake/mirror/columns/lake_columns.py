@@ -28,7 +28,7 @@ class LakeColumns:
         return self.hashed.column(name, values)
 
     def columns(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The same for several."""
+        """The values of several columns as the lake has them."""
         return {name: self.column(name, values) for name, values in columns.items()}
 
     def rows(self, rows: pa.RecordBatch) -> pa.Table:

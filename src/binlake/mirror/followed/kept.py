@@ -83,7 +83,7 @@ def sources(properties: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
 
 
 def shard_properties(full_name: str, kept: Mapping[str, str]) -> dict[str, str]:
-    """The same as properties of a lake table with several shards."""
+    """The record of one shard as properties of a lake table that several shards share."""
     return {f"{_SHARD}{full_name} {name}": value for name, value in kept.items()}
 
 

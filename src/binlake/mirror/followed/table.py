@@ -176,7 +176,7 @@ class Followed:
 
     @property
     def declared(self) -> DeclaredTable:
-        """The same, read."""
+        """The definition of the table at `offset`, parsed from its CREATE TABLE."""
         return parse_schema(self.create_table.encode()).tables[0]
 
     @property

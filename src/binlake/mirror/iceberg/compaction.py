@@ -93,7 +93,7 @@ class RewriteTask(Task):
 
 
 def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of the size of a row group."""
+    """Gather the rows of many tables into tables of the size of a row group."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:

@@ -139,7 +139,10 @@ class Lookup:
     def keys_of(
         self, rows: pa.Table, schema: pa.Schema, keys: Keys | None = None
     ) -> SortedKeys | None:
-        """The same of the rows of a data file, in their order. `keys`: of all of them, if they are known."""
+        """The keys of the given rows of a data file that can be found, in their order; None if there are none.
+
+        `keys`: the keys of all these rows, if they are known.
+        """
         if self.open_column is None:
             known = keys_of_rows(rows, schema, self.key) if keys is None else keys
             return sorted_keys(known) if len(known) else None

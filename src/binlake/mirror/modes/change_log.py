@@ -124,7 +124,7 @@ def _moved(changes: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 
 def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Of each row of the lake whether the server has it now."""
+    """Whether the server has each row of the lake now."""
     ops, sequences, keys = [], [], []
     for rows in scan([*(key or columns), _OP, _SEQ]):
         ops.append(rows[_OP].to_numpy())

@@ -153,7 +153,7 @@ def _keys(of: KeySteps, first: Numbers, key: Sequence[str]) -> pa.Table:
 
 
 def _began(found: Numbers, open_rows: pa.Table) -> Numbers:
-    """When the version began that is there, of each key; of a key without one, before all times."""
+    """When the current version of each key began; a time before all others for a key without a version."""
     began = open_rows[_FROM].cast(pa.int64()).fill_null(0).to_numpy()
     times = np.full(len(found), np.iinfo(np.int64).min)
     times[found >= 0] = began[found[found >= 0]]

@@ -38,7 +38,7 @@ class Partition:
 
     @classmethod
     def of(cls, file: Mapping[str, Any]) -> Partition:
-        """That of a data file or delete file, as Iceberg's JSON."""
+        """Return the partition of a data file or delete file, which is given as Iceberg's JSON."""
         return cls(file["spec-id"], json.dumps(file["partition"]))
 
     @property

@@ -148,7 +148,7 @@ class Receiver(ABC):
             raise SilenceError(f"nothing arrived for {patience_s:.3g} seconds") from None
 
     def _receive_at_once(self, view: memoryview) -> int:
-        """The same without waiting: 0 if nothing has come."""
+        """Receive into `view` the bytes that have arrived, without waiting; return how many, 0 if there are none."""
         if self.sock.gettimeout() != 0:  # to set it is a system call
             self.sock.settimeout(0)
         try:

@@ -144,7 +144,7 @@ class ServerUrl:
         return dict(self.options).get(name, default)
 
     def with_options(self, **given: str | None) -> ServerUrl:
-        """The same URL with more options (`password_file=…`); None leaves one as it is."""
+        """Return the URL with more options (`password_file=…`); an option that is None keeps its value."""
         options = dict(self.options)
         options |= {k.replace("_", "-"): v for k, v in given.items() if v is not None}
         url = replace(self, options=tuple(sorted(options.items())))

@@ -57,7 +57,7 @@ def _variables() -> tuple[tuple[str, str], ...]:
 
 
 def _with_few_attempts(file_system: Any) -> Any:
-    """The same file system, which gives up after a few attempts.
+    """Return a copy of a file system that gives up after a few attempts.
 
     That of a URI asks 31 times for an object that is shorter than the store says, and waits 3 seconds
     each time if the store keeps the connection open.

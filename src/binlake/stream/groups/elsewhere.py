@@ -101,8 +101,9 @@ class Elsewhere:
 
 
 class ElsewhereInStream(Elsewhere):
-    """The same for a stream, whose log continues: a later event decides each prepared transaction,
-    which is shown then, once.
+    """Access to the rest of the log for a stream.
+
+    Its log continues: a later event decides each prepared transaction, which is shown then, once.
     """
 
     def decided_after(self, xid: Xid, end: ChainPosition) -> bool:

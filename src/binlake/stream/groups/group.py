@@ -297,7 +297,7 @@ class Group:
     # -- facts --------------------------------------------------------------------------------
 
     def _position(self, window: Window, index: int) -> ChainPosition:
-        """Of the event in its file; of the payload event, for one inside a payload."""
+        """The position of an event in its file; for an event inside a payload, the position of the payload event."""
         frame = self.outer if self.outer is not None else window.frame(index)
         return ChainPosition(window.file.ordinal, window.file.name, frame.offset)
 

@@ -168,7 +168,7 @@ class TransactionReader:
     def transactions(
         self, ranges: Iterable[FileRange], on_ddl: TakesDdl = ignore_ddl
     ) -> Iterator[Transaction]:
-        """The same with every transaction on its own. Raises BinlogError."""
+        """Yield every transaction on its own, in commit order. Raises BinlogError."""
         self._shown_kinds = ()
         for run in self._read(ranges, on_ddl):
             if isinstance(run, PlainRun):

@@ -126,7 +126,7 @@ class BoundaryScan:
             self._leave_trail(window)
 
     def as_far_as(self, log: LogFile, start: int, stop: int | None = None) -> None:
-        """The same for the newest file; an incomplete end stays for later.
+        """Scan the newest file from the boundary `start`; an incomplete transaction at its end stays for later.
 
         Raises BinlogError.
         """

@@ -123,7 +123,9 @@ def executed(chain: Chain, access: Access = DEFAULT_ACCESS) -> AnyGtidSet:
 
 
 def accounted(chain: Chain, access: Access = DEFAULT_ACCESS) -> AnyGtidSet:
-    """Return the same, number by number as far as the logs record it. Raises BinlogError.
+    """Return all GTIDs that the server had executed at the end of the chain, without the gaps that lists hide.
+
+    Raises BinlogError.
 
     MariaDB's lists contain the last number of each server, not gaps below it. So binlake reads all
     of its files, and takes only the GTIDs before the first file from a list.

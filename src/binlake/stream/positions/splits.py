@@ -110,7 +110,7 @@ class Split(PickledByName):
         return found
 
     def _border_before(self, log: LogFile, at: int, before: int) -> int | None:
-        """Return the same, as `first_sync_before`."""
+        """Return where the first transaction starts at or after byte `at`; None if none starts before `before`."""
         return first_sync_before(log, at, before)
 
     def elsewhere(self, chain: OpensFiles, first: ChainPosition) -> Elsewhere:

@@ -113,7 +113,7 @@ def verify(
 
 
 def _named(chain: Chain, links: Sequence[ChainProblem]) -> Iterator[ChainProblem]:
-    """The same for files that are named with their source if there are several sources."""
+    """Yield the problems with the source in the names of files, if there are several sources."""
     for link in links:
         yield link._replace(file=f"{chain.source}/{link.file}") if chain.source else link
 

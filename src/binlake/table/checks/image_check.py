@@ -66,7 +66,7 @@ class RowImages:
         yield from self._errors(window, at, len(window))
 
     def _errors(self, window: Window, at: int, end: int) -> Iterator[BinlogError]:
-        """The same as a call, for the events [at, end) of a window."""
+        """Yield the errors of the events [at, end) of a window."""
         self._walker.set_format(window.format)
         codes = bytes(window.block.type_code[:end])
         while at < len(codes):

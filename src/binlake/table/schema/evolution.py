@@ -297,7 +297,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _converted_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
-    """The same as `_converted`, value by value: for columns where some values do not convert at
+    """Convert the values one by one, for columns in which some values do not convert at
     all.
     """
     made: list[pa.Array] = []

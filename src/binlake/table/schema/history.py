@@ -93,9 +93,7 @@ class SchemaHistory:
             self._apply_waiting()
 
     def apply(self, ddl: DdlStatement) -> list[DeclaredTable]:
-        """The same as `note`, but immediately: return the versions of tables that the statement
-        makes.
-        """
+        """Apply a statement immediately, and return the versions of tables that it makes."""
         catalogue = self._catalogue
         catalogue.place = LogPosition(ddl.position.file, ddl.position.offset)
         apply_ddl(catalogue, ddl)

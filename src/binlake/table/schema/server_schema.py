@@ -67,7 +67,7 @@ class ServerSchema(DeclaredSchema):
     def complete(
         self, definition: TableDefinition, lacks: Lacks = lacks_something
     ) -> tuple[TableDefinition, str | None]:
-        """The same as for a file; the server is asked for the rest."""
+        """Complete a table definition; binlake queries the server for what is missing."""
         definition, problem = super().complete(definition, lacks)
         if not lacks(definition):
             return definition, problem

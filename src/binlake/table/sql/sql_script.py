@@ -89,11 +89,11 @@ class Watched:
         self._shown_kinds = shown_kinds
 
     def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        """The same as the reader's. Raises BinlogError."""
+        """Yield the runs of the reader. Raises BinlogError."""
         return self._keys.watch(self._reader.runs(on_ddl, self._shown_kinds))
 
     def ddl_before(self) -> Iterable[DdlStatement]:
-        """The same as the reader's. Raises BinlogError."""
+        """Return the DDL before the range, as the reader reports it. Raises BinlogError."""
         return self._reader.ddl_before()
 
 

@@ -1,11 +1,9 @@
 """The choice of transactions and row changes of a run by the option `where`.
 
-The rows of a run are read twice: first only the columns that the condition names, of all rows; then
-all requested columns, of the rows that match. The core decides conditions over integers as it steps
-over the images
-(`finding.py`); for other conditions, the columns become arrays first (`binding.py`). Where only
-whole transactions can be decoded (a transaction
-that is not plain, the option whole_transaction), it chooses the transactions in which a row matches.
+binlake reads the rows of a run twice: first the columns in the condition, for all rows; then all requested columns, for
+the rows that match. The core decides conditions over integers while it steps over the images (`finding.py`). For other
+conditions, the columns become arrays first (`binding.py`). If only whole transactions can be decoded (a transaction that
+is not plain, the option whole_transaction), the filter chooses the transactions in which a row matches.
 """
 
 from __future__ import annotations
@@ -160,8 +158,9 @@ class WhereRows:
 
 
 class WhereRowsNow(WhereRows):
-    """The same where the definitions of tables are the current ones: a column that the only wanted
-    table lacks is an error immediately.
+    """Chooses rows by a condition when the definitions of tables are the current ones.
+
+    A column that the only wanted table lacks is then an error immediately.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -278,7 +277,7 @@ class RunChooser:
         )
 
     def _choose_of_one(self, run: Transaction) -> ChosenRows | None:
-        """The same of a transaction, which is decoded as a whole."""
+        """Return the chosen rows of a transaction, which is decoded as a whole."""
         probed = [(table.facts.sequence, matches) for _, table, matches in self._probed(run)]
         if not any(pc.any(matches).as_py() for _, matches in probed):
             return None

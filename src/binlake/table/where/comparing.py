@@ -27,5 +27,5 @@ COMPARE: dict[str, Callable[[pa.Array, pa.Array | pa.Scalar | None], pa.Array]] 
 
 
 def constant(values: pa.Array, result: bool) -> pa.Array:
-    """The same result for every value, null for null."""
+    """Return `result` for every value, and null for null."""
     return pc.if_else(pc.is_valid(values), scalar(result), scalar(None, pa.bool_()))

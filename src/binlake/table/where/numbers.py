@@ -140,7 +140,7 @@ def _exact_test(kind: ColumnType, operator: Operator, value: Fraction) -> Test:
 
 
 def _bound(kind: ColumnType, operator: Operator, value: Fraction) -> tuple[Operator, int] | bool:
-    """The same comparison with a value that the column can hold, without its point; a bool if it has one result for
+    """Return an equivalent comparison with a value that the column can hold, without its point; a bool if it has one result for
     all values.
     """
     scaled = value * 10 ** _scale(kind)

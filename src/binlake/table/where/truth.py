@@ -34,14 +34,14 @@ class Truth:
     doubts: Mapping[Doubt, pa.Array] = field(default_factory=dict)
 
     def doubted(self, doubt: Doubt, where: pa.Array | None) -> Truth:
-        """The same with a doubt in the rows where `where` (bool) is true."""
+        """Return these values with a doubt in the rows where `where` (bool) is true."""
         if where is None or not pc.any(where).as_py():
             return self
         value = pc.if_else(where, scalar(None, pa.bool_()), self.value)
         return Truth(value, _merged(value, self.doubts, {doubt: where}))
 
     def only(self, rows: pa.Array | None) -> Truth:
-        """The same where `rows` (bool) is true, and false elsewhere."""
+        """Return these values where `rows` (bool) is true, and false elsewhere."""
         if rows is None:
             return self
         value = pc.if_else(rows, self.value, scalar(False))
@@ -49,7 +49,7 @@ class Truth:
 
 
 def repeated(value: bool | None, count: int) -> Truth:
-    """The same value for all rows."""
+    """Return one value for all rows."""
     return Truth(pa.repeat(scalar(value, pa.bool_()), count))
 
 
