@@ -29,9 +29,9 @@ from binlake.stream.positions.gtid_search import (
     executed,
 )
 from binlake.stream.positions.gtid_search import locate as find
-from binlake.stream.statistics import utc_text
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
 from binlake.values.options import ReadOptions
+from binlake.values.times import utc_text
 
 __all__ = ["gtid"]
 

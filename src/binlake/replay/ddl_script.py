@@ -33,10 +33,10 @@ from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.executed import executed_text, with_if_exists
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
-from binlake.stream.statistics import utc_text
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
+from binlake.values.times import utc_text
 
 __all__ = ["SHOWN_KINDS", "DdlScript"]
 

@@ -16,7 +16,6 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,8 +28,9 @@ from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Transaction
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.values.ledger import Ledger
+from binlake.values.times import utc_text
 
-__all__ = ["UNITS", "Measures", "Statistics", "Tally", "ddl_of", "holds_ddl", "utc_text"]
+__all__ = ["UNITS", "Measures", "Statistics", "Tally", "ddl_of", "holds_ddl"]
 
 #: The units that time is divided into, finest first, in microseconds.
 UNITS = {
@@ -323,13 +323,6 @@ class Statistics:
             },
             "remarks": ledger.remarks(),
         }  # fmt: skip
-
-
-def utc_text(us: int | None) -> str | None:
-    """Microseconds since 1970 as `2026-11-21T07:09:00.123456Z`."""
-    if us is None:
-        return None
-    return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def holds_ddl(transaction: Transaction) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 from binlake.errors import OptionError
 from binlake.printable import printable
-from binlake.stream.statistics import utc_text
 from binlake.values.options import ReadOptions
+from binlake.values.times import utc_text
 
 __all__ = ["KINDS", "program"]
 

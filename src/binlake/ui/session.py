@@ -24,7 +24,7 @@ from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.runs import Run
 from binlake.stream.spread import ReadsRuns
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.statistics import Statistics, utc_text
+from binlake.stream.statistics import Statistics
 from binlake.table.batches import Changes
 from binlake.table.counting.gather import gather
 from binlake.table.reading import as_they_are, read_changes
@@ -35,6 +35,7 @@ from binlake.ui.selection import Selection
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
+from binlake.values.times import utc_text
 
 __all__ = ["TOP", "LogSession", "Stopped"]
 

@@ -15,7 +15,6 @@ from binlake.errors import OptionError
 from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
-from binlake.stream.statistics import utc_text
 from binlake.stream.views import VIEWS, statements, transaction_rows
 from binlake.table.batches import OPERATIONS
 from binlake.table.counting.counted import CountedBatch
@@ -27,6 +26,7 @@ from binlake.ui.session import LogSession, stoppable
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition, parse_file_position
 from binlake.values.options import ReadOptions
+from binlake.values.times import utc_text
 
 __all__ = ["PAGE_TRANSACTIONS", "one_transaction", "options_of_one", "transaction_page"]
 

@@ -22,11 +22,11 @@ from binlake.errors import OptionError
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.statements import CONTROL, KIND_WORDS
-from binlake.stream.statistics import utc_text
 from binlake.stream.views import VIEWS, check_statement_options, statements
 from binlake.table.counting.digests import Digests
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
+from binlake.values.times import utc_text
 
 __all__ = ["StatementChoices", "print_statements"]
 

@@ -24,12 +24,12 @@ from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, Transaction
 from binlake.stream.sql.digest import digest_text
 from binlake.stream.sql.statements import CONTROL, ROWS_TEXT, WITHOUT_TEXT, statement_kind
-from binlake.stream.statistics import utc_text
 from binlake.stream.views import STATEMENT_CODES
 from binlake.table.batches import OPERATIONS
 from binlake.table.counting.row_counts import RowCounter
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.times import utc_text
 
 __all__ = ["Digests"]
 

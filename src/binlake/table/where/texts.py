@@ -213,7 +213,7 @@ def _unordered(
 
 
 def or_false(rows: pa.Array | None) -> pa.Array | None:
-    """The same rows, with null as false."""
+    """The rows, with false instead of null."""
     return None if rows is None else pc.fill_null(rows, scalar(False))
 
 
