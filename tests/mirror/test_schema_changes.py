@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from binlake.errors import SourceError
 from binlake.mirror import status
 from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
@@ -93,6 +94,35 @@ def test_what_is_refused_and_made_anew(server: Server, iceberg_spark: Any, tmp_p
     lake.catch_up()
     assert set(quarantined(lake)) == {f"{DATABASE}.unsure"}
     lake.equals_source(f"{DATABASE}.*")
+    server.execute(f"DROP DATABASE {DATABASE}", "DROP DATABASE alters2")
+
+
+def test_a_store_that_cannot_be_written_at_a_statement_stops_the_mirror(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The next run applies the statement: the error may have passed, and a copy takes hours."""
+    names = {name: tmp_path / DATABASE / name for name in ("one", "two")}
+    made(server, dict.fromkeys(names, Alteration("v INT", "", "")))
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
+    lake.catch_up()
+    server.execute(f"DROP TABLE {DATABASE}.one, {DATABASE}.two")
+
+    def note(text: str) -> None:
+        """After the statement has been applied to one table, the other cannot be written."""
+        if "no longer exists" in text:
+            [other] = (path for name, path in names.items() if f".{name} " not in text)
+            (other / "metadata").rename(tmp_path / "kept")
+            (other / "metadata").write_bytes(b"")
+
+    with pytest.raises(SourceError):
+        lake.catch_up(note=note)
+    assert quarantined(lake) == {}
+    [broken] = (path for path in names.values() if (path / "metadata").is_file())
+    (broken / "metadata").unlink()
+    (tmp_path / "kept").rename(broken / "metadata")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert set(gone(lake)) == {f"{DATABASE}.{name}" for name in names}
     server.execute(f"DROP DATABASE {DATABASE}", "DROP DATABASE alters2")
 
 

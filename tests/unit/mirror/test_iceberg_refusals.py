@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 
 from binlake.errors import BinlogError, SourceError, UnsupportedError
-from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.jvm import IcebergTable, Lake
 from binlake.mirror.tables.change import CommitConflictError
 
 ICEBERG = "org.apache.iceberg.exceptions."
@@ -58,3 +58,32 @@ def test_a_refused_definition(
         RefusingLake(error, is_there).create("shop", "t", {}, {})
     assert type(found.value) is raised
     assert "\n" not in str(found.value)
+
+
+STEPS = [[{"do": "drop", "name": "v"}]]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said", "raised"),
+    [
+        (STEPS, f"{ICEBERG}ValidationException: Cannot find source column", UnsupportedError),
+        (STEPS, "java.lang.IllegalArgumentException: Cannot delete missing column", UnsupportedError),
+        (STEPS, f"{ICEBERG}ValidationException: binlake: head is 7", CommitConflictError),
+        (STEPS, f"{ICEBERG}CommitFailedException: stale", CommitConflictError),
+        (STEPS, "org.apache.iceberg.exceptions.RuntimeIOException: no space left", SourceError),
+        ([], f"{ICEBERG}ValidationException: Metadata file for version 2 is missing", SourceError),
+        ([], "java.lang.IllegalArgumentException: not a data file", SourceError),
+    ],
+)  # fmt: skip
+def test_a_refused_change_of_a_schema(
+    schema: list[Any], said: str, raised: type[BinlogError]
+) -> None:
+    """Errors of the store, which pass, are not taken for refusals of the statement."""
+
+    def refuse(_table: Any, _request: str) -> None:
+        raise JavaError(said)
+
+    table = IcebergTable(SimpleNamespace(commit=refuse), None, "shop", "t")
+    with pytest.raises(raised) as found:
+        table.commit({"schema": schema})
+    assert type(found.value) is raised

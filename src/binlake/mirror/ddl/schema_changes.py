@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from binlake.errors import SourceError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
@@ -68,13 +67,14 @@ class SchemaChanges:
     def apply(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         """Apply a statement to a table; `end` is the place after the statement.
 
-        A table that cannot follow is quarantined or copied again.
+        A table that cannot follow is quarantined or copied again. Raises SourceError if the lake cannot be written,
+        which may pass: the next run applies the statement.
         """
         if not concerns(ddl, table.database, table.name):
             return
         try:
             self._change(table, ddl, end)
-        except (*OF_ONE_TABLE, CommitConflictError, SourceError) as error:
+        except (*OF_ONE_TABLE, CommitConflictError) as error:
             self.tables.quarantine(
                 table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}"
             )

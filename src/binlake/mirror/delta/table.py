@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.errors import SourceError, UnsupportedError
+from binlake.errors import SchemaError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.rows import live_rows
@@ -128,7 +128,7 @@ class DeltaTable:
         self._state = self._stored.log.state
         missing = [name for name in self.key if name not in self._schema.names]
         if missing:
-            raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
+            raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -310,13 +310,13 @@ class DeltaTable:
         self._look()
 
     def _complete(self) -> None:
-        """Make the steps that a killed mirror has left. Raises CommitConflictError if that is impossible."""
+        """Make the steps that a killed mirror has left. Raises CommitConflictError if Delta refuses them now."""
         pending = self._state.get("pending")
         if not pending:
             return
         try:
             self._make(pending["steps"], pending["end"])
-        except (SourceError, UnsupportedError) as error:
+        except (SchemaError, UnsupportedError) as error:
             raise CommitConflictError(
                 f"{self.full_name}: an ALTER cannot be completed: {error}"
             ) from error

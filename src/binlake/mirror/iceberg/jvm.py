@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -202,8 +202,12 @@ class IcebergTable:
             return str(self._helper.data(self._table, name))
 
     def commit(self, request: Mapping[str, Any]) -> int:
-        """Commit a request as `Lake.java` takes it; returns the snapshot's id."""
-        with _in_one_line(self.full_name):
+        """Commit a request as `Lake.java` takes it; returns the snapshot's id.
+
+        Raises UnsupportedError if Iceberg refuses the change of the schema.
+        """
+        refused = _of_one_table(self.full_name) if request.get("schema") else nullcontext()
+        with _in_one_line(self.full_name), refused:
             return int(self._helper.commit(self._table, json.dumps(request)))
 
     def rewrite(self, request: Mapping[str, Any]) -> int:
@@ -275,7 +279,10 @@ def _compiled(spark: SparkSession) -> Any:
     return java_instance(spark, __package__, "Lake")
 
 
-_CONFLICTS = ("CommitFailedException", "ValidationException", "binlake: head is")
+#: How the messages of `Lake.java` begin for a table that is not as its request expects it.
+_NOT_AS_EXPECTED = "binlake: "
+# not every ValidationException: a missing metadata file is one, too
+_CONFLICTS = ("CommitFailedException", f"ValidationException: {_NOT_AS_EXPECTED}")
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
 
 
@@ -300,7 +307,7 @@ def _in_one_line(where: str) -> Iterator[None]:
 
 @contextmanager
 def _of_one_table(where: str) -> Iterator[None]:
-    """Raise UnsupportedError if Iceberg refuses the definition of a new table: that concerns no other table."""
+    """Raise UnsupportedError if Iceberg refuses a definition: that concerns no other table."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import IllegalArgumentException, PySparkException
 
@@ -309,6 +316,8 @@ def _of_one_table(where: str) -> Iterator[None]:
     except (Py4JJavaError, PySparkException) as error:
         first = str(getattr(error, "java_exception", error)).strip().partition("\n")[0]
         kind, _, why = first.partition(": ")
+        if why.startswith(_NOT_AS_EXPECTED):
+            raise
         if isinstance(error, IllegalArgumentException) or kind.endswith(_REFUSALS):
             shown = why if kind.endswith("Exception") else first
             raise UnsupportedError(f"{where}: Iceberg refuses its definition: {shown}") from None

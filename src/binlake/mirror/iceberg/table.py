@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from binlake.errors import SourceError
+from binlake.errors import SchemaError
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.live_rows import (
@@ -156,7 +156,7 @@ class MirrorTable:
         self._snapshot: int | None = found.get("snapshot")
         missing = [name for name in self.key if name not in self._schema.names]
         if missing:
-            raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
+            raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
 
     def _look_at(self, made: int) -> None:
         """Look at the table after a commit of one's own. A later snapshot of another writer is not known here."""
