@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
 from binlake.spark.streaming.offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def commit_range(
     for attempt in range(_TRIES):
         try:
             changes = table.changes(batches, options.commit_bytes)
-            return _commit_parts(table, changes, end, round_number)
+            return _commit_parts(table, changes, end, round_number, options)
         except CommitConflictError:
             if options.on_other_writer == "refuse" or attempt == _TRIES - 1:
                 raise
@@ -46,11 +46,16 @@ def commit_emptied(
     table: Followed, of: Emptying, end: StreamOffset, round_number: int, options: MirrorOptions
 ) -> None:
     """Commit the removal of all rows of a table, which is then at `end`. Raises what `Mode.emptied` and `MirrorTable.commit` raise."""
-    _commit_parts(table, table.mode.emptied(of, options.commit_bytes), end, round_number)
+    changes = table.mode.emptied(of, options.commit_bytes)
+    _commit_parts(table, changes, end, round_number, options)
 
 
 def _commit_parts(
-    table: Followed, changes: Iterator[Change], end: StreamOffset, round_number: int
+    table: Followed,
+    changes: Iterator[Change],
+    end: StreamOffset,
+    round_number: int,
+    options: MirrorOptions,
 ) -> int:
     """One part, unless the range is larger than memory should hold.
 
@@ -60,10 +65,20 @@ def _commit_parts(
     before = Change()
     rows = 0
     for change in changes:
-        rows += _commit(table, before, unfinished)
+        rows += _commit(table, before, unfinished, options)
         before = change
-    return rows + _commit(table, before, table.position_properties(end, round_number))
+    return rows + _commit(table, before, table.position_properties(end, round_number), options)
 
 
-def _commit(table: Followed, change: Change, properties: dict[str, str]) -> int:
-    return 0 if change.is_empty else table.lake.commit(change, properties)
+def _commit(
+    table: Followed, change: Change, properties: dict[str, str], options: MirrorOptions
+) -> int:
+    if change.is_empty:
+        return 0
+    try:
+        return table.lake.commit(change, properties)
+    except CommittedBesideError:
+        if options.on_other_writer == "refuse":
+            raise
+        table.lake.reload()
+        return sum(rows.num_rows for rows in (change.upserts, change.deletes) if rows is not None)

@@ -365,22 +365,22 @@ class Mirror:
                 return Decoded()
         # one of them has a change that cannot be decoded: each by itself, so that the others go on
         found = Decoded()
-        errors: dict[str, BinlogError] = {}
+        failed: dict[str, BinlogError] = {}
         for table in group:
             try:
                 alone = self._read([table], start, end)
             except _OF_THE_LOG:
                 raise
-            except _OF_A_VALUE as of_table:
-                errors[table.full_name] = of_table
+            except _OF_A_VALUE as error:
+                failed[table.full_name] = error
                 continue
             found.changes.update(alone.changes)
             found.failed.update(alone.failed)
             found.ddl = alone.ddl
-        if len(errors) == len(group) and len(set(map(str, errors.values()))) == 1:
-            raise errors[group[0].full_name]
-        for full_name, own_error in errors.items():
-            self._tables.quarantine(full_name, str(own_error))
+        if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:
+            raise failed[group[0].full_name]
+        for full_name, why in failed.items():
+            self._tables.quarantine(full_name, str(why))
         return found
 
     def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from binlake.mirror import compact, resync, status
+from binlake.mirror.delta.stored import DeltaStored
 from dev.servers import Server
 from mirror.killed_mirror import Kill, killed
 from support.servers.sql_workload import DATABASE, SESSION, Workload
@@ -189,3 +191,41 @@ def test_modes(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     assert lake.table("modes.soft").num_rows == 4
     assert lake.table("modes.past").num_rows == 6
     server.execute("DROP DATABASE modes")
+
+
+def test_commits_beside_those_of_another_program_are_not_repeated(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Delta accepts both commits: with `reindex`, the mirror keeps its own."""
+    server.execute("CREATE DATABASE beside")
+    names = ("log", "versions", "plain")
+    for name in names:
+        server.execute(f"CREATE TABLE beside.{name} (id INT PRIMARY KEY, v INT)")
+    lake = delta_lake(
+        iceberg_spark, tmp_path, server, "beside.*",
+        append_tables=("beside.log",), history_tables=("beside.versions",), on_other_writer="reindex",
+    )  # fmt: skip
+    lake.catch_up()
+    before = {name: lake.table(f"beside.{name}").num_rows for name in names}
+    with server.session("beside") as session:
+        for name in names:
+            session.execute(f"INSERT INTO {name} VALUES (1, 1)", f"UPDATE {name} SET v = 2")
+    commit, met = DeltaStored.commit, []
+
+    def beside(stored: DeltaStored, act: Callable[[], object], state: Mapping[str, Any]) -> None:
+        def both() -> None:
+            set_by_another = f"ALTER TABLE {stored.sql_name} SET TBLPROPERTIES ('of.another' = '1')"
+            iceberg_spark.sql(set_by_another)
+            met.append(stored.full_name)
+            act()
+
+        commit(stored, both, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaStored, "commit", beside)
+        lake.catch_up()
+    assert set(met) == {f"beside.{name}" for name in names}
+    assert quarantined(lake) == {}
+    added = {name: lake.table(f"beside.{name}").num_rows - before[name] for name in names}
+    assert added == {"log": 2, "versions": 2, "plain": 1}
+    server.execute("DROP DATABASE beside")

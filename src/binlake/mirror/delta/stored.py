@@ -23,7 +23,7 @@ from binlake.format.sql_names import quoted_name
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
 from binlake.mirror.tables.active_session import active_session
-from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.change import CommitConflictError, CommittedBesideError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.schema import conformed, iceberg_schema
 
@@ -143,7 +143,7 @@ class DeltaStored:
         """Run a command of Delta on the version that was read, and commit it with the mirror's state.
 
         A command that finds nothing to do leaves a version without data, for the state. Raises CommitConflictError
-        where another program has committed; then the command may have been committed nevertheless.
+        where another program has committed, CommittedBesideError if the command has been committed nevertheless.
         """
         before = self.log.version
         self.refresh()
@@ -156,12 +156,21 @@ class DeltaStored:
             with self._said(), self._state(state, before):
                 self._set({_TOUCHED: str(before + 1)})
             self.refresh()
-        foreign = [c for c in self.log.commits if c.version > before and c.state is None]
+        new = [c for c in self.log.commits if c.version > before]
+        foreign = [c for c in new if c.state is None]
         if foreign:
-            raise self._conflict(foreign)
+            recorded = json.loads(json.dumps(dict(state)))
+            is_committed = any(c.state == recorded for c in new)
+            raise self._conflict(
+                foreign, CommittedBesideError if is_committed else CommitConflictError
+            )
 
-    def _conflict(self, commits: list[Commit]) -> CommitConflictError:
-        return CommitConflictError(
+    def _conflict(
+        self,
+        commits: list[Commit],
+        kind: type[CommitConflictError] = CommitConflictError,
+    ) -> CommitConflictError:
+        return kind(
             f"{self.full_name}: another writer has committed to the table: version "
             f"{commits[-1].version if commits else self.log.version}"
         )

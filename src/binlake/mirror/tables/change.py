@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from binlake.mirror.tables.keys import Keys
 
-__all__ = ["Change", "CommitConflictError", "Step", "in_order"]
+__all__ = ["Change", "CommitConflictError", "CommittedBesideError", "Step", "in_order"]
 
 #: A step of a change of the schema, as `Lake.java` takes it.
 Step = dict[str, Any]
@@ -57,3 +57,9 @@ class CommitConflictError(BinlogError):
     """Another writer has committed to the table."""
 
     retryable = True
+
+
+class CommittedBesideError(CommitConflictError):
+    """Another writer has committed to the table, and the mirror, too: its commit must not be repeated."""
+
+    retryable = False
