@@ -13,10 +13,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from binlake.lake.jobs import SparkEngine
+from binlake.mirror.control import Control
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import NewTable
+from binlake.mirror.upkeep import Upkeep
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.values.position import Position
 from support.spark.lake_readers import by_spark
 
 pytestmark = pytest.mark.lakes
@@ -106,3 +113,23 @@ def test_a_tag_of_another_process_is_no_conflict(writers: Any) -> None:
         assert at_once(commit, tag) == [True, True]
     assert first.rows == MEETINGS
     assert len(first.stored.tags()) == MEETINGS - 1
+
+
+def test_upkeep_goes_on_if_delete_files_cannot_become_one(
+    iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Format v2: another writer has committed before the position deletes are rewritten."""
+    lake = IcebergLake(iceberg_spark, "lake")
+    table = lake.create_table("db", "lists", NewTable(SCHEMA, ("id",), "position"), tmp_path)
+    table.commit(inserted(range(20)), {})
+    for number in range(2):
+        table.commit(Change(deletes=pa.table({"id": pa.array([number], pa.int32())})), {})
+    iceberg_spark.sql("DELETE FROM lake.db.lists WHERE id = 9")
+    notes: list[str] = []
+    followed = Followed("db", "lists", table, StreamOffset(Position("1-2-3", "binlog.000001", 4)))
+    options = MirrorOptions.of({"deletes": "position", "compact_files": 2})
+    control = Control(lake, "mysql://db1/", options)
+    upkeep = Upkeep(SparkEngine(iceberg_spark), control, options, notes.append)
+    upkeep.finish({"db.lists": followed})
+    [note] = notes
+    assert note.startswith("db.lists was not compacted: db.lists: another writer")

@@ -212,8 +212,14 @@ class Upkeep:
 
     def _lists_to_one(self, table: Followed, least: int) -> None:
         """Make one file of many position deletes of files that need no compaction themselves."""
-        if _iceberg(table).delete_lists >= least:
+        if _iceberg(table).delete_lists < least:
+            return
+        try:
             self._commit(table, [])
+        except CommitConflictError as error:
+            self._failed(table.full_name, error)
+        except BinlogError as error:
+            self._perhaps_committed(table, error)
 
     def _settle(self, tables: Mapping[str, Followed]) -> None:
         """Commit a job that has ended."""
@@ -226,7 +232,7 @@ class Upkeep:
         table = tables.get(job.name)
         if job.error is not None:
             # whatever the error: the rows are unchanged, and rounds continue
-            self._failed(job, job.error)
+            self._failed(job.name, job.error)
         elif table is not None and table.lake is job.lake:
             try:
                 gone = self._commit(table, job.done)
@@ -234,18 +240,21 @@ class Upkeep:
                 self._looked.pop(job.name, None)
                 return
             except CommitConflictError as error:
-                self._failed(job, error)
+                self._failed(job.name, error)
             except BinlogError as error:
-                # it may have been committed: keep the files, and load the table again
-                self._failed(job, error)
-                table.lake.reload()
+                self._perhaps_committed(table, error)
                 return
         job.abandon()
 
-    def _failed(self, job: _Job, error: BaseException) -> None:
-        self._rest_until[job.name] = time.monotonic() + _BACK_OFF_S
-        self._wanted.pop(job.name, None)
-        self._note(f"{job.name} was not compacted: {str(error).partition(chr(10))[0]}")
+    def _perhaps_committed(self, table: Followed, error: BinlogError) -> None:
+        """Load the table again, whose new files stay."""
+        self._failed(table.full_name, error)
+        table.lake.reload()
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        self._rest_until[name] = time.monotonic() + _BACK_OFF_S
+        self._wanted.pop(name, None)
+        self._note(f"{name} was not compacted: {str(error).partition(chr(10))[0]}")
 
     def _commit(self, table: Followed, rewrites: Iterable[Rewritten]) -> int:
         properties = table.position_properties(table.offset, self._control.round)

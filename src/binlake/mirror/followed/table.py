@@ -14,7 +14,6 @@ from binlake.errors import (
     MissingContextError,
     OptionError,
     SchemaError,
-    SourceError,
     UnsupportedError,
 )
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden, is_special
@@ -352,7 +351,8 @@ def followed_tables(
 ) -> dict[str, Followed]:
     """The tables whose rows a lake table has: one, or shards.
 
-    Raises SourceError, and CommitConflictError where another program has written to it and the options refuse that.
+    Raises SourceError, MissingContextError for a table without a position, FileNotFoundError for one without a data
+    file, and CommitConflictError where another program has written to it and the options refuse that.
     """
     properties = lake.load(*name).describe()["properties"]
     known = sources(properties)
@@ -366,7 +366,10 @@ def followed_tables(
         if offset is not None:
             found[full_name] = Followed(*table_name(full_name), table, offset, found)
         elif full_name not in {*control.quarantined, *control.gone, *control.to_resync}:
-            raise SourceError(f"{table.full_name} has no position in a log")
+            raise MissingContextError(
+                f"{table.full_name} has no position in a log",
+                hint="`binlake mirror resync` copies the table again",
+            )
     return found
 
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pyarrow as pa
+
 from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.columns.rules import ColumnRules
@@ -117,8 +119,15 @@ class FollowedTables:
                     opened[in_lake] = followed_tables(
                         self._lake, in_lake, self._indexes, self._control, self._options
                     )
-            except CommitConflictError as error:
+            except (*OF_ONE_TABLE, CommitConflictError) as error:
                 self.quarantine(full_name, str(error))
+                continue
+            except (FileNotFoundError, pa.ArrowInvalid) as error:
+                self.quarantine(
+                    full_name,
+                    f"a file of its lake table is missing or damaged: {error}; "
+                    "`binlake mirror resync` copies the table again",
+                )
                 continue
             known = opened[in_lake].get(full_name)
             if known is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import SourceError
+from binlake.errors import SchemaError, SourceError
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
@@ -28,6 +28,7 @@ class Stored:
         self.properties = dict(properties)
         self.summary = position_properties(OFFSET, 1)
         self.snapshot = 1
+        self.error: Exception | None = None
 
     def describe(self) -> dict[str, Any]:
         return {"properties": self.properties, "summary": self.summary}
@@ -42,6 +43,13 @@ class Stored:
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
     ) -> None:
         self.set_properties(properties)
+
+    @property
+    def stored(self) -> Stored:
+        return self
+
+    def history(self) -> list[dict[str, Any]]:
+        return []
 
     def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
         self.summary = dict(properties)
@@ -73,6 +81,8 @@ class FakeLake:
         return self.stored[name]  # type: ignore[index]
 
     def open_table(self, namespace: str, name: str, *_how: Any) -> Stored:
+        if (error := self.stored[namespace, name].error) is not None:
+            raise error
         return self.stored[namespace, name]
 
     def copy_of(self, recorded: str, database: str, table: str) -> None:
@@ -98,8 +108,8 @@ def started(
     note: Callable[[str], None] = lambda _sentence: None,
 ) -> tuple[FollowedTables, Control]:
     """The tables of a mirror that has just opened them."""
-    options = MirrorOptions()
-    control = control or Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    control = control or Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    options = control.options
     tables = FollowedTables(
         lake, "mysql://db1/", SimpleNamespace(), SimpleNamespace(), control, options, options.column_rules, folder,  # type: ignore[arg-type]
         note=note, watch=lambda _progress: None, is_interrupted=lambda: False,
@@ -237,3 +247,36 @@ def test_a_table_of_the_mirror_that_cannot_be_read(lake: FakeLake, tmp_path: Pat
     lake.refused.add(("shop", "t"))
     with pytest.raises(SourceError, match=r"shop\.t: .*Forbidden"):
         started(lake, tmp_path, control)
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (None, "shop.bad has no position in a log"),
+        (FileNotFoundError("/lake/shop/bad/data/1.parquet"), "missing or damaged: /lake/shop/bad"),
+        (SchemaError("shop.bad has no column id, which its key needs"), "no column id"),
+    ],
+)
+def test_a_lake_table_that_cannot_be_opened_does_not_stop_the_others(
+    lake: FakeLake, tmp_path: Path, error: Exception | None, shown: str
+) -> None:
+    for name in ("bad", "good"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    lake.stored["shop", "bad"].error = error
+    if error is None:
+        lake.stored["shop", "bad"].summary = {}
+    options = MirrorOptions(on_other_writer="reindex")
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables, control = started(lake, tmp_path, control)
+    assert tables.followed.keys() == {"shop.good"}
+    assert shown in control.quarantined["shop.bad"].reason
+
+
+def test_a_store_that_cannot_be_read_is_no_reason_for_a_quarantine(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    lake.copy_of("shop.t", "shop", "t")
+    lake.stored["shop", "t"].error = SourceError("shop.t: 503 Slow Down")
+    with pytest.raises(SourceError, match="503"):
+        started(lake, tmp_path)
+    assert not Control(lake, "mysql://db1/", MirrorOptions()).quarantined  # type: ignore[arg-type]
