@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from binlake.errors import OptionError
-from binlake.mirror import status
+from binlake.mirror import pause, status
 from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.pulse import Beats
@@ -154,6 +154,26 @@ def test_the_command_is_scraped_and_ends_in_order(provisioned: Any, tmp_path: Pa
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.search(r"^binlake_mirror_behind_bytes\{.*\} 0\.0$", done.stdout, re.MULTILINE)
+
+
+def test_once_reports_that_the_mirror_is_paused(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("ops.*",))
+        lake.catch_up()
+        pause(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        server.execute("INSERT INTO ops.t VALUES (1, 1)")
+        done = subprocess.run(
+            [sys.executable, "-m", "binlake_program", "mirror", url_of(server), str(tmp_path), "--once",
+             "--table", "ops.*", "--master", "local[1]", "--iceberg-jar", str(iceberg_jar())],
+            capture_output=True, text=True, check=False, env=environment(),
+        )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert f"the mirror is paused, so the lake may lack changes; continue: binlake mirror resume {tmp_path}" in done.stderr  # fmt: skip
+    assert "everything before" not in done.stderr
+    assert lake.table("ops.t").num_rows == 0
 
 
 @pytest.mark.parametrize("name", SERVERS)

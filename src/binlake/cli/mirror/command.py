@@ -87,7 +87,7 @@ def run(
     It runs until Ctrl-C. When you start it again, it continues where it stopped.
 
     If the mirror cannot follow a table, it quarantines the table and continues with the others. The exit
-    code is 1 if a table is quarantined when the mirror ends. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
+    code is 1 if a table is quarantined when the mirror ends, or if the mirror is paused and --once is given. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
     CLIENT, and on MySQL also PROCESS.
 
     Examples:
@@ -161,9 +161,16 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
         finally:
             made.close()
         found = mirror_status(open_lake(spark, session.catalog, lake))
-    note(f"everything before {found.log_file}:{found.log_pos} is in {lake}")
+    stays_behind = once and found.paused
+    if stays_behind:
+        note(
+            f"the mirror is paused, so the lake may lack changes; continue: binlake mirror resume {lake}"
+        )
+    else:
+        note(f"everything before {found.log_file}:{found.log_pos} is in {lake}")
     if found.quarantined:
         note(f"quarantined: {', '.join(found.quarantined)}")
+    if stays_behind or found.quarantined:
         raise Exit(1)
 
 
