@@ -70,18 +70,18 @@ def at_once(*acts: Callable[[], object]) -> list[bool]:
 
 
 def test_of_two_inserts_one_is_refused(writers: Any, iceberg_spark: Any) -> None:
-    first, second = writers("met")
+    first, second = writers("writers_met")
     for number in range(MEETINGS):
         change = inserted(range(number, number + 1))
         done = at_once(partial(first.commit, change, {}), partial(second.commit, change, {}))
         assert done.count(True) == 1
         first.reload()
         second.reload()
-    assert by_spark(iceberg_spark, "db.met", "id") == [(n,) for n in range(MEETINGS)]
+    assert by_spark(iceberg_spark, "db.writers_met", "id") == [(n,) for n in range(MEETINGS)]
 
 
 def test_of_a_rewrite_and_an_insert_one_is_refused(writers: Any, iceberg_spark: Any) -> None:
-    first, second = writers("rewritten")
+    first, second = writers("writers_rewrote")
     first.commit(inserted(range(1)), {"binlake.at": "0"})
     for number in range(1, MEETINGS):
         first.reload()
@@ -104,7 +104,7 @@ def test_of_a_rewrite_and_an_insert_one_is_refused(writers: Any, iceberg_spark: 
 
 
 def test_a_tag_of_another_process_is_no_conflict(writers: Any) -> None:
-    first, second = writers("tagged")
+    first, second = writers("writers_tagged")
     first.commit(inserted(range(1)), {})
     for number in range(1, MEETINGS):
         second.reload()
@@ -120,16 +120,19 @@ def test_upkeep_goes_on_if_delete_files_cannot_become_one(
 ) -> None:
     """Format v2: another writer has committed before the position deletes are rewritten."""
     lake = IcebergLake(iceberg_spark, "lake")
-    table = lake.create_table("db", "lists", NewTable(SCHEMA, ("id",), "position"), tmp_path)
+    new = NewTable(SCHEMA, ("id",), "position")
+    table = lake.create_table("db", "writers_lists", new, tmp_path)
     table.commit(inserted(range(20)), {})
     for number in range(2):
         table.commit(Change(deletes=pa.table({"id": pa.array([number], pa.int32())})), {})
-    iceberg_spark.sql("DELETE FROM lake.db.lists WHERE id = 9")
+    iceberg_spark.sql("DELETE FROM lake.db.writers_lists WHERE id = 9")
     notes: list[str] = []
-    followed = Followed("db", "lists", table, StreamOffset(Position("1-2-3", "binlog.000001", 4)))
+    followed = Followed(
+        "db", "writers_lists", table, StreamOffset(Position("1-2-3", "binlog.000001", 4))
+    )
     options = MirrorOptions.of({"deletes": "position", "compact_files": 2})
     control = Control(lake, "mysql://db1/", options)
     upkeep = Upkeep(SparkEngine(iceberg_spark), control, options, notes.append)
-    upkeep.finish({"db.lists": followed})
+    upkeep.finish({"db.writers_lists": followed})
     [note] = notes
-    assert note.startswith("db.lists was not compacted: db.lists: another writer")
+    assert note.startswith("db.writers_lists was not compacted: db.writers_lists: another writer")
