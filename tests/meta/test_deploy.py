@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +57,6 @@ def test_configurations_are_accepted(name: str, tmp_path: Path) -> None:
     read = read_configuration(str(file))
     assert read.archives
     assert read.listeners
-
-
-@pytest.mark.parametrize(
-    "path", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda p: p.stem
-)
-def test_units_start_a_command_with_a_configuration_that_is_there(path: Path) -> None:
-    (line,) = re.findall(r"^ExecStart=(.+)$", path.read_text(), re.MULTILINE)
-    program, command, flag, file = shlex.split(line)
-    assert Path(program).name == "binlake"
-    assert command in COMMANDS
-    assert path.stem == f"binlake-{command}"
-    assert flag == "--config"
-    assert (DEPLOY / Path(file).name).exists()
 
 
 def test_the_mirror_can_write_to_its_lake_and_its_home_directory() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from binlake.errors import OptionError
 from binlake.mirror import pause, status
+from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.pulse import Beats
@@ -174,6 +175,31 @@ def test_once_reports_that_the_mirror_is_paused(
     assert f"the mirror is paused, so the lake may lack changes; continue: binlake mirror resume {tmp_path}" in done.stderr  # fmt: skip
     assert "everything before" not in done.stderr
     assert lake.table("ops.t").num_rows == 0
+
+
+def test_exit_codes_that_a_service_distinguishes(provisioned: Any, tmp_path: Path) -> None:
+    """A later start can succeed after 1; 2 would be a mistake of the user."""
+    more = ["--master", "local[1]", "--iceberg-jar", str(iceberg_jar()), "--once"]
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
+        words = ["mirror", url_of(server), str(tmp_path), "--table", "ops.*", *more]
+
+        def run() -> tuple[int, str]:
+            command = [sys.executable, "-m", "binlake_program", *words]
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environment()
+            )
+            return done.returncode, done.stderr
+
+        assert run()[0] == 0
+        with lock(index_directory(str(tmp_path), None), str(tmp_path)):
+            code, said = run()
+        assert (code, "another process" in said) == (1, True), said
+        server.execute("INSERT INTO ops.t VALUES (1, 1)", "FLUSH BINARY LOGS")
+        server.settle()
+        server.purge_before(server.position()[0])
+        code, said = run()
+        assert (code, "binlake mirror resync" in said) == (1, True), said
 
 
 @pytest.mark.parametrize("name", SERVERS)

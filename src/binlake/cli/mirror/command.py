@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
@@ -35,7 +35,7 @@ from binlake.cli.mirror.session import (
     need_mirror,
     with_spark_flags,
 )
-from binlake.errors import OptionError
+from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.ledger import counted
 
@@ -141,6 +141,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
         exported = _exporter(values, stack)
         spark = stack.enter_context(lake_session(lake, session, options.format))
         bar = stack.enter_context(CopyBar())
+        stack.enter_context(_no_wrong_use())
         made = Mirror(
             spark,
             values["url"],
@@ -172,6 +173,15 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
         note(f"quarantined: {', '.join(found.quarantined)}")
     if stays_behind or found.quarantined:
         raise Exit(1)
+
+
+@contextmanager
+def _no_wrong_use() -> Iterator[None]:
+    """Let errors of the lake, its catalog and the logs end the program with exit code 1: a later start can succeed."""
+    try:
+        yield
+    except SourceError as error:
+        raise BinlogError(str(error)) from error
 
 
 def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatus], None] | None:
