@@ -20,7 +20,6 @@ _HERE = "mirror/test_known_faults.py"
 _KILLS = "mirror/test_kills_at_places.py::test_kills_at_places"
 _ALTERS = "mirror/test_schema_changes.py"
 _SEVERAL = f"{_HERE}::test_several_changes_of_a_key_and_a_crash"
-_IMAGES = "mirror/test_mirror.py::test_images_that_lack_columns_and_xa"
 _REWRITES = "mirror/test_compaction.py"
 
 KNOWN_FAULTS = (
@@ -29,8 +28,10 @@ KNOWN_FAULTS = (
     Fault("Duplicates after a crash with two updates of a key", ("iceberg#17455",), (_SEVERAL, _KILLS)),
     Fault("After an insert and an update of one key in one batch, both rows stay", ("olake#1189",),
           (_SEVERAL, "unit/mirror/apply/test_net.py::test_by_key_it_leads_to_the_same_rows")),
-    Fault("A partition column is updated, and the old row stays", ("flink-cdc#4536", "iceberg#11573"), (_IMAGES,)),
-    Fault("A delete whose image lacks columns has no effect", ("iceberg-kafka-connect#318",), (_IMAGES,)),
+    Fault("A partition column is updated, and the old row stays", ("flink-cdc#4536", "iceberg#11573"),
+          ("mirror/test_lake_tables.py::test_tables_are_partitioned",)),
+    Fault("A delete whose image lacks columns has no effect", ("iceberg-kafka-connect#318",),
+          (f"{_HERE}::test_a_delete_by_key_in_a_partitioned_table",)),
     Fault("A key changes, and the old row stays", ("hudi#9186",), (_SEVERAL, _KILLS)),
     Fault("TRUNCATE is ignored", ("materialize#25122",), (f"{_ALTERS}::test_what_the_lake_follows",)),
     Fault("An ENUM is a label in the copy and a number in the stream; an event with the value 0 is lost",
@@ -54,5 +55,7 @@ KNOWN_FAULTS = (
           (f"{_REWRITES}::test_changes_made_during_a_rewrite", _KILLS)),
     Fault("Compaction beside a stream never commits", ("iceberg#13972",),
           (f"{_REWRITES}::test_rounds_with_compaction_beside_them",)),
-    Fault("Compaction runs out of memory", ("iceberg#10054",), ("unit/mirror/test_compaction.py::test_a_job_is_bounded",)),
+    Fault("Compaction runs out of memory", ("iceberg#10054",),
+          ("unit/mirror/test_compaction_memory.py::test_a_rewrite_of_many_files",
+           "unit/mirror/test_compaction.py::test_a_job_is_bounded")),
 )  # fmt: skip

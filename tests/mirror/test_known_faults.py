@@ -117,6 +117,34 @@ def test_a_table_that_is_added_or_left_out_later(
         assert lake.equals_source(f"{DATABASE}.{table}")
 
 
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB", "FULL"])
+def test_a_delete_by_key_in_a_partitioned_table(
+    server: Server, iceberg_spark: Any, tmp_path: Path, image: str
+) -> None:
+    """With MINIMAL, the log has only the key of a deleted row, and not the columns of its partition."""
+    table = f"parts_{image.lower()}"
+    name = f"{DATABASE}.{table}"
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    lake.options = MirrorOptions.of(
+        {"tables": (name,), "partition_tables": (f"{name}=bucket(4, v), e",)}
+    )
+    rows = ", ".join(f"({number}, {number % 7}, 'small')" for number in range(3, 40))
+    server.execute(f"INSERT INTO {name} VALUES {rows}")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(
+            f"SET SESSION binlog_row_image = '{image}'",
+            f"DELETE FROM {table} WHERE id % 5 = 1",
+            f"UPDATE {table} SET v = v + 1, e = 'large' WHERE id % 5 = 2",  # into other partitions
+            f"DELETE FROM {table} WHERE id % 5 = 2 AND id > 20",
+        )
+    lake.catch_up()
+    partitions = lake.spark.sql(f"SELECT * FROM {lake.catalog}.{name}.partitions").count()
+    assert partitions > 4
+    assert quarantined(lake) == {}
+    assert lake.equals_source(name) == [name]
+
+
 def test_a_purged_log(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     """One error, each time; nothing is applied. `resync` makes the table anew."""
     lake = lake_of(server, iceberg_spark, tmp_path, "purged")
