@@ -13,6 +13,7 @@ from dev.servers.lake_jars import LAKE_JARS, LAKE_STORE_JARS, lake_jars, lake_st
 from dev.servers.lake_readers import LAKE_READERS, provision_lake_readers
 from dev.servers.object_store import OBJECT_STORE, provision_object_store
 from dev.servers.packages import SetupError
+from dev.servers.percona_toolkit import PERCONA_TOOLKIT, provision_percona_toolkit
 from dev.servers.server import Server
 
 #: What is not a server of MySQL or MariaDB.
@@ -21,6 +22,7 @@ _OTHERS: dict[str, Callable[[], Path]] = {
     LAKE_JARS: lambda: lake_jars()[0].parent,
     LAKE_STORE_JARS: lambda: lake_store_jars()[0].parent,
     LAKE_READERS: provision_lake_readers,
+    PERCONA_TOOLKIT: provision_percona_toolkit,
 }
 
 
