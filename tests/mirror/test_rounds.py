@@ -63,7 +63,7 @@ def test_many_rounds(lake: IcebergLake, iceberg_spark: Any) -> None:
 
     record(control, 5)
     clean(control, for_no_time)
-    assert numbers(iceberg_spark) == [3, *range(81, 106)], "the table is not written anew each time"
+    assert numbers(iceberg_spark) == [3, *range(81, 106)], "the table is not rewritten each time"
     assert stored(lake, "snapshots") <= 22
     assert control.offset is not None
     assert control.offset.position.offset == 108

@@ -358,7 +358,7 @@ class Control:
     def drop_rounds(self, before_ms: int) -> None:
         """Remove rounds that ended before a time, except the newest and those with names. For Iceberg only.
 
-        This rewrites the table, so it waits until the number of rounds has doubled since the last time.
+        This writes the whole table again, so it waits until the number of rounds has doubled since the last time.
         """
         assert isinstance(self._table, IcebergTable)
         rows = sum(file.rows for file in self._table.file_states())
