@@ -56,6 +56,6 @@ KNOWN_FAULTS = (
     Fault("Compaction beside a stream never commits", ("iceberg#13972",),
           (f"{_REWRITES}::test_rounds_with_compaction_beside_them",)),
     Fault("Compaction runs out of memory", ("iceberg#10054",),
-          ("unit/mirror/test_compaction_memory.py::test_a_rewrite_of_many_files",
+          ("unit/mirror/iceberg/test_compaction_memory.py::test_a_rewrite_of_many_files",
            "unit/mirror/test_compaction.py::test_a_job_is_bounded")),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,38 @@ def test_configurations_are_accepted(name: str, tmp_path: Path) -> None:
     read = read_configuration(str(file))
     assert read.archives
     assert read.listeners
+
+
+@pytest.mark.parametrize(
+    "path", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda p: p.stem
+)
+def test_units_start_a_command_with_a_configuration_that_is_there(path: Path) -> None:
+    (line,) = re.findall(r"^ExecStart=(.+)$", path.read_text(), re.MULTILINE)
+    program, command, flag, file = shlex.split(line)
+    assert Path(program).name == "binlake"
+    assert command in COMMANDS
+    assert path.stem == f"binlake-{command}"
+    assert flag == "--config"
+    assert (DEPLOY / Path(file).name).exists()
+
+
+def settings_of(unit: str) -> dict[str, str]:
+    lines = (DEPLOY / "systemd" / f"{unit}.service").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def test_units_do_not_start_forever_what_a_start_does_not_mend() -> None:
+    """A code of the table of exit codes; for a mirror, which starts a JVM, a limit that can be reached."""
+    page = (DEPLOY.parent / "docs" / "commands.md").read_text()
+    codes = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
+    assert codes["2"].startswith("wrong usage")
+    mirror = settings_of("binlake-mirror")
+    assert mirror["RestartPreventExitStatus"] == "2"
+    hours = int(mirror["StartLimitIntervalSec"].removesuffix("h"))
+    least_s_of_a_start = int(mirror["RestartSec"]) + 30
+    assert int(mirror["StartLimitBurst"]) * least_s_of_a_start < hours * 3600
+    archive = settings_of("binlake-archive")
+    assert "StartLimitBurst" not in archive, "it has to continue when the server is there again"
 
 
 def test_the_mirror_can_write_to_its_lake_and_its_home_directory() -> None:
