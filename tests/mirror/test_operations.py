@@ -23,10 +23,11 @@ from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.pulse import Beats
 from binlake.mirror.reporting.report import MirrorStatus
 from dev.servers import Server, running
+from dev.servers.ports import ReservedPort
 from mirror.killed_mirror import Kill, killed
 from support.servers.archiving import until
 from support.servers.live import tcp_url, url_of
-from support.spark.mirrored import Lake, iceberg_jar, quarantined
+from support.spark.mirrored import Lake, iceberg_jar, quarantined, states
 from support.spark.spark_processes import environment
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -236,6 +237,26 @@ def test_failover_to_a_replica(
         assert quarantined(lake) == {}
         assert lake.equals_source("two.*") == ["two.a", "two.b"]
         assert not any("copied again" in note for note in lake.notes)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_first_host_that_does_not_answer(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Copies, rounds and comparisons use the next host of the URL."""
+    with running(provisioned(name)) as server:
+        nothing = ReservedPort()
+        server.execute("CREATE DATABASE hosts", "CREATE TABLE hosts.t (id INT PRIMARY KEY, v INT)")
+        server.execute("INSERT INTO hosts.t VALUES (1, 1), (2, 2)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("hosts.*",))
+        lake.url = f"{server.flavour}://root@127.0.0.1:{nothing.number}/,{url_of(server)}"
+        lake.catch_up()
+        server.execute("UPDATE hosts.t SET v = 7", "CREATE TABLE hosts.u (id INT PRIMARY KEY)")
+        server.execute("INSERT INTO hosts.u VALUES (3)")
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert states(lake) == {"hosts.t": "equal", "hosts.u": "equal"}
+        nothing.release()
 
 
 def _gtids(server: Server) -> str:

@@ -93,6 +93,7 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     need_libraries()
     from binlake.mirror.followed.wanted import WantedTables
     from binlake.mirror.options import MirrorOptions
+    from binlake.mirror.source.host import SourceHost
     from binlake.source.replica.url import ServerUrl
 
     options = MirrorOptions.of(values)
@@ -100,7 +101,7 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     urls = ServerUrl.parse_all(values["url"])
     try:
         problems = _examine(urls, as_json, "mirror")
-        names = WantedTables(str(urls[0]), options).names()
+        names = WantedTables(SourceHost(values["url"]), options).names()
         options.check_lake_names(names)
         for name in names:
             options.mode(*name)

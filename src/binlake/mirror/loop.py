@@ -43,12 +43,13 @@ from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.source.log_file import SKIP_HINT
-from binlake.source.replica.url import ServerUrl, without_password
+from binlake.source.replica.url import without_password
 from binlake.spark.options import check_no_password
 from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
 from binlake.spark.streaming.offsets import StreamOffset
@@ -116,7 +117,6 @@ class Mirror:
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note
-        self._url = str(ServerUrl.parse_all(url)[0])
         self._lake = open_lake(spark, catalog, lake, options.format)
         self._engine = SparkEngine(spark)
         self._split_bytes = split_bytes
@@ -124,6 +124,7 @@ class Mirror:
         self._logs: StreamLogs = (
             ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
         )
+        self._host = SourceHost(url, self._logs)
         remedy = _POSITION_LOST if logs is None else _LACKS_POSITION
         self._planner = StreamPlanner(self._logs, read, remedy=remedy)
         self._indexes = index_directory(lake, state)
@@ -154,7 +155,7 @@ class Mirror:
         """The tables of the lake, before any of them is opened."""
         return FollowedTables(
             self._lake,
-            self._url,
+            self._host,
             self._engine,
             self._planner,
             self._control,
@@ -194,7 +195,7 @@ class Mirror:
         A table that cannot be followed is quarantined. Raises BinlogError for all other errors;
         then nothing is lost, and the next run continues.
         """
-        check_task_login(self._engine, self._url)
+        check_task_login(self._engine, self._host.url())
         self._tables.open()
         self._control.configure(self._control_url, self.options)
         self._tables.add()
@@ -267,8 +268,8 @@ class Mirror:
 
     @property
     def url(self) -> str:
-        """The server's URL."""
-        return self._url
+        """The URL of the server whose tables are read: one host."""
+        return self._host.url()
 
     @property
     def tables(self) -> dict[str, Followed]:

@@ -25,6 +25,7 @@ from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.snapshot import Snapshot
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
@@ -164,6 +165,7 @@ class Lake:
         self.folder = folder
         self.server = server
         self.options = MirrorOptions.of(options)
+        self.url = ""  # that of the server
         self.catalog = f"lake_{abs(hash(str(folder)))}"
         self.notes: list[str] = []
         self.progress: list[CopyProgress] = []
@@ -179,7 +181,7 @@ class Lake:
         """A new one, as after a restart."""
         return Mirror(
             self.spark,
-            url_of(self.server),
+            self.url or url_of(self.server),
             str(self.folder),
             self.options,
             catalog=self.catalog,
@@ -212,7 +214,9 @@ class Lake:
         Of a table with a history the open versions are compared; see `check_history` for the others.
         """
         options = MirrorOptions.of({"tables": (pattern,), "exclude_tables": but})
-        names = [full_name_of(*n) for n in WantedTables(url_of(self.server), options).names()]
+        names = [
+            full_name_of(*n) for n in WantedTables(SourceHost(url_of(self.server)), options).names()
+        ]
         for name in names:
             here, there = rows_of(self._now(name)), source_rows(self.server, name, self.options)
             assert here == there, f"{name}: {_difference(here, there)}"
@@ -247,7 +251,7 @@ def gone(lake: Lake) -> dict[str, str]:
 
 def source_rows(server: Server, full_name: str, options: MirrorOptions) -> list[str]:
     """The rows of a table of the server, in the lake's types."""
-    table, _ = WantedTables(url_of(server), options).read(table_name(full_name))
+    table, _ = WantedTables(SourceHost(url_of(server)), options).read(table_name(full_name))
     schema = storage_schema(iceberg_schema(table.arrow_schema))
     parts = [schema.empty_table()]
     for chunk in Snapshot(url_of(server), table).chunks():

@@ -16,6 +16,7 @@ from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedErr
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.tables import SourceTable, read_tables
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.table_rules import check_lake_name
@@ -117,7 +118,7 @@ def test_a_definition_that_is_none_is_refused(text: str) -> None:
 
 
 def wanted(url: str) -> WantedTables:
-    return WantedTables(url, MirrorOptions(tables=("*.*",)))
+    return WantedTables(SourceHost(url), MirrorOptions(tables=("*.*",)))
 
 
 def test_a_definition_that_changes_with_each_answer_is_refused() -> None:
@@ -162,7 +163,7 @@ def test_tables_whose_joined_names_are_equal() -> None:
         ) as error:
             wanted(url).read(("a.b", "c"))
         assert "--exclude-table '`a.b`.*'" in str(error.value)
-        rest = WantedTables(url, MirrorOptions(exclude_tables=("`a.b`.*",)))
+        rest = WantedTables(SourceHost(url), MirrorOptions(exclude_tables=("`a.b`.*",)))
         assert rest.names() == [("a", "b.c")]
         del tables["a.b", "c"]
         assert not wanted(url).has(("a.b", "c"))

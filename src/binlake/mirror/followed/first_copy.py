@@ -43,6 +43,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter
@@ -134,13 +135,14 @@ class _ChunkTask(Task):
 class FirstCopy:
     """Copies tables of a server into lake tables.
 
-    `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of a copy. A copy
-    ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true. `shards_in` finds the shards of a lake table
-    that are followed. `mirrored`: the tables that the lake has; `begun`: those whose copies began or continued in this run.
+    `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
+    a copy. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
+    `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
+    those whose copies began or continued in this run.
     """
 
     lake: LakeTables
-    url: str
+    host: SourceHost
     engine: Engine
     planner: StreamPlanner
     options: MirrorOptions
@@ -168,10 +170,11 @@ class FirstCopy:
         altered meanwhile: the log from the first chunk on may not contain the statement.
         """
         self._refuse(table)
+        url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
-        start = self._begun(table, state)
-        if not self._read(table, target, state):
+        start = self._begun(table, state, url)
+        if not self._read(table, target, state, url):
             return None
         if definition() != create_table:
             raise ServerError(f"{table.full_name} was altered while it was copied")
@@ -228,7 +231,7 @@ class FirstCopy:
         name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
         return CopyState(self.indexes / f"{name}.copy.jsonl", identity)
 
-    def _begun(self, table: SourceTable, state: CopyState) -> StreamOffset | None:
+    def _begun(self, table: SourceTable, state: CopyState, url: str) -> StreamOffset | None:
         """Divide the table, unless an earlier copy can be continued, because its position is still in the log."""
         if table.key and state.answers:
             done, of = len(state.answers), len(state.chunks)
@@ -245,7 +248,7 @@ class FirstCopy:
                         f"{table.full_name}: its copy continues: {done} of {of} chunks are read"
                     )
                 return start
-        chunks = Snapshot(self.url, table, self._chunk_options()).chunks()
+        chunks = Snapshot(url, table, self._chunk_options()).chunks()
         state.begin([chunk.to_json() for chunk in chunks])
         self.begun.add(table.full_name)
         self.note(
@@ -254,7 +257,7 @@ class FirstCopy:
         )
         return None
 
-    def _read(self, table: SourceTable, target: LakeTable, state: CopyState) -> bool:
+    def _read(self, table: SourceTable, target: LakeTable, state: CopyState, url: str) -> bool:
         """Read the chunks that were not read yet; whether all are."""
         options = self._chunk_options()
         chunks = [TableChunk.from_json(text, table, options) for text in state.chunks]
@@ -271,7 +274,7 @@ class FirstCopy:
             tasks = [
                 _ChunkTask(
                     chunk,
-                    self.url,
+                    url,
                     schema,
                     prefix,
                     rules,

@@ -20,6 +20,7 @@ from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_table
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, matches
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
@@ -45,7 +46,7 @@ class FollowedTables:
     def __init__(
         self,
         lake: LakeTables,
-        url: str,
+        host: SourceHost,
         engine: SparkEngine,
         planner: StreamPlanner,
         control: Control,
@@ -62,7 +63,7 @@ class FollowedTables:
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.source = WantedTables(
-            url, options, lambda: TableSelection.of(options, control.added, control.removed)
+            host, options, lambda: TableSelection.of(options, control.added, control.removed)
         )
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
@@ -77,7 +78,7 @@ class FollowedTables:
         self._copy_until = 0.0
         self._first_copy = FirstCopy(
             lake,
-            url,
+            host,
             engine,
             planner,
             options,

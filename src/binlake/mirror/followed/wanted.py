@@ -11,6 +11,7 @@ from binlake.format.sql_names import quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.definition import definition_of
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.read_session import open_session, raw_definitions
 from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
 from binlake.mirror.table_names import TableName, full_name_of
@@ -43,11 +44,11 @@ class WantedTables:
 
     def __init__(
         self,
-        url: str,
+        host: SourceHost,
         options: MirrorOptions,
         selection: Callable[[], TableSelection] | None = None,
     ) -> None:
-        self._url = url
+        self._host = host
         self._options = options
         self._selection = selection or (lambda: TableSelection.of(options))
 
@@ -57,7 +58,7 @@ class WantedTables:
 
     def names(self) -> list[tuple[str, str]]:
         """The wanted tables that the server has, database and table."""
-        with open_session(self._url) as server:
+        with open_session(self._host.url()) as server:
             rows = server.rows(_LIST, 2)
         return [(a or "", b or "") for a, b in rows if self.wants(a or "", b or "")]
 
@@ -80,10 +81,11 @@ class WantedTables:
         """
         full_name = full_name_of(*name)
         self._check_name(name)
-        table = read_table(self._url, name, self._options.read_options())
+        url = self._host.url()
+        table = read_table(url, name, self._options.read_options())
         if table is None:
             raise SourceError(f"the server has no table {full_name}")
-        with open_session(self._url) as server:
+        with open_session(url) as server:
             quoted = quoted_name(table.schema, table.name)
             with raw_definitions(server):
                 text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""

@@ -10,8 +10,11 @@ import pytest
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.host import SourceHost
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
@@ -55,6 +58,16 @@ def test_a_table_that_becomes_a_partition(sql: str) -> None:
     for other in ("p", "p3"):
         table = cast(Followed, SimpleNamespace(id=("shop", other)))
         assert departure_of(ddl, table) is None
+
+
+@pytest.mark.parametrize(("sql", "expected"), [
+    ("CREATE TABLE shop.t (id INT)", True), ("RENAME TABLE hidden.x TO shop.t", True),
+    ("ALTER TABLE hidden.x CONVERT PARTITION p0 TO TABLE shop.t", True),
+    ("ALTER TABLE shop.x ADD COLUMN n INT", False), ("CREATE TABLE hidden.t (id INT)", False),
+])  # fmt: skip
+def test_a_table_that_may_be_new(sql: str, expected: bool) -> None:
+    tables = WantedTables(SourceHost("mysql://db1/"), MirrorOptions(tables=("shop.*",)))
+    assert tables.may_be_new(statement(sql)) == expected
 
 
 @pytest.mark.parametrize("sql", [

@@ -119,7 +119,7 @@ def copied(
     )
     stand_ins: dict[str, Any] = {
         "lake": lake,
-        "url": "mysql://server",
+        "host": SimpleNamespace(copied_url=lambda: "mysql://server"),
         "engine": SimpleNamespace(cores=1, run=read),
         "planner": log,
         "targets": targets,

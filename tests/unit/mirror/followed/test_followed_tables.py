@@ -14,6 +14,7 @@ from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import mirror_status
+from binlake.mirror.source.host import SourceHost
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
@@ -111,7 +112,7 @@ def started(
     control = control or Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
     options = control.options
     tables = FollowedTables(
-        lake, "mysql://db1/", SimpleNamespace(), SimpleNamespace(), control, options, options.column_rules, folder,  # type: ignore[arg-type]
+        lake, SourceHost("mysql://db1/"), SimpleNamespace(), SimpleNamespace(), control, options, options.column_rules, folder,  # type: ignore[arg-type]
         note=note, watch=lambda _progress: None, is_interrupted=lambda: False,
     )  # fmt: skip
     tables.open()

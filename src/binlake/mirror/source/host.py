@@ -1,0 +1,87 @@
+"""The server whose tables a mirror reads: of several hosts in a URL, the one that the mirror's log is from.
+
+A copy records positions in the log of the server that it reads, and the mirror applies its log from these positions on.
+"""
+
+from __future__ import annotations
+
+from binlake.errors import ConnectionLostError, SourceError
+from binlake.source.replica.connection import connect, connect_any
+from binlake.source.replica.url import ServerUrl, is_server_url
+from binlake.spark.streaming.logs import StreamLogs
+
+__all__ = ["SourceHost", "is_log_of"]
+
+# `ServerConnection.identity`; a UUID cannot begin in this way.
+_OF_MARIADB = "server-"
+
+
+class SourceHost:
+    """One of the hosts of a URL. `logs`: those that the mirror reads; without them it is the first host that answers."""
+
+    def __init__(self, url: str, logs: StreamLogs | None = None) -> None:
+        self._urls = ServerUrl.parse_all(url)
+        self._logs = logs
+
+    @property
+    def has_archive(self) -> bool:
+        """Whether the mirror reads the log of an archive, which may lag behind the server. Raises BinlogError."""
+        return self._logs is not None and not is_server_url(self._logs.look().inputs[0])
+
+    def url(self) -> str:
+        """The URL of the host: after a failover, of another one. With an archive, it is the host whose logs the archive has,
+        or else the first one that answers. Raises ServerError.
+        """
+        if len(self._urls) == 1:
+            return str(self._urls[0])
+        if self._logs is None:
+            with connect_any(self._urls) as server:
+                return str(server.url)
+        now = self._logs.look()
+        if is_server_url(now.inputs[0]):
+            return now.inputs[0]
+        return self._answering(now.server_uuid)[0]
+
+    def copied_url(self) -> str:
+        """The same for a copy, which must read the server of the log. Raises ServerError, and SourceError if an archive has
+        the logs of another server.
+        """
+        now = None if self._logs is None else self._logs.look()
+        if now is None or not now.server_uuid or is_server_url(now.inputs[0]):
+            return self.url()
+        url, identity = self._answering(now.server_uuid)
+        if not is_log_of(now.server_uuid, identity):
+            raise SourceError(
+                f"the archive has the logs of server {now.server_uuid}, but {url} is server {identity}",
+                hint="tables must be copied from the server of the archive: name it in the URL",
+            )
+        return url
+
+    def _answering(self, archived: str) -> tuple[str, str]:
+        """The URL and identity of the host whose logs an archive has, or else of the first one that answers."""
+        lost: ConnectionLostError | None = None
+        first: tuple[str, str] | None = None
+        for url in self._urls:
+            try:
+                with connect(url) as server:
+                    found = str(server.url), server.identity
+            except ConnectionLostError as error:
+                lost = lost or error
+                continue
+            if is_log_of(archived, found[1]):
+                return found
+            first = first or found
+        if first is None:
+            assert lost is not None, "a URL names a host"
+            raise lost
+        return first
+
+
+def is_log_of(identity: str, server: str) -> bool:
+    """Whether logs may be those of a server: the identity of the logs is "" if nothing records it, and an archive adds
+    a part to the identity of a MariaDB server.
+    """
+    identity, server = identity.lower(), server.lower()
+    return identity in ("", server) or (
+        server.startswith(_OF_MARIADB) and identity.startswith(f"{server}-")
+    )
