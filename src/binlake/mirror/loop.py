@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from binlake.errors import (
@@ -33,7 +34,7 @@ from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.commits import commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
-from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError, lags
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
@@ -43,7 +44,7 @@ from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
-from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.host import SourceHost, is_log_of
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
@@ -81,6 +82,7 @@ _LACKS_POSITION = (
 )
 _HEARTBEAT_S = 60.0
 _TRIES = 3
+_PATIENCE_S = 300.0
 # A task decodes two of them.
 _SPLIT_BYTES = 16 << 20
 
@@ -91,7 +93,9 @@ class Mirror:
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
-    half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. Raises OptionError for a URL with a password.
+    half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
+    how long to wait for an archive that lags behind, where the mirror cannot continue without it. Raises OptionError for
+    a URL with a password.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class Mirror:
         beats: Beats = EVERY_FEW_SECONDS,
         split_bytes: int = _SPLIT_BYTES,
         copy_s: float = COPY_S,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
         check_no_password(url, "url")
         check_lake(lake)
@@ -120,6 +125,8 @@ class Mirror:
         self._lake = open_lake(spark, catalog, lake, options.format)
         self._engine = SparkEngine(spark)
         self._split_bytes = split_bytes
+        self._patience_s = patience_s
+        self._waiting_since: float | None = None
         read = options.read_options()
         self._logs: StreamLogs = (
             ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
@@ -192,8 +199,8 @@ class Mirror:
     def run(self, *, once: bool, interval_s: float = 1.0) -> None:
         """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now.
 
-        A table that cannot be followed is quarantined. Raises BinlogError for all other errors;
-        then nothing is lost, and the next run continues.
+        A table that cannot be followed is quarantined. Raises BinlogError for all other errors, with `once` LogLagsError if
+        a copy waits too long for an archive; then nothing is lost, and the next run continues.
         """
         check_task_login(self._engine, self._host.url())
         self._tables.open()
@@ -215,7 +222,10 @@ class Mirror:
             if progressed or self._has_copies():
                 continue
             if once:
-                break
+                if self._control.paused or not self._waits():
+                    break
+                self._stop.wait(interval_s)
+                continue
             if not self._control.paused:
                 self._verification.work(self)
                 if not self._tables.followed:  # there is no round that sees a CREATE TABLE
@@ -228,11 +238,15 @@ class Mirror:
 
     def _has_copies(self) -> bool:
         """Whether copies are to be continued now."""
-        return bool(self._tables.unfinished) and not self._is_interrupted()
+        there = self._tables.unfinished - self._tables.lagging.keys()
+        return bool(there) and not self._is_interrupted()
 
     def _continue_copy(self) -> None:
         """Continue one copy that is not complete; the others wait, so that rounds are not far apart."""
-        for full_name in sorted(self._tables.unfinished)[:1]:
+        lagging = self._tables.lagging
+        for full_name in sorted(self._tables.unfinished, key=lambda name: (name in lagging, name))[
+            :1
+        ]:
             self._tables.copy(full_name)
             if full_name not in self._tables.unfinished:
                 self._control.resynced(full_name)
@@ -246,6 +260,16 @@ class Mirror:
                 ends.append(end)
         return max(ends, key=lambda offset: place_key(offset.position))
 
+    def _waits(self) -> bool:
+        """Whether a copy waits for an archive that lags behind. Raises LogLagsError if it has waited too long."""
+        if not self._tables.lagging:
+            self._waiting_since = None
+            return False
+        self._waiting_since = self._waiting_since or time.monotonic()
+        if time.monotonic() - self._waiting_since > self._patience_s:
+            raise next(iter(self._tables.lagging.values()))
+        return True
+
     def _beat(self, beat: Callable[[Position], None]) -> None:
         if self._tables.followed:
             places = (table.offset.position for table in self._tables.followed.values())
@@ -258,11 +282,28 @@ class Mirror:
 
     def reach(self, position: Position | None = None) -> bool:
         """After `run`: follow the log up to a position of the source, by default its end; False if `stop` came
-        before. Raises as `run`.
+        before. Raises as `run`, and LogLagsError if an archive does not reach it in time.
         """
-        until = self._planner.latest() if position is None else StreamOffset(position)
-        while not self._stop.is_set() and self._round(until):
-            pass
+        log = self._planner.head().position
+        if position is None:
+            until = self._planner.latest()
+        elif is_log_of(log.server_uuid, position.server_uuid):
+            until = StreamOffset(replace(position, server_uuid=log.server_uuid))
+        else:
+            until = StreamOffset(position)
+        deadline = time.monotonic() + self._patience_s
+        while not self._stop.is_set():
+            if self._round(until):
+                continue
+            log = self._planner.head().position
+            if position is None or not lags(log, position):
+                break
+            if time.monotonic() > deadline:
+                raise LogLagsError(
+                    f"the archive reaches {log.file}:{log.offset}, and not {position.file}:{position.offset}",
+                    hint="check that `binlake archive` runs",
+                )
+            self._stop.wait(1.0)
         self._record()
         return not self._stop.is_set()
 

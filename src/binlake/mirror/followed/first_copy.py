@@ -43,7 +43,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.host import SourceHost, is_log_of
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter
@@ -56,10 +56,20 @@ from binlake.values.ledger import counted
 from binlake.values.option_texts import FilePosition
 from binlake.values.position import Position
 
-__all__ = ["CopyProgress", "FirstCopy"]
+__all__ = ["CopyProgress", "FirstCopy", "LogLagsError", "lags"]
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 2
+
+
+class LogLagsError(BinlogError):
+    """The log does not contain yet all changes that copied rows may contain: it is an archive that lags behind."""
+
+
+def lags(log: Position, position: Position) -> bool:
+    """Whether the end of a log is before a position of the same server."""
+    is_same = is_log_of(log.server_uuid, position.server_uuid)
+    return is_same and place_key(log) < place_key(position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,7 @@ class _ChunkTask(Task):
                 "number": self.chunk.number,
                 "files": files,
                 "position": reading.position.to_json(),
+                "end": reading.end().to_json(),
                 "rows": reading.rows,
                 "bytes": reading.bytes,
             }
@@ -167,7 +178,8 @@ class FirstCopy:
         """Copy a table into the lake, replacing its contents; None if it was interrupted.
 
         `definition` asks the server for the CREATE TABLE again. Raises BinlogError, ServerError if the table was
-        altered meanwhile: the log from the first chunk on may not contain the statement.
+        altered meanwhile: the log from the first chunk on may not contain the statement, and LogLagsError if the log does not
+        reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
         url = self.host.copied_url()
@@ -178,6 +190,7 @@ class FirstCopy:
             return None
         if definition() != create_table:
             raise ServerError(f"{table.full_name} was altered while it was copied")
+        self._check_log(table, state)
         # The end must be one that the log had when the last row was read, or later. An ALTER before it makes the mirror
         # copy the table again, so it is taken before earlier values are added, which may take hours.
         until = self.planner.latest()
@@ -217,6 +230,7 @@ class FirstCopy:
         """The recorded state of the same copy: of this server, definition and lake table."""
         known = target.stored.describe()
         parts = [
+            "with the end of the log",
             self.planner.head().position.server_uuid,
             create_table,
             str(table.arrow_schema),
@@ -231,14 +245,41 @@ class FirstCopy:
         name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
         return CopyState(self.indexes / f"{name}.copy.jsonl", identity)
 
+    def _check_log(self, table: SourceTable, state: CopyState) -> None:
+        """Raise LogLagsError if an archive does not have all changes that the rows may have, ServerError if the log is not
+        the one that the server had when they were read: then they are read again.
+        """
+        ends = [Position.from_json(answer["end"]) for answer in state.answers.values()]
+        log = self.planner.head().position
+        others = {
+            end.server_uuid for end in ends if not is_log_of(log.server_uuid, end.server_uuid)
+        }
+        if others:
+            state.remove()
+            raise ServerError(
+                f"{table.full_name} was read from server {min(others)}, but the log is that of {log.server_uuid}"
+            )
+        end = max(ends, key=place_key)
+        if not lags(log, end):
+            return
+        places = f"{log.file}:{log.offset}, but the last row was read at {end.file}:{end.offset}"
+        if not self.host.has_archive:
+            state.remove()
+            raise ServerError(f"{table.full_name}: the log was reset: it ends at {places}")
+        raise LogLagsError(
+            f"{table.full_name}: the archive reaches {places}",
+            hint="check that `binlake archive` runs; the copy continues when the archive has reached that position",
+        )
+
     def _begun(self, table: SourceTable, state: CopyState, url: str) -> StreamOffset | None:
         """Divide the table, unless an earlier copy can be continued, because its position is still in the log."""
-        if table.key and state.answers:
+        if state.answers:
+            self._check_log(table, state)
             done, of = len(state.answers), len(state.chunks)
             oldest = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 self._check_log(table, state)
-                start = self._offset(min(oldest, key=place_key), exact=False)
+                start = self._offset(min(oldest, key=place_key), exact=not table.key)
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
             else:

@@ -13,7 +13,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
-from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
+from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
@@ -38,6 +38,7 @@ COPY_S = 20.0
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
+    `lagging`: those of the latter whose copy waits for an archive, with the error that describes how far it lags behind.
     `namespaces` are those of the lake tables that the mirror has, or copies into.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
     of other tables after each `copy_s` seconds. `note` receives messages for the user, `watch` the progress of a copy.
@@ -62,6 +63,7 @@ class FollowedTables:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
+        self.lagging: dict[str, LogLagsError] = {}
         self.source = WantedTables(
             host, options, lambda: TableSelection.of(options, control.added, control.removed)
         )
@@ -203,6 +205,7 @@ class FollowedTables:
         for full_name in sorted({*self.followed, *self.unfinished}):
             if not self.source.wants(*table_name(full_name)):
                 self.unfinished.discard(full_name)
+                self.lagging.pop(full_name, None)
                 self.forget(full_name)
                 self._note(f"{full_name} is no longer followed; its lake table stays as it is")
         self.add()
@@ -230,6 +233,7 @@ class FollowedTables:
         """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
         self.unfinished.discard(full_name)
         self._copy_until = time.monotonic() + self._copy_s
+        waited = self.lagging.pop(full_name, None) is not None
         name = table_name(full_name)
         if not self.source.has(name):
             self._missing(full_name)
@@ -250,6 +254,13 @@ class FollowedTables:
                     )  # rounds would take it past the change that makes the copy necessary
                     self.unfinished.add(full_name)
                     return
+            except LogLagsError as error:
+                if not waited:
+                    self._note(f"{full_name}: its copy waits: {error}")
+                self.forget(full_name)
+                self.unfinished.add(full_name)
+                self.lagging[full_name] = error
+                return
             except OF_ONE_TABLE as error:
                 self.quarantine(full_name, str(error))
                 return
@@ -301,6 +312,7 @@ class FollowedTables:
     def forget(self, full_name: str) -> None:
         """Follow a table no longer, here and in this run."""
         self.followed.pop(full_name, None)
+        self.lagging.pop(full_name, None)
         for shards in self._shards.values():
             shards.pop(full_name, None)
 

@@ -35,6 +35,7 @@ from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.values.builds import PickledByName
 from binlake.values.closing import Closing
+from binlake.values.position import Position
 
 __all__ = ["ChunkReading", "Snapshot", "SnapshotOptions", "TableChunk"]
 
@@ -177,6 +178,12 @@ class ChunkReading(Closing):
     def zero_dates(self) -> int:
         """Zero and partial dates among them that became null."""
         return self._select.zero_dates
+
+    def end(self) -> Position:
+        """The end of the server's log now, without its GTIDs: after the last row, no row has a later change. Raises
+        ServerError.
+        """
+        return Position(self._server.identity, *self._server.end())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         rate = self.chunk.options.max_rows_per_s

@@ -16,7 +16,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.errors import ServerError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
-from binlake.mirror.followed.first_copy import FirstCopy
+from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
@@ -40,10 +40,20 @@ FILE = {"file-path": "a.parquet", "record-count": 2, "file-size-in-bytes": 100}
 
 
 class Log:
-    """The log of a server; also what a copy asks of its planner. Each statement is 100 bytes long."""
+    """The log of a server; also what a copy asks of its planner. Each statement is 100 bytes long.
+
+    `read_at` and `read_on`: the end of the server's log when rows are read, and the server, if they are others.
+    """
 
     def __init__(self) -> None:
         self.end = 100
+        self.read_at: int | None = None
+        self.read_on = "1-2-3"
+        self.is_archived = False
+
+    def read(self) -> Position:
+        """The end of the server's log."""
+        return Position(self.read_on, "binlog.000001", self.read_at or self.end)
 
     def written(self) -> Position:
         """Write a statement; return its position."""
@@ -98,8 +108,8 @@ def copied(
     lake: Any = Lake()
 
     def read(tasks: Sequence[Any], *_of: Any) -> list[str]:
-        position = log.latest().position.to_json()
-        return [json.dumps({"number": t.chunk.number, "files": [FILE], "position": position, "rows": 2, "bytes": 9}) for t in tasks]  # fmt: skip
+        position, end = log.latest().position.to_json(), log.read().to_json()
+        return [json.dumps({"number": t.chunk.number, "files": [FILE], "position": position, "end": end, "rows": 2, "bytes": 9}) for t in tasks]  # fmt: skip
 
     def with_earlier_values(files: list[Any], *_of: Any) -> list[Any]:
         adding()
@@ -119,7 +129,7 @@ def copied(
     )
     stand_ins: dict[str, Any] = {
         "lake": lake,
-        "host": SimpleNamespace(copied_url=lambda: "mysql://server"),
+        "host": SimpleNamespace(copied_url=lambda: "mysql://server", has_archive=log.is_archived),
         "engine": SimpleNamespace(cores=1, run=read),
         "planner": log,
         "targets": targets,
@@ -137,6 +147,50 @@ def copied(
         mirrored=MirroredTables(lake, set()),
     )
     return copy.make(TABLE, MADE, 1, definition)
+
+
+def test_a_copy_waits_for_a_log_that_lags_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are ahead of the log; they are not read again when the log has reached them."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    log = Log()
+    log.read_at, log.is_archived = 300, True
+    for end in (100, 299):
+        log.end = end
+        with pytest.raises(
+            LogLagsError, match=rf"reaches binlog\.000001:{end}, .* at binlog\.000001:300"
+        ):
+            copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+    log.end, log.read_at = 300, 9999
+    made = copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+    assert made is not None
+    assert made.offset.position.offset == 100
+    assert made.snapshot_until.position.offset == 300
+
+
+def test_the_log_was_reset_before_a_copy_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    log.read_at = 300
+    with pytest.raises(ServerError, match=r"the log was reset: it ends at binlog\.000001:100"):
+        copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+    log.read_at = None
+    assert copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None) is not None
+
+
+def test_rows_of_another_server_than_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    log.read_on = "4-5-6"
+    with pytest.raises(ServerError, match="read from server 4-5-6, but the log is that of 1-2-3"):
+        copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+    log.read_on = "1-2-3"
+    assert copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None) is not None
 
 
 def test_a_table_altered_while_earlier_values_are_added_is_not_copied_again(

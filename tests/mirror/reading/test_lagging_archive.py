@@ -1,0 +1,174 @@
+"""Tables are copied from a server that is ahead of the archive from which the mirror reads the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.errors import SourceError
+from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.verification import verify_tables
+from dev.servers import Server, running
+from support.servers.archiving import archive, archiving
+from support.servers.live import url_of
+from support.spark.lake_histories import check_history
+from support.spark.mirrored import Lake, chunk_by_chunk, quarantined, states
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+TABLES = ("keyed", "bare", "log", "soft", "old")
+OPTIONS: dict[str, Any] = {
+    "append_tables": ("*.log",),
+    "soft_delete_tables": ("*.soft",),
+    "history_tables": ("*.old",),
+    "chunk_rows": 3,
+}
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        yield started
+
+
+class Lags(Lake):
+    """A lake of tables of ten rows, in a database of their own."""
+
+    def __init__(self, spark: Any, folder: Path, server: Server, database: str) -> None:
+        super().__init__(spark, folder, server, tables=(f"{database}.*",), **OPTIONS)
+        self.database = database
+        self.at_the_end = "FLUSH BINARY LOGS"
+        self._changes = 0
+        server.execute(f"CREATE DATABASE {database}")
+        rows = ", ".join(f"({number}, {number})" for number in range(10))
+        for name in TABLES:
+            key = "INT" if name == "bare" else "INT PRIMARY KEY"
+            server.execute(f"CREATE TABLE {database}.{name} (id {key}, v INT)")
+            server.execute(f"INSERT INTO {database}.{name} VALUES {rows}")
+
+    def change(self) -> None:
+        """Change rows at both ends of each table: a chunk has seen some of them."""
+        self._changes += 1
+        number = self._changes
+        with self.server.session(self.database) as session:
+            for name in TABLES:
+                session.execute(
+                    f"INSERT INTO {name} VALUES ({100 + number}, 0), ({-100 - number}, 0)",
+                    f"UPDATE {name} SET v = v + 100 WHERE id IN ({number % 10}, {100 + number}, 9)",
+                    f"UPDATE {name} SET id = id + 1000 WHERE id = {-100 - number}",
+                    f"DELETE FROM {name} WHERE id IN ({number % 7}, {99 + number})",
+                )
+            session.execute(self.at_the_end)
+
+    def check(self) -> None:
+        """No change is missing, and none is applied twice."""
+        assert quarantined(self) == {}
+        assert states(self) == {f"{self.database}.{name}": "equal" for name in TABLES}
+        assert check_history(self, f"{self.database}.old", ("id",)) > 0
+
+
+class Archive:
+    """The archive of a server in a folder."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.server, self.folder = server, folder
+
+    def catch_up(self) -> str:
+        """Archive what the server has written so far; return the directory of its logs."""
+        done = archive(url_of(self.server), self.folder)
+        assert done.returncode == 0, done.stderr
+        return self.logs
+
+    @property
+    def logs(self) -> str:
+        [found] = (path for path in self.folder.iterdir() if path.is_dir())
+        return str(found)
+
+
+@pytest.mark.parametrize(
+    ("database", "at_the_end"), [("later_log", "FLUSH BINARY LOGS"), ("same_log", "DO 1")]
+)
+def test_an_archive_that_lags_behind_a_copy(
+    server: Server,
+    iceberg_spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+    at_the_end: str,
+) -> None:
+    """The copy ends when the archive has what the rows may contain; no chunk is read twice."""
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, database)
+    lake.at_the_end = at_the_end
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    with chunk_by_chunk(monkeypatch, lambda _chunk: lake.change()):
+        with pytest.raises(LogLagsError, match="the archive reaches"):
+            lake.catch_up(logs, patience_s=0.1)
+        assert len([note for note in lake.notes if "its copy waits" in note]) == len(TABLES)
+        read = len(lake.progress)
+        kept.catch_up()
+        lake.catch_up(logs)
+    assert not [seen for seen in lake.progress[read:] if seen.chunks < seen.all_chunks]
+    lake.change()
+    kept.catch_up()
+    lake.catch_up(logs)
+    lake.check()
+
+
+def test_an_archive_that_goes_on_while_a_copy_waits(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "waits")
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    lake.change()
+
+    def note(sentence: str) -> None:
+        lake.notes.append(sentence)
+        if "waits.soft: its copy waits" in sentence:
+            lake.change()
+            kept.catch_up()
+
+    lake.catch_up(logs, note=note)
+    assert any("waits.soft: its copy waits" in note for note in lake.notes)
+    lake.change()
+    kept.catch_up()
+    lake.catch_up(logs)
+    lake.check()
+
+
+def test_a_comparison_waits_for_the_archive(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "compared")
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    lake.catch_up(logs)
+    lake.change()
+    mirror = lake.mirror(logs, patience_s=0.1)
+    try:
+        with pytest.raises(LogLagsError, match="the archive reaches"):
+            verify_tables(mirror)
+    finally:
+        mirror.close()
+    mirror = lake.mirror(logs)
+    try:
+        with archiving(url_of(server), kept.folder):
+            found = verify_tables(mirror)
+    finally:
+        mirror.close()
+    assert {table.state for table in found.tables} == {"equal"}
+
+
+def test_an_archive_of_another_server(
+    server: Server, iceberg_spark: Any, tmp_path: Path, provisioned: Any
+) -> None:
+    """Positions in its log do not fit."""
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "strange")
+    with running(provisioned(server.name), ["--server-id=77"]) as other:
+        logs = Archive(other, tmp_path / "archive").catch_up()
+        with pytest.raises(SourceError, match="the archive has the logs of server"):
+            lake.catch_up(logs)
