@@ -210,16 +210,13 @@ def test_logs_of_an_archive(server: Server, iceberg_spark: Any, tmp_path: Path) 
     newer = tmp_path / "newer"
     newer.mkdir()
     server.execute(f"UPDATE {DATABASE}.archived SET v = 8", "FLUSH BINARY LOGS")
-    name = server.position()[0]
-    copy(Path(archived()) / name, newer)
+    copy(server.log_files()[-1], newer)
     with pytest.raises(PositionLostError) as lost:
         lake.catch_up(str(newer))
     assert "read an archive that has the log from the mirror's position on (--logs)" in str(
         lost.value
     )
     assert "checkpoint" not in str(lost.value)
-    lake.catch_up(logs)
-    assert lake.equals_source(f"{DATABASE}.archived")
 
 
 def test_a_damaged_log_stops_the_mirror(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ class FirstCopy:
             done, of = len(state.answers), len(state.chunks)
             oldest = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
-                self._check_log(table, state)
+                self._check_not_purged(table, state)
                 start = self._offset(min(oldest, key=place_key), exact=not table.key)
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
@@ -330,10 +330,10 @@ class FirstCopy:
             )
             state.add([json.loads(text) for text in answers])
             self._tell(table, state, 0)
-            self._check_log(table, state)
+            self._check_not_purged(table, state)
         return True
 
-    def _check_log(self, table: SourceTable, state: CopyState) -> None:
+    def _check_not_purged(self, table: SourceTable, state: CopyState) -> None:
         """Raise PositionLostError if the log with the changes since the first chunk is not there any more."""
         positions = (Position.from_json(one["position"]) for one in state.answers.values())
         oldest = min(positions, key=place_key)
