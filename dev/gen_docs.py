@@ -334,7 +334,7 @@ def alter_page() -> str:
     lines = [
         "# ALTER statements and their outcomes",
         "",
-        "On this page you can look up what a [mirror](mirror.md#schema-changes) does when it reads an ALTER statement in the log. A test runs",
+        "On this page you can look up what a [mirror](mirror-schema-changes.md#schema-changes) does when it reads an ALTER statement in the log. A test runs",
         "each of these statements on real servers while a mirror follows the table, and then compares the lake with the server:",
         "",
         '    .venv/bin/python -m pytest tests/mirror/test_schema_changes.py -k "follows or refused"',
@@ -360,7 +360,7 @@ def alter_page() -> str:
         "## Changes of type",
         "",
         "After these changes, the column of the lake needs another type. It becomes text with `--on-alter text`, and",
-        "a new column with `--on-alter new-column`. [Mirror](mirror.md#changes-of-type) explains both. A test makes these changes:",
+        "a new column with `--on-alter new-column`. [Mirror](mirror-schema-changes.md#changes-of-type) explains both. A test makes these changes:",
         "",
         "    .venv/bin/python -m pytest tests/mirror/ddl/test_type_policies.py",
         "",

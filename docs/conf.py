@@ -26,6 +26,8 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 default_role = "code"  # docstrings write code in single backticks
 
+highlight_language = "none"  # fences without a language are commands and results
+
 myst_heading_anchors = 4  # the anchors of GitHub, so that links work there and on the site
 
 html_theme = "furo"

@@ -201,7 +201,7 @@ class Log:
         `FILE:POS`.
 
         `source` has rows to begin with: the path of a dump or Parquet file that was made before, or the URL of the live
-        server, whose changes since the moment are taken back in memory. `from_position` or `from_gtid`
+        server, whose changes since the moment are undone in memory. `from_position` or `from_gtid`
         is the place of a dump that does not contain it. `where` chooses rows. Values are texts as those
         of `binlake rows`. With `force`, rows that do not fit the log are counted in a warning. Raises
         SourceError if the logs do not reach from one to the other, IncompleteError for a row that does

@@ -137,7 +137,7 @@ class SourceOptions(PickledByName):
     stream: StreamOptions = StreamOptions()
     ledger_path: str | None = option(
         "DIR",
-        "directory or URI that gets the ledger of each read or micro-batch as a JSON file; the "
+        "directory or URI for the ledgers: each read or micro-batch writes a JSON file; the "
         "driver and all executors write there",
         surfaces=_SURFACE,
     )

@@ -100,8 +100,8 @@ def state(
     """Print the rows of a table as they were at a moment.
 
     The rows come from a dump that was made earlier, and binlake applies the changes of the log up to
-    the moment. Or they come from a live server, and binlake takes back the changes since the moment, in
-    memory: nothing is written to the server. Generated columns are left out.
+    the moment. Or they come from a live server, and binlake undoes the changes since the moment, in
+    memory: it writes nothing to the server. Generated columns are left out.
 
     Examples:
       binlake state shop.orders --as-of '2026-11-21 14:03' --from dump.sql /var/lib/mysql/
