@@ -5,7 +5,7 @@ binlake and its peers on them, and writes `benchmarks/results/<date>.{json,md}` 
 only, `<date>-<parts>`). Ratios are of medians. Nothing here is a test: no figure makes it fail.
 
 Each measurement is kept in `measured.json` beside the logs; with --resume, a run that was stopped
-goes on with the first one that is missing.
+continues with the first one that is missing.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TOOL", "archive"]
 
 TOOL = "mysqlbinlog --raw"
-#: Every run begins anew: an archive that is there is only continued.
+#: Every run begins with an empty directory, because an existing archive is only continued.
 ANEW = """
 import shutil, sys
 from binlake.cli.main import main

@@ -28,7 +28,7 @@ _FIRST_LINE = Path(__file__).parent / "cases" / "first_line.py"
 
 
 def texts(bench: Bench, server: str) -> None:
-    """What prints or counts a whole log."""
+    """Commands that print or count a whole log."""
     tool: list[str | Path] = [*installation(server).reader_command()]
     for form, words in FORMS.items():
         if "decoders" not in bench.parts or "-vv" not in form:  # that one is measured there

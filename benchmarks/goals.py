@@ -1,4 +1,4 @@
-"""What the result page compares: ratios and figures of the measurements, and what they should be."""
+"""The comparisons of the result page: ratios and figures of the measurements, and their goals."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _FREE_BYTES = 2 << 30  # that must stay on the disk
 
 @dataclass(frozen=True, slots=True)
 class _Repeated:
-    """What a log begins with, and its transactions with rows, from the first to the last."""
+    """The beginning of a log, and its transactions with rows, from the first to the last."""
 
     start: bytes
     events: list[bytes]
@@ -82,7 +82,7 @@ def _places(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def copies(source: Path) -> Iterator[bytes]:
-    """What a log begins with, and then its transactions again and again, without an end."""
+    """The beginning of a log, and then its transactions again and again, without an end."""
     repeated = _Repeated.of(source)
     yield repeated.start
     end, turn = len(repeated.start), 0
@@ -149,7 +149,7 @@ def large(bench: Bench, table: str, gigabytes: float, scratch: Path) -> None:
 
 
 def _many(bench: Bench, table: str, log_bytes: int, scratch: Path) -> None:
-    """The same for 2,000 logs, each about so large: one, under many names."""
+    """Costs of 2,000 logs, each about so large: one log under many names."""
     whole = scratch / "whole"
     _write(bench.log, whole, log_bytes)
     folder = scratch / "logs"

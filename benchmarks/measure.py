@@ -80,7 +80,7 @@ def measure(
     # cases may start real servers, with what is in dev/
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(env or {})}
-    # what is installed has its bytecode: nobody compiles 250 modules at each start
+    # installed packages have their bytecode, so that no start compiles 250 modules
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for _ in range(warmup):
         _once(words, environment, keep_output)
@@ -109,7 +109,7 @@ def _last_json(text: str) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What the results were measured on."""
+    """The machine of the measurements."""
     model = ""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -143,10 +143,10 @@ def _task_s(size: int, logs: int, costs: Costs) -> float:
 
 
 def without_latency(costs: Costs) -> Costs:
-    """The same costs with logs on a local disk."""
+    """The costs with logs on a local disk."""
     return replace(costs, request_s=0.0, store_byte_s=0.0)
 
 
 def slower(costs: Costs, times: float) -> Costs:
-    """The same costs on cores that are so many times slower."""
+    """The costs on cores that are so many times slower."""
     return replace(costs, task_s=costs.task_s * times, byte_s=costs.byte_s * times)

@@ -1,1 +1,1 @@
-"""What makes and checks the project: servers, golden logs, demo logs, tools. Not installed."""
+"""Tools that build and check the project: servers, golden logs, demo logs, tools. Not installed."""

@@ -39,7 +39,7 @@ def build_sources() -> Path:
 
 
 def _built(python: Path, kind: str, source: Path, folder: Path) -> Path:
-    """What `python -m build` made in a folder; what it prints is shown if it fails."""
+    """The files that `python -m build` made in a folder; its output is printed if it fails."""
     before = set(folder.glob("*"))
     command = [str(python), "-m", "build", kind, "--no-isolation", "--outdir", str(folder), "."]
     run = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)

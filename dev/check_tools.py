@@ -35,7 +35,7 @@ def _version_of_python() -> str:
 
 
 def missing_python() -> list[str]:
-    """What is wrong with the running Python."""
+    """Problems of the running Python."""
     problems = []
     if sys.version_info < OLDEST_PYTHON:
         problems.append(
@@ -112,7 +112,7 @@ def _runs_compiler(
 
 
 def missing_build_tools() -> list[str]:
-    """What the compiled core lacks: compilers, Python.h, a library for CRC32."""
+    """Tools that the compiled core lacks: compilers, Python.h, a library for CRC32."""
     command = _compiler()
     if shutil.which(command[0]) is None or not _compiles(command, "int probe;\n"):
         return [f"{command[0]!r} does not work or is not there; needed is {_COMPILER}."]
@@ -155,7 +155,7 @@ def _java_version(program: str) -> int | None:
 
 
 def missing_java() -> list[str]:
-    """What is wrong with Java, which Spark runs on: the one of JAVA_HOME, else of PATH."""
+    """Problems of Java, which Spark runs on: the one of JAVA_HOME, else of PATH."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else "java"
     version = _java_version(program)

@@ -1,4 +1,4 @@
-"""What hostile logs of at most 1 MB cost each command: `python -m dev.costs [SHAPE …]`.
+"""Measure the cost of hostile logs of at most 1 MB for each command: `python -m dev.costs [SHAPE …]`.
 
 Makes the logs of tests/support/logs/costly_*.py, reads each with every command and prints processor
 time beyond that of the same command on a small log, and the most memory:

@@ -50,7 +50,7 @@ class Installation:
         self.tag = self.run("python", "-c", asked).strip()
 
     def run(self, *words: str) -> str:
-        """What a program of the environment prints; it must succeed."""
+        """The output of a program of the environment, which must succeed."""
         command = [str(self.bin / words[0]), *words[1:]]
         run = subprocess.run(
             command,

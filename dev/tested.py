@@ -50,7 +50,7 @@ class GoldenUse:
 
 @cache
 def golden_use() -> GoldenUse:
-    """What is in the golden logs, payloads and encrypted events too."""
+    """The codes in the golden logs, including payloads and encrypted events."""
     use = GoldenUse()
     for about in sorted(GOLDEN.glob("*/*/case.json")):
         case = about.parent.relative_to(GOLDEN).as_posix()

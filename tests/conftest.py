@@ -1,4 +1,4 @@
-"""What tests need from outside: a corpus of logs, real servers.
+"""Resources that tests need from outside: a corpus of logs, real servers.
 
 Environment:
     BINLAKE_CORPUS    folder of a corpus of logs; tests of it are skipped without
@@ -71,7 +71,7 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell starts what runs in its background with SIGINT ignored: a test of Ctrl-C would wait for ever.
+    # A shell starts what runs in its background with SIGINT ignored: a test of Ctrl-C would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_LEFT_OUT] = Counter()
 
@@ -149,7 +149,7 @@ def golden() -> Path:
 
 @pytest.fixture(autouse=True)
 def _handlers_of_signals() -> Iterator[None]:
-    """A test leaves the handlers of signals as it found them: with another's, a test of Ctrl-C waits for ever."""
+    """A test leaves the handlers of signals as it found them: with another's, a test of Ctrl-C never ends."""
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     yield
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

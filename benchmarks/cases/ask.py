@@ -31,7 +31,7 @@ from binlake.values.options import ReadOptions
 
 
 def bytes_read() -> int:
-    """What this process has read so far, from disk or from the page cache."""
+    """The bytes that this process has read so far, from disk or from the page cache."""
     words = Path("/proc/self/io").read_text().split()
     return int(words[words.index("rchar:") + 1])
 

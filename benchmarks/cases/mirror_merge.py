@@ -1,4 +1,4 @@
-"""The same changes by Iceberg's MERGE: mirror_merge.py prepare|merge LAKE TABLE LOGS BATCH_BYTES, two cores.
+"""Apply the changes with Iceberg's MERGE: mirror_merge.py prepare|merge LAKE TABLE LOGS BATCH_BYTES, two cores.
 
 `prepare` makes a copy of the mirror's table. `merge` reads the logs as a stream and merges one batch of
 about BATCH_BYTES of log into the copy, by `foreachBatch`, the last change of each key. Session start is not

@@ -29,7 +29,7 @@ def main() -> None:
     images = 0
     started = time.perf_counter()
     for event in stream:
-        if stream.log_file != log:  # the server goes on with the next one
+        if stream.log_file != log:  # the server continues with the next one
             break
         images += len(event.rows) * (2 if isinstance(event, UpdateRowsEvent) else 1)
     seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""What the fuzzer does with an input: it is a log, and everything that reads logs reads it.
+"""The target of the fuzzer: an input is a log, and all readers of logs read it.
 
 A `BinlogError` is the answer that a damaged log deserves. Any other exception is a finding.
 """

@@ -20,7 +20,7 @@ NEW = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 
 
 class Action(Enum):
-    """What happens to the server after a step."""
+    """An action on the server after a step."""
 
     COPY = "copy the log file while it is written to"
     CRASH = "kill the server, copy the log file, start again"

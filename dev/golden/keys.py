@@ -63,7 +63,7 @@ def keep_keys(server: Server, keys: Keys, out: Path) -> None:
 
 
 def _openssl_enc(text: bytes) -> bytes:
-    """What `openssl enc -aes-256-cbc -md sha1 -k PASSWORD` makes, with a fixed salt."""
+    """The output of `openssl enc -aes-256-cbc -md sha1 -k PASSWORD`, with a fixed salt."""
     made = last = b""
     while len(made) < 48:
         last = hashlib.sha1(last + PASSWORD.encode() + SALT, usedforsecurity=False).digest()

@@ -1,4 +1,4 @@
-"""What the server says a table holds, as text.
+"""The content of a table as the server prints it.
 
 A snapshot is one line of `oracle.jsonl.gz`:
 
@@ -69,7 +69,7 @@ def _columns(session: Session, database: str, table: str) -> list[tuple[str, str
 
 
 def _shown(name: str, data_type: str, full_type: str) -> list[tuple[str, str, str]]:
-    """What is asked for a column: (name, render, expression)."""
+    """The query for a column: (name, render, expression)."""
     column = _quoted(name)
     rule = _UNSIGNED if _RULES.get(data_type) is _SIGNED and "unsigned" in full_type else None
     render, expression = rule or _RULES.get(data_type, _BYTES)

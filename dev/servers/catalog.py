@@ -134,7 +134,7 @@ class _MySQL97(_Debian):
             ("usr/lib/mysql/plugin/component_keyring_file.cnf", {"read_local_config": True}),
         ):
             if not (root / name).exists():
-                # whole or not there, for whoever starts the server at this moment
+                # complete or absent, for a process that starts the server at this moment
                 part = root / f"{name}.{os.getpid()}"
                 part.write_text(json.dumps(content))
                 part.rename(root / name)

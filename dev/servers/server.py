@@ -266,7 +266,7 @@ class Server:
         self._client([*self.kind.client_command(), *self._login()], [database or "mysql"], script)
 
     def dump(self, database: str, *options: str) -> bytes:
-        """What mysqldump writes of a database. Raises RefusedError."""
+        """The output of mysqldump for a database. Raises RefusedError."""
         command = [*self.kind.dump_command(), *self._login(), "--single-transaction", *options]
         return self._client(command, [database])
 

@@ -81,7 +81,7 @@ def open_page(browser: Browser) -> Iterator[OpensPage]:
 
 
 def _complaint(message: ConsoleMessage) -> list[str]:
-    """What the browser complains about, such as a script that the policy forbids; errors of requests are answers."""
+    """Messages of the browser about problems, such as a script that the policy forbids; errors of requests are answers."""
     is_answer = message.text.startswith("Failed to load resource")
     return [message.text] if message.type == "error" and not is_answer else []
 

@@ -1,4 +1,4 @@
-"""What `dev/check_tools.py` reports: the build needs a compiler, and runs without libdeflate."""
+"""The reports of `dev/check_tools.py`: the build needs a compiler, and runs without libdeflate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ exec cc "$@"
     return os.fspath(program)
 
 
-def test_without_libdeflate_the_build_goes_on_and_the_check_names_the_package(
+def test_without_libdeflate_the_build_continues_and_the_check_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CC", compiler_without(tmp_path, "deflate"))

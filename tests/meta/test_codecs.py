@@ -1,4 +1,4 @@
-"""Every codec has a property test: round trips, and bytes that nobody wrote."""
+"""Every codec has a property test: round trips, and bytes that no server wrote."""
 
 from __future__ import annotations
 

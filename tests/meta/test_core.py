@@ -35,7 +35,7 @@ def test_a_core_module_is_compiled(name: str) -> None:
 
 
 def test_compiled_modules_are_newer_than_their_source() -> None:
-    """A stale module would pass the tests of code that nobody runs."""
+    """A stale module would pass the tests of code that no longer runs."""
     sources = {path.with_suffix(""): path for path in PYTHON + CYTHON}
     modules = list(FOLDER.rglob("*.so"))
     assert len(modules) >= len(sources)

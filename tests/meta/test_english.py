@@ -94,6 +94,11 @@ _OF_MESSAGES = re.compile(
     r"\bgo(es)? on with|told apart|cannot be told|by other means|not hold it|in none of|of after\b|no end of what|(^|[.;:] )What is\b",
     re.IGNORECASE,
 )
+#: Words in names of tests.
+_OF_TEST_NAMES = re.compile(
+    r"nobody|whoever|somebody|_anew|_go(es)?_on_|_told|passed_over|as_it_is|as_they_are|_of_ours|stands_for"
+    r"|goes_wrong|summed|looked_(into|for|at|up)|for_ever|to_be_had"
+)
 #: Functions whose texts users read, beside the classes of errors and the functions with a `hint`.
 _SPEAKERS = (
     "note",
@@ -168,13 +173,34 @@ def prose_of(path: Path) -> list[str]:
     return prose
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda path: path.name)
+def others() -> list[Path]:
+    """The modules of the tests, the tools and the benchmarks, without this one."""
+    found = [
+        path for folder in ("tests", "dev", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+    ]
+    return sorted(path for path in found if path != Path(__file__))
+
+
+@pytest.mark.parametrize("path", [*sources(), *others()], ids=lambda path: path.name)
 def test_docstrings_and_comments(path: Path) -> None:
     prose = prose_of(path)
-    assert any(prose)
+    assert any(prose) or path in others()
     found = [match[0] for one in prose for match in _PATTERN.finditer(_CODE.sub("", one))]
     found += [match[0] for one in prose for match in _OF_DOCSTRINGS.finditer(one)]
     assert found == []
+
+
+def test_names_of_tests() -> None:
+    """`dev/known_faults.py` and reports of failures show them to readers."""
+    modules = {path: ast.parse(path.read_text(encoding="utf-8")) for path in others()}
+    names = [
+        (path.name, node.name)
+        for path, module in modules.items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 2500
+    assert [(file, name) for file, name in names if _OF_TEST_NAMES.search(name)] == []
 
 
 def messages_of(path: Path) -> Iterator[str]:

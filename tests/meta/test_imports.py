@@ -63,7 +63,7 @@ LIBRARIES = {
 }
 
 
-# What a dependency brings along; what exists only while the core is compiled; and what a user who asks for it has.
+# Modules of dependencies, modules that exist only while the core is compiled, and modules that users install themselves.
 COMES_WITH = {
     "anyio": "starlette",
     "cython": "",

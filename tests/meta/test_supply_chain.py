@@ -1,4 +1,4 @@
-"""What is installed and downloaded has hashes, and wheels say what they were tested with."""
+"""Installed and downloaded packages have hashes, and wheels record what they were tested with."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_lock_has_the_versions_of_the_constraints() -> None:
     assert found.keys() - pinned.keys() <= of_windows
 
 
-def test_every_tool_is_locked_as_it_is_asked_for() -> None:
+def test_every_tool_is_locked_at_the_requested_version() -> None:
     for asked in (ROOT / "dev" / "locks").glob("*.in"):
         versions = locked(asked.with_suffix(".lock"))
         assert locked(asked).items() <= versions.items()

@@ -1,4 +1,4 @@
-"""What people can rely on: public names, commands, options, and that each is documented."""
+"""The interface that users can rely on: public names, commands, options, and that each is documented."""
 
 from __future__ import annotations
 

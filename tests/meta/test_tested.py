@@ -9,7 +9,7 @@ from binlake.format.column_types import COLUMN_TYPES
 from binlake.format.event_types import EVENT_TYPES
 from dev.tested import column_properties, golden_use, types_by_hand
 
-#: Names of codes that nobody writes: such events are kept as bytes.
+#: Names of codes that no server writes: such events are kept as bytes.
 WITHOUT_FIELDS = {0, 7}
 #: In no log of a server; dev/gen_docs.py says why.
 IN_NO_LOG = {0, 20, 243, 244}

@@ -88,7 +88,7 @@ def test_internals_names_what_is_there() -> None:
 
 
 def test_the_source_cites_what_a_reader_has() -> None:
-    """A page that is not in the tree, or a paragraph of one, tells nobody anything."""
+    """A page that is not in the tree, or a paragraph of one, does not help a reader."""
     pages = {file.name for file in _tracked() if file.suffix == ".md"}
     page = re.compile(r"(?<!Docs/replication/)\b[\w-]+\.md\b")  # those are MariaDB's
     paragraph = re.compile(r"\bdesign (?:§|D)\d")

@@ -1,4 +1,4 @@
-"""What a mirror does where the choice is the user's: --on-alter, --on-other-writer, --on-statement, --on-cascade, --logs."""
+"""The behaviour of a mirror where the user has a choice: --on-alter, --on-other-writer, --on-statement, --on-cascade, --logs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def shop(server: Server) -> Any:
     server.execute("DROP DATABASE shop")
 
 
-def test_equal_while_writes_go_on_and_each_fault(
+def test_equal_during_writes_and_after_each_fault(
     shop: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     lake = Lake(iceberg_spark, tmp_path, shop, tables=("shop.*",))

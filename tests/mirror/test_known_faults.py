@@ -48,7 +48,7 @@ def copied(lake: Lake) -> list[str]:
 def test_several_changes_of_a_key_and_a_crash(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
-    """Of each key one row stays, although the round is applied again; deletes name positions."""
+    """One row of each key stays, although the round is applied again; deletes name positions."""
     lake = lake_of(server, iceberg_spark, tmp_path, "several")
     lake.catch_up()
     with server.session(DATABASE) as session:
@@ -91,7 +91,7 @@ def test_members_of_an_enum(server: Server, iceberg_spark: Any, tmp_path: Path) 
     assert lake.equals_source(f"{DATABASE}.members")
 
 
-def test_a_table_that_is_added_or_left_out_later(
+def test_a_table_that_is_added_or_excluded_later(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """It is copied alone, with the rows that it had; what others do is not copied again."""
@@ -146,7 +146,7 @@ def test_a_delete_by_key_in_a_partitioned_table(
 
 
 def test_a_purged_log(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
-    """One error, each time; nothing is applied. `resync` makes the table anew."""
+    """One error, each time; nothing is applied. `resync` creates the table again."""
     lake = lake_of(server, iceberg_spark, tmp_path, "purged")
     lake.catch_up()
     name = f"{DATABASE}.purged"

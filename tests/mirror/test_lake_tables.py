@@ -246,7 +246,7 @@ def _check_readers(lake: Lake, name: str) -> None:
 
 
 def _naive(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same without zones, as Spark returns it in a session in UTC."""
+    """The rows without zones, as Spark returns it in a session in UTC."""
     return tuple(v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in row)
 
 

@@ -54,7 +54,7 @@ IMAGES = {
 
 
 @pytest.mark.not_on("mysql-5.6.24")
-def test_images_that_lack_columns_and_xa(
+def test_images_without_some_columns_and_xa(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """And two engines read the same."""

@@ -1,4 +1,4 @@
-"""What a mirror shows of a table other than its rows: columns left out and hashed, and deleted rows."""
+"""Lake tables that differ from the rows of the server: columns left out and hashed, and deleted rows."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_what_a_running_mirror_shows(
             with server.session("ops") as session:
                 session.execute("SET SESSION sql_log_bin = 0", "UPDATE t SET v = 9 WHERE id = 3")
             until(lambda: _is(shown(), lambda s: s.different == ("ops.t",)))
-            # an idle source is fresh: what is looked at goes on, and no commit is made
+            # an idle source is fresh: the mirror continues to check the log, and makes no commit
             rounds, checked = found.round, found.checked_at
             until(lambda: _is(shown(), lambda s: s.checked_at > checked))
         after = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
@@ -207,7 +207,7 @@ def test_exit_codes_that_a_service_distinguishes(provisioned: Any, tmp_path: Pat
 def test_failover_to_a_replica(
     name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:
-    """Tables that had come to different places of the old server go on with the new one, by GTID."""
+    """Tables that had come to different places of the old server continue with the new one, by GTID."""
     flavour = name.partition("-")[0]
     options = [*GTID[flavour], "--binlog-row-metadata=FULL"]
     with (

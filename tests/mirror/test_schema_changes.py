@@ -48,7 +48,9 @@ def on(name: str, one: Alteration) -> str:
     return re.sub(r"TABLE t\b", f"TABLE {name}", one.statement)
 
 
-def test_what_the_lake_follows(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+def test_statements_that_the_lake_follows(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
     tables = {**APPLIED, **COPIED}
     made(server, tables)
     lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
@@ -70,7 +72,9 @@ def test_what_the_lake_follows(server: Server, iceberg_spark: Any, tmp_path: Pat
     assert sorted(equal) == sorted(f"{DATABASE}.{name}" for name in tables)
 
 
-def test_what_is_refused_and_made_anew(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+def test_refused_statements_and_new_copies(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
     tables = {**QUARANTINED, "sound": Alteration("v INT", "", "")}
     made(server, tables)
     lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))

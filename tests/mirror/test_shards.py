@@ -40,7 +40,7 @@ def compact(lake: Lake, names: list[str]) -> None:
 
 
 def rows(lake: Lake, name: str, columns: str) -> list[tuple[Any, ...]]:
-    """What Spark and PyIceberg read."""
+    """The rows that Spark and PyIceberg read."""
     found = by_spark(lake.spark, name, columns, lake.catalog)
     assert by_pyiceberg(str(lake.folder), name, columns) == found
     return found

@@ -31,7 +31,7 @@ _ACCOUNTS = 200
 class Load:
     """Transactions of 1 to 200 row changes on the server behind `port`, until `stop`.
 
-    When a connection breaks, whatever was open is given up and the load goes on with a new one:
+    When a connection breaks, the load gives up open transactions and continues with a new one:
     what the server has committed is the truth, not what was asked of it. `port` may be changed
     while it runs (failover). `committed` counts what the server has acknowledged.
     """
@@ -135,7 +135,7 @@ class Load:
 
 
 def contents(session: Any) -> dict[str, dict[str, list[str | None]]]:
-    """What the tables hold, by table and key, every value as the server's text."""
+    """The rows of the tables, by table and key, every value as the server's text."""
     found = {}
     for table, columns in (
         ("account", "id, balance, note"),

@@ -1,4 +1,4 @@
-"""What the proof of exactly-once kills: processes that are started again until all has arrived."""
+"""The processes that the proof of exactly-once kills: processes that are started again until all has arrived."""
 
 from __future__ import annotations
 

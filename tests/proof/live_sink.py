@@ -1,4 +1,4 @@
-"""What has arrived in a folder of Parquet batches, applied change by change to empty tables.
+"""The rows that have arrived in a folder of Parquet batches, applied change by change to empty tables.
 
 Every change must fit the rows as they are when it is applied: an insert that comes twice, an
 update whose old values are not there, a delete of nothing is an error. So a row that is lost,

@@ -1,4 +1,4 @@
-"""What a soak of the mirror writes: rows and DDL in tables of several kinds, also while the server is killed."""
+"""The load of a soak of the mirror: rows and DDL in tables of several kinds, also while the server is killed."""
 
 from __future__ import annotations
 

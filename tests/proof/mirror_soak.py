@@ -50,7 +50,7 @@ _SCANS = 5
 
 
 def plan(seed: int, kills: int) -> list[Kill | str]:
-    """What is killed, in which order: a place in the code, or the name of a process."""
+    """The victims, in their order: a place in the code, or the name of a process."""
     rng = random.Random(seed)
     planned: list[Kill | str] = []
     places: list[str] = []
@@ -207,7 +207,7 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    """Run a soak, or go on with one."""
+    """Run a soak, or continue one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=1000)

@@ -1,4 +1,4 @@
-"""What a soak of the mirror kills with -9, one way each: the command, its JVM, a worker, an executor, the server."""
+"""The victims that a soak of the mirror kills with -9, one class each: the command, its JVM, a worker, an executor, the server."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class Pipeline:
             assert PASSWORD not in process.log.read_text(errors="replace")
 
     def _trouble(self) -> str:
-        """What kills nobody: the network fails, rarely the server restarts, often nothing."""
+        """Faults without a kill: the network fails, rarely the server restarts, often nothing."""
         chance = self.rng.random()
         if chance < 0.05:
             self.restart_server()
@@ -312,7 +312,7 @@ def _has_copy(logs: Path, log: Path) -> bool:
 
 
 def _bytes(log: Path) -> bytes:
-    """A log, but for the flag that says whether the server still writes it."""
+    """A log without the flag that shows whether the server still writes it."""
     data = log.read_bytes()
     return data[:21] + b"\0" + data[22:]
 

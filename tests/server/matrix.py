@@ -1,4 +1,4 @@
-"""What servers write under every two of their settings, read again and compared with SELECT.
+"""Logs that servers write under every pair of their settings, decoded and compared with SELECT.
 
 A combination has a log of its own: tables of every column type with edge and random values, and
 changes of them, made under its settings. All types are in every combination; of the settings,
@@ -62,7 +62,7 @@ AXES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }  # fmt: skip
 
-#: InnoDB cascades without a row event, so the log does not tell what the table holds.
+#: InnoDB cascades without a row event, so the log does not contain all rows of the table.
 _NOT_TOLD = "child"
 #: Columns that the server computes, by the kinds that it leaves out of images although they changed:
 #: MariaDB does so with virtual ones, as of 11.8.9 with stored ones, too.
@@ -79,7 +79,7 @@ _RANDOM_VALUES = 6  # of each column in each combination, beside its edges
 
 @dataclass
 class Found:
-    """What comparing one combination found, `text` as JSON lines and `typed` as Arrow."""
+    """The result of the comparison of one combination, `text` as JSON lines and `typed` as Arrow."""
 
     settings: dict[str, str]
     seed: int
@@ -232,7 +232,7 @@ def _globals(settings: dict[str, str]) -> Iterator[str]:
 
 
 def _of_session(settings: dict[str, str]) -> Iterator[str]:
-    """What a session takes from the globals when it begins; said again, so that it is seen."""
+    """The settings that a session takes from the globals when it begins; set again, so that they are visible."""
     for name in ("binlog_row_image", "binlog_row_value_options", "binlog_transaction_compression"):
         if name in settings:
             yield f"SET SESSION {name} = '{settings[name]}'"

@@ -181,7 +181,7 @@ def test_columns_follow_the_servers(server: Server) -> None:
 
 
 def _ddl(server: Server) -> list[DdlStatement]:
-    """Of the server's log, which it has not left meanwhile."""
+    """The part of the server's current log; the server has not switched to another one meanwhile."""
     found: list[DdlStatement] = []
     (path,) = [str(file) for file in server.log_files()][-1:]
     for reader in LogReader.of_chains(resolve([path]), ReadOptions(), Ledger()):

@@ -72,7 +72,7 @@ def rows_in(data: bytes) -> Counter[int]:
 
 
 def read_until(items: Iterator[Item], number: int, data: bytes = b"") -> bytes:
-    """What comes up to the second row of a transaction."""
+    """The rows up to the second row of a transaction."""
     while rows_in(data)[number] < 2:
         data += next_block(items).data
     return data
@@ -332,7 +332,7 @@ def sparse_log(path: Path, start: bytes, size: int) -> int:
 
 
 def bytes_sent(server: Server) -> int:
-    """What a server has sent to all its clients."""
+    """The bytes that a server has sent to all its clients."""
     return int(server.rows("SHOW GLOBAL STATUS LIKE 'Bytes_sent'")[0][1] or 0)
 
 

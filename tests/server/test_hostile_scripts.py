@@ -43,7 +43,7 @@ def run_client(server: Server, script: bytes, *options: str) -> subprocess.Compl
 
 
 def printed(capfdbinary: pytest.CaptureFixture[bytes], *command: str) -> bytes:
-    """What a command prints, whether it ends in an error or not."""
+    """The output of a command, whether it ends in an error or not."""
     code = main(list(command))
     out, err = capfdbinary.readouterr()
     assert code in (0, 1), err

@@ -77,7 +77,7 @@ SEND_PASSWORD = ("caching_sha2_password", "sha256_password")
 @pytest.mark.parametrize("mode", ["disabled", "preferred"])
 @pytest.mark.parametrize("compress", ["", "zlib"])
 def test_each_plugin(server: Server, users: dict[str, str], mode: str, compress: str) -> None:
-    """Over channels that nobody has verified: only methods that do not send the password."""
+    """Over unverified channels: only methods that do not send the password."""
     for plugin, user in users.items():
         forget(server)
         url = tcp_url(server, user, SECRET, ssl_mode=mode, compress=compress)
@@ -212,7 +212,7 @@ def test_a_replica_logs_in(server: Server, users: dict[str, str]) -> None:
 
 @pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8")  # they have none
 def test_a_key_that_is_kept(server: Server, users: dict[str, str]) -> None:
-    """The server's RSA key from a file, so that nobody in between can hand out another."""
+    """The server's RSA key from a file, so that an attacker in between cannot send another one."""
     keys = {"right": server.data / "public_key.pem", "none": server.data / "ca.pem"}
     for user in users.values():
         server.execute("FLUSH PRIVILEGES")
@@ -224,7 +224,7 @@ def test_a_key_that_is_kept(server: Server, users: dict[str, str]) -> None:
         assert "\n" not in str(raised.value)
 
 
-def test_nobody_without_the_password(server: Server, users: dict[str, str]) -> None:
+def test_no_login_without_the_password(server: Server, users: dict[str, str]) -> None:
     for plugin, user in users.items():
         for password in ("wrong-secret", ""):  # the process remembers the first for the second
             for mode in ("disabled", "preferred", "verified"):

@@ -23,7 +23,7 @@ Contents = list[list[list[str | None]]]
 
 
 def binlake(command: str, *argv: str) -> str:
-    """What a command prints; it must succeed."""
+    """The output of a command, which must succeed."""
     run = subprocess.run(
         [sys.executable, "-m", "binlake.cli.main", command, *argv], capture_output=True, check=False
     )
@@ -96,7 +96,7 @@ class Shop:
             return [session.rows(f"SELECT * FROM {table} ORDER BY 1, 1") for table in TABLES]
 
     def sql(self, *options: str) -> str:
-        """What `binlake sql` prints of the logs."""
+        """The output of `binlake sql` for the logs."""
         return binlake("sql", *self.logs, "--schema", str(self.backup), *options)
 
     def restored(self, *options: str) -> Contents:

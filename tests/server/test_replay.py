@@ -1,4 +1,4 @@
-"""What `binlake mysqlbinlog` prints, replayed on a second server, makes the same databases."""
+"""The output of `binlake mysqlbinlog`, replayed on a second server, creates the same databases."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_rows(server: Server, target: Server, capfdbinary: pytest.CaptureFixture
 def test_a_statement_that_failed_fails_again(
     server: Server, target: Server, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """What a failed statement did to a table without transactions is in the log, with its error."""
+    """The log contains the effect of a failed statement on a table without transactions, with its error."""
 
     def failing(_server: Server, one: Session, _two: Session) -> None:
         one.execute(

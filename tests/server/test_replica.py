@@ -52,7 +52,7 @@ def _file(server: Server, name: str) -> bytes:
     return bytes(data)
 
 
-def test_logs_come_as_they_are(server: Server, logs: list[str]) -> None:
+def test_logs_arrive_unchanged(server: Server, logs: list[str]) -> None:
     items = to_the_end(url_of(server))
     files = files_of(items)
     assert list(files) == logs
@@ -118,7 +118,7 @@ def test_we_are_among_the_replicas(server: Server, logs: list[str]) -> None:
             list(Follower(url, Position("", "", 0)))
 
 
-def test_a_killed_dump_goes_on_where_it_was(server: Server, logs: list[str]) -> None:
+def test_a_killed_dump_continues_at_its_position(server: Server, logs: list[str]) -> None:
     """Its thread is killed again and again; the bytes join, and nothing comes twice."""
     url = ServerUrl.parse(url_of(server))
     options = FollowOptions.of(url, block_bytes=1 << 16, backoff_s=0.01)
@@ -271,7 +271,7 @@ def test_duplicates_are_ignored_where_wanted(server: Server, logs: list[str]) ->
 
 @pytest.mark.not_on("mysql-5.6.24")  # comes without its plugins
 def test_acknowledgements_release_the_source(server: Server, logs: list[str]) -> None:
-    """A semi-synchronous source waits for us, and for nobody who has not said it is durable."""
+    """A semi-synchronous source waits for a replica only if that acknowledges durable events."""
     newer = server.name == "mysql-9.7"
     kind = "source" if newer else "master"
     if newer:
@@ -300,7 +300,7 @@ def test_acknowledgements_release_the_source(server: Server, logs: list[str]) ->
         server.execute(f"SET GLOBAL rpl_semi_sync_{kind}_enabled=0")
 
 
-def test_another_server_goes_on_by_gtid(pair: tuple[Server, Server]) -> None:
+def test_another_server_continues_by_gtid(pair: tuple[Server, Server]) -> None:
     """The first server ends inside of the stream; what follows comes from the second, once."""
     first, second = pair
     urls = [url_of(first), url_of(second)]
@@ -318,7 +318,7 @@ def test_another_server_goes_on_by_gtid(pair: tuple[Server, Server]) -> None:
     assert [texts.count(b"row %d" % number) for number in range(6)] == [1] * 6
 
 
-def test_transactions_of_nobody_else_are_said(pair: tuple[Server, Server]) -> None:
+def test_gtids_that_a_server_never_had_are_reported(pair: tuple[Server, Server]) -> None:
     _, second = pair
     with connect(ServerUrl.parse(url_of(second))) as connection:
         gtids = connection.position().gtid_set

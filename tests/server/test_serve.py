@@ -164,7 +164,7 @@ def test_replicas_follow_by_position_and_by_gtid(name: str, tmp_path: Path) -> N
             os.kill(stalled, signal.SIGCONT)
         assert_follows(archive, positional)
 
-        # each goes on where it was; heartbeats come when nothing else does
+        # each continues at its position; heartbeats arrive when nothing else does
         for replica in (positional, following):
             stop(replica)
         archive.change("DELETE FROM a.t WHERE id % 3 = 0", "INSERT INTO a.u VALUES (3, NULL, 3)")

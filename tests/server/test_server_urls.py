@@ -220,7 +220,7 @@ def test_each_of_several_servers_knows_its_own_tables(
 
 
 def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> None:
-    """What is committed is there at once, and it is what `rows` says."""
+    """Committed rows arrive immediately, and equal the output of `rows`."""
     name, offset = filled.position()
     url = url_of(filled)
     command = [sys.executable, "-m", "binlake.cli.main", "tail", url, "-n", "4"]
@@ -292,7 +292,7 @@ def test_tail_from_the_start_is_rows(filled: Server, capfd: pytest.CaptureFixtur
 def test_a_configuration_file(
     filled: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The same process checks, and archives, what a file names."""
+    """One process checks and archives the servers that a file names."""
     filled.execute("CREATE USER conf@'127.0.0.1' IDENTIFIED BY 's3cret'",
                    "GRANT ALL ON *.* TO conf@'127.0.0.1'")  # fmt: skip
     (tmp_path / "secret").write_text("s3cret\n")

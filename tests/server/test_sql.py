@@ -30,7 +30,7 @@ def run_sql(*argv: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def sql(*argv: str) -> bytes:
-    """What `binlake sql` prints."""
+    """The output of `binlake sql`."""
     run = run_sql(*argv)
     assert run.returncode == 0, run.stderr.decode()
     return run.stdout

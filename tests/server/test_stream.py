@@ -1,4 +1,4 @@
-"""A stream straight from real servers, asked as Spark asks: everything once, and what goes wrong."""
+"""A stream straight from real servers, read as Spark reads it: every row once, and errors."""
 
 from __future__ import annotations
 

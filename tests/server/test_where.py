@@ -88,7 +88,7 @@ def is_integer(column: Column) -> bool:
 
 
 def values_of(session: Session, table: Table) -> dict[str, list[str]]:
-    """What the server shows for each column, without NULL."""
+    """The server's output for each column, without NULL."""
     shown = {}
     for column in table.columns:
         kind, name = kind_of(column), f"`{column.name}`"

@@ -144,7 +144,7 @@ _COMPILED = [(kind, re.compile(head), re.compile(follows)) for kind, head, follo
 
 
 def listed_by_tool(text: str) -> Listing:
-    """What a tool's text (`-v`) says."""
+    """The content of a tool's text (`-v`)."""
     lines = text.split("\n")
     listing = Listing()
     in_statement = in_payload = False
@@ -153,7 +153,7 @@ def listed_by_tool(text: str) -> Listing:
         if at := _AT.fullmatch(line):
             listing.starts.append(int(at[1]))
         elif head := _HEADER.fullmatch(line):
-            # an event inside a payload has none; what is shown there is of nobody's making
+            # an event inside a payload has none, so the printed value has no meaning
             crc = None if head[4] is None or in_payload else int(head[4], 16)
             kind, facts = _facts(head[5], _until_next(lines, number + 1))
             shown = Listed(head[1], int(head[2]), int(head[3]), crc, kind, facts)
@@ -261,7 +261,7 @@ _IGNORED_BY_MARIADB = {
 
 
 def listed_here(path: Path, flavour: str) -> Listing:
-    """What the log holds, as far as the tool of a flavour prints it; up to what cannot be read."""
+    """The content of the log that the tool of a flavour prints, up to the first unreadable event."""
     listing = Listing()
     counter = _RowsOfEvents()
     in_statement = False
@@ -364,7 +364,7 @@ def _digits(raw: bytes) -> object:
 
 
 class _RowsOfEvents:
-    """How many rows each rows event changes; 0 where nobody can tell."""
+    """How many rows each rows event changes; 0 if it is unknown."""
 
     def __init__(self) -> None:
         self._start()
@@ -374,7 +374,7 @@ class _RowsOfEvents:
         self._walker.begin_transaction(None, 0, None, 0)
 
     def count(self, window: Window, index: int) -> int:
-        """Of one event; TABLE_MAPs are taken in."""
+        """The rows of one event; TABLE_MAPs are remembered."""
         role = types.EVENT_TYPES.get(window.block.type_code[index])
         if role is None or role.role not in (types.Role.TABLE_MAP, types.Role.ROWS):
             return 0

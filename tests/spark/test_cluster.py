@@ -119,7 +119,7 @@ def test_the_planner_asks_the_driver_for_the_cores(
     assert run_script(SESSION + PLAN, cluster.url, str(tmp_path)) == 5
 
 
-def test_what_a_read_left_out_is_told_once_by_the_driver(
+def test_omissions_of_a_read_are_reported_once_by_the_driver(
     cluster: Any, run_script: Any, tmp_path: Path
 ) -> None:
     folders = (str(tmp_path / name) for name in ("stderr", "ledgers", "checkpoint"))

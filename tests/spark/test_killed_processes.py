@@ -1,4 +1,4 @@
-"""What is said when the JVM of Spark is killed, or a worker that runs tasks."""
+"""The errors after the JVM of Spark is killed, or a worker that runs tasks."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ spark = session(remote="local[2]", config={"spark.connect.grpc.binding.port": po
 
 @pytest.fixture
 def port() -> Iterator[str]:
-    """A port that nobody else takes."""
+    """A port that no other process takes."""
     reserved = ReservedPort()
     yield str(reserved.number)
     reserved.release()
@@ -134,7 +134,7 @@ CONNECT_LOGGED = CONNECT.replace(
 
 
 @pytest.mark.parametrize("kind", ["classic", "connect"])
-def test_what_a_read_left_out_is_told_once(
+def test_omissions_of_a_read_are_reported_once(
     run_script: Any, port: str, tmp_path: Path, kind: str
 ) -> None:
     """On the driver's stderr, by batches, by micro-batches, and in a stream's progress."""

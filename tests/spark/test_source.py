@@ -188,7 +188,7 @@ def test_a_large_log_beside_many_small_ones(spark: Any, tmp_path: Path) -> None:
         ({"view": "rows"}, LOGS, "'rows': expected one of changes, table"),
     ],
 )
-def test_a_wrong_option_is_told_in_a_few_lines(
+def test_a_wrong_option_is_reported_in_a_few_lines(
     spark: Any, options: dict[str, str], path: str, told: str
 ) -> None:
     with pytest.raises(AnalysisException) as caught:
@@ -205,7 +205,7 @@ def test_a_wrong_option_is_told_in_a_few_lines(
         (lambda folder: _write(folder / "binlog.000001", b"plain text"), "binlog.000001"),
     ],
 )
-def test_a_wrong_path_is_told_in_a_few_lines(
+def test_a_wrong_path_is_reported_in_a_few_lines(
     spark: Any, tmp_path: Path, make: Callable[[Path], str], told: str
 ) -> None:
     with pytest.raises(PySparkException) as caught:
@@ -221,7 +221,7 @@ def test_a_schema_of_the_user_that_cannot_be(spark: Any) -> None:
     assert read.schema("ID int").load(LOGS).where("id is null").count() == 0
 
 
-def test_damage_is_told_with_its_place(spark: Any, tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_position(spark: Any, tmp_path: Path) -> None:
     path = _damaged(tmp_path)
     with pytest.raises(PySparkException) as caught:
         load(spark, path).collect()

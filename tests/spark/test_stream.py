@@ -262,7 +262,7 @@ def test_starting_latest(streamed: Streamed) -> None:
     assert streamed.keys() == expected(LOGS[1])
 
 
-def test_a_purged_log_is_told_in_a_few_lines(streamed: Streamed) -> None:
+def test_a_purged_log_is_reported_in_a_few_lines(streamed: Streamed) -> None:
     with LogFile.open(str(LOGS[0])) as log:
         [end, *_] = [w.block.end(len(w) // 2) for w in log.windows(verify=False)]
     (streamed.log / LOGS[0].name).write_bytes(LOGS[0].read_bytes()[:end])

@@ -26,7 +26,7 @@ SECONDS = 120
 
 
 class Port:
-    """What a port of metrics answers."""
+    """The answer of a metrics port."""
 
     def __init__(self, number: int) -> None:
         self._url = f"http://127.0.0.1:{number}"

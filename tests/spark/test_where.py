@@ -68,7 +68,7 @@ def test_rows_with_filters_and_columns_of_spark(spark: Any, tmp_path: Path, serv
 
 
 def streamed(spark: Any, folder: Path, **options: str) -> list[Any]:
-    """What a stream of the demo logs delivers."""
+    """The rows that a stream of the demo logs delivers."""
     frame = spark.readStream.format("binlog").options(**options).load(str(DEMO / "mysql-9.7"))
     seen: list[Any] = []
     query = (

@@ -38,7 +38,7 @@ from support.oracles.oracle import Snapshot, snapshots
 from support.oracles.reading import events, row_lines, split_lines
 from support.oracles.replay import Replay
 
-#: What nobody reads: the log of an alpha.
+#: The log of an alpha, which no tool reads.
 REFUSED = {r"public/.*/std_data/master-bin\.000001@4\.0\.0.*": "version 2"}
 
 #: Damaged files (most on purpose; MyFlash writes wrong checksums): the error that says so.
@@ -80,7 +80,7 @@ def _one(patterns: Any, file: Listed) -> Any:
 def test_event_counts(file: Listed) -> None:
     """The walk over headers finds the manifest's events; what stops it says why."""
     if file.row["encrypted"] in ENCRYPTED:
-        return  # whoever made the manifest had no key: see below
+        return  # the author of the manifest had no key: see below
     found: Counter[int] = Counter()
     try:
         with LogFile.open(str(file.path)) as log:
@@ -167,7 +167,7 @@ class Scenario:
         }
 
     def schema(self, scratch: Path) -> dict[str, str]:
-        """What the log does not contain: the CREATE TABLE statements that were run, as a file."""
+        """The missing parts of the log: the CREATE TABLE statements that were run, as a file."""
         if self.meta["variables"].get("binlog_row_metadata") == "FULL":
             return {}
         with gzip.open(self.folder / "workload.sql.gz", "rt", encoding="utf-8") as lines:
@@ -249,7 +249,7 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path, figure: Callable[.
 @pytest.mark.parametrize(
     "folder", [path for path in SCENARIOS if path.name == "rows-old-temporal"], ids=str
 )
-def test_fractions_in_the_old_format_are_an_error_where_nobody_tells_their_digits(
+def test_fractions_in_the_old_format_are_an_error_if_their_digits_are_unknown(
     folder: Path,
 ) -> None:
     splits = plan_splits([str(folder / "binlog.000002")], ReadOptions(), 1 << 30)

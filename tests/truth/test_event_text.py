@@ -1,4 +1,4 @@
-"""What the kernels of `inspect` and `inspect --json` write is what the typed events say, byte for byte."""
+"""The kernels of `inspect` and `inspect --json` write the text of the typed events, byte for byte."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def typed(path: Path, text_of: Callable[[LogEvent], str]) -> tuple[bytes, str | 
 
 
 def written(path: Path, kind: Callable[..., EventWriter]) -> tuple[bytes, str | None, int]:
-    """What a writer writes, the error that ends it, and how many lines were compiled."""
+    """The output of a writer, the error that ends it, and how many lines were compiled."""
     target = Counting()
     writer = kind(target, "utf-8", "strict", None)
     try:

@@ -326,7 +326,7 @@ def test_what_is_wrong_with_a_condition_is_said_without_a_match(logs: Path, wher
         read(logs, where, table="shop.t")
 
 
-def test_floats_and_other_collations_are_not_looked_up(logs: Path) -> None:
+def test_floats_and_other_collations_do_not_use_the_key_index(logs: Path) -> None:
     everything = read(logs, "id > 0")[1]
     assert read(logs, "id = 22000e0") == ([22_000], everything)
     assert read(logs, "name COLLATE utf8mb4_bin = 'Name22000'") == ([22_000], everything)
@@ -391,7 +391,7 @@ def test_a_damaged_list_of_keys_is_not_used_and_said_so(logs: Path) -> None:
 def test_lists_that_are_too_long_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of short rows the hashes alone would take a quarter of the log; bounds are kept."""
+    """The hashes of short rows alone would take a quarter of the log; bounds are kept."""
     log = Log()
     described = table_map() + bytes([8, 1, 0])
     for first in range(1, 60_001, 500):

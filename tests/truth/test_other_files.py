@@ -137,7 +137,7 @@ def _read_keys(path: Path) -> None:
 
 
 def _login_file(text: bytes) -> bytes:
-    """What mysql_config_editor writes."""
+    """A file as mysql_config_editor writes it."""
     raw, key = bytes(range(20)), bytearray(16)
     for index, byte in enumerate(raw):
         key[index % 16] ^= byte

@@ -31,7 +31,7 @@ def facts(transaction: Transaction) -> dict[str, Any]:
 
 
 def from_events(path: str) -> list[dict[str, Any]]:
-    """The same transactions by their groups; those of XA are left out."""
+    """The transactions by their groups, without those of XA."""
     found = []
     for reader in LogReader.of_chains(resolve([path]), ReadOptions(), Ledger()):
         for group, outcome in reader.groups():
@@ -70,7 +70,7 @@ def test_the_corpus(corpus: Path) -> None:
     assert compared > 1000
 
 
-def test_fields_are_told_when_asked(golden: Path) -> None:
+def test_fields_are_listed_on_request(golden: Path) -> None:
     """They stay what they are when the reader has gone on, and look as always."""
     log = golden / "mysql-9.7" / "transactions" / "binlog.000001"
     kept = list(binlake.open(log).transactions())

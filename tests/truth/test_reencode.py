@@ -42,7 +42,7 @@ BROKEN = {
 
 
 def problems_of(path: Path) -> tuple[list[Problem], Counter[int], int]:
-    """What is not the same again, the events looked at, by type, and how many rows were the same."""
+    """Events that differ after encoding, the number of checked events by type, and the number of equal rows."""
     problems: list[Problem] = []
     seen: Counter[int] = Counter()
     rows, inside = RowBytes(), RowBytes()

@@ -53,7 +53,7 @@ def test_rows_of_splits(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: "/".join(folder.parts[-2:]))
 def test_parts_with_the_ddl_before_them(folder: Path) -> None:
-    """What tasks of Spark read, if the driver has read the DDL of the logs."""
+    """The rows that tasks of Spark read, if the driver has read the DDL of the logs."""
     files = logs_of(folder)
     options = ReadOptions()
     size = sum(Path(file).stat().st_size for file in files)

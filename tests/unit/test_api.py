@@ -240,7 +240,7 @@ def test_every_read_has_its_own_ledger(folder: Path) -> None:
         assert log.ledger.total.events == sum(1 for _ in log.events())
 
 
-def test_transactions_can_be_kept_and_looked_into_later(folder: Path) -> None:
+def test_transactions_can_be_kept_and_read_later(folder: Path) -> None:
     kept = list(binlake.open(folder).transactions())
     assert [sum(1 for _ in t.pieces()) for t in kept] == [1, 1, 1, 1]
 

@@ -132,8 +132,8 @@ fails()
 """
 
 
-def test_a_process_ends_with_a_generator_that_nobody_finished() -> None:
-    """Its `finally` runs when other threads do not run any more: to wait for them would be for ever."""
+def test_a_process_ends_with_an_unfinished_generator() -> None:
+    """Its `finally` runs when other threads no longer run: it must not wait for them."""
     done = subprocess.run(
         [sys.executable, "-c", ABANDONED], capture_output=True, text=True, timeout=120, check=False
     )

@@ -71,7 +71,7 @@ def test_a_killed_copy_continues(server: Server, iceberg_spark: Any, tmp_path: P
     assert list(tmp_path.rglob("*.copy.jsonl")) == []
 
 
-def test_a_copy_of_what_was_altered_begins_anew(
+def test_a_copy_of_an_altered_table_starts_again(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     lake = lake_of(server, iceberg_spark, tmp_path, "altered")

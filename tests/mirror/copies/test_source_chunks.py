@@ -99,7 +99,7 @@ def test_every_row_is_in_one_chunk(filled: Server, name: str) -> None:
     assert again == chunks == pickle.loads(pickle.dumps(chunks))
 
 
-def test_rows_written_later_are_in_some_chunk(filled: Server) -> None:
+def test_rows_written_later_are_in_a_chunk(filled: Server) -> None:
     filled.execute("DROP TABLE IF EXISTS parts.late", f"CREATE TABLE parts.late ({_KEYS['case']}, PRIMARY KEY (k))")  # fmt: skip
     values = ", ".join(f"('k{number}')" for number in range(50))
     filled.execute(f"INSERT INTO parts.late VALUES {values}")

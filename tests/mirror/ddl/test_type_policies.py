@@ -1,4 +1,4 @@
-"""What a mirror does with a column whose type changes: --on-alter text, --on-alter new-column."""
+"""The outcomes for a column whose type changes: --on-alter text, --on-alter new-column."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_new_column(server: Server, iceberg_spark: Any, tmp_path: Path, deletes:
             },
         )
         session.execute(
-            "ALTER TABLE columns ADD C_BEFORE_1 INT",  # its name is taken: the lake table is made anew
+            "ALTER TABLE columns ADD C_BEFORE_1 INT",  # its name is taken: the mirror creates the lake table again
             "INSERT INTO columns (id, part, c) VALUES (7, 'g', 7)",
         )
     lake.catch_up()

@@ -76,7 +76,7 @@ class Commands:
         return self._run(name, *self._lake, *words)
 
     def _run(self, *words: str) -> str:
-        """What a command prints on stdout."""
+        """The stdout of a command."""
         done = subprocess.run(
             [sys.executable, "-m", "binlake_program", "mirror", *words],
             env=environment(**self._variables), capture_output=True, text=True, check=False,

@@ -186,7 +186,7 @@ def test_what_is_no_whole_event_is_fetched_again(fresh: Server, tmp_path: Path) 
 
 @BOTH
 def test_reset_while_away(fresh: Server, name: str, tmp_path: Path) -> None:
-    """The same names again, and more bytes than before: never overwritten, told, in a place of its own."""
+    """Logs with the same names, and more bytes: the archive reports them and keeps them in another directory."""
     write(fresh, 5)
     assert archive(url_of(fresh), tmp_path).returncode == 0
     first = only_directory(tmp_path)

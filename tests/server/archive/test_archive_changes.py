@@ -178,7 +178,7 @@ FOLLOW = {
 
 
 def executed(server: Server) -> str:
-    """What a server has executed: the GTID set, or MariaDB's position in its log."""
+    """The transactions that a server has executed: the GTID set, or MariaDB's position in its log."""
     name = "GLOBAL.gtid_executed" if server.flavour == "mysql" else "GLOBAL.gtid_binlog_pos"
     return (server.rows(f"SELECT @@{name}")[0][0] or "").replace("\n", "")
 
@@ -223,7 +223,7 @@ def test_failover_to_a_replica(fresh: Server, name: str, tmp_path: Path) -> None
             until(lambda: has_caught_up(replica, second))
         logs = of_server(replica)
         assert contents(second) == {name: logs[name] for name in sorted(logs)[-1:]}
-        kept, whole = contents(first), of_server(fresh)  # but for what the shutdown wrote
+        kept, whole = contents(first), of_server(fresh)  # except the events that the shutdown wrote
         assert kept.keys() == before.keys()
         assert all(whole[name].startswith(kept[name]) for name in kept)
         assert state(second)["gtid_set"] == executed(replica)

@@ -64,7 +64,7 @@ def _may_be(charset: str, code: bytes) -> bool:
 
 
 def _four_byte_codes() -> list[bytes]:
-    """Of gb18030: all of the basic plane, some of the others, and some behind the last."""
+    """For gb18030: all of the basic plane, some of the others, and some behind the last."""
     first_other, last = _GB18030.index(0x90308130), _GB18030.index(0xE3329A35)
     numbers = [*range(40000), *range(40000, first_other, 499), *range(first_other, last + 50, 97)]
     return [_GB18030.code(number) for number in (*numbers, *range(last - 20, last + 20))]

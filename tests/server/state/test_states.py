@@ -33,7 +33,7 @@ START = {"FULL": 1_790_000_000, "MINIMAL": 1_790_010_000}
 
 @dataclass
 class Moment:
-    """What was there between two transactions."""
+    """The rows between two transactions."""
 
     position: str
     gtid: str

@@ -1,4 +1,4 @@
-"""What a command costs that reads a file: it runs as users run it, as a process of its own."""
+"""The cost of a command that reads a file. It runs as users run it, as a separate process."""
 
 from __future__ import annotations
 

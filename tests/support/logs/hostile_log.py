@@ -1,4 +1,4 @@
-"""Logs whose texts attack whoever prints or replays them.
+"""Logs whose texts attack users that print or replay them.
 
 Each text tries to end the comment, string or name that it stands in, and then to drop the database
 `canary` or to make the client run a program that prints PWNED.

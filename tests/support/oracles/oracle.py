@@ -91,7 +91,7 @@ def _columns(shown: list[dict[str, str]]) -> Iterator[OracleColumn]:
 
 
 def differences(column: OracleColumn, row: tuple[Any, ...], got: Any) -> str | None:
-    """What is wrong with a decoded value, or None when it is the server's."""
+    """The error in a decoded value, or None if it equals the server's."""
     want = row[column.place]
     if _same(column, row, want, got):
         return None
@@ -106,7 +106,7 @@ def _same(column: OracleColumn, row: tuple[Any, ...], want: Any, got: Any) -> bo
     if column.index is not None and isinstance(got, int):
         return bool(str(got) == row[column.index])  # members unknown: the number
     if column.raw is not None and str(got).startswith("0x"):
-        # the log does not tell INET or UUID from BINARY
+        # the log does not distinguish INET or UUID from BINARY
         return bool(str(got)[2:] == row[column.raw])
     if column.render == "float":
         return _same_float(column.type, want, got)

@@ -36,7 +36,7 @@ def row_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) ->
 
 
 def lines_without_ddl(*paths: Path | str, **given: Any) -> Iterator[Line]:
-    """The same objects, of names that row events and the schema tell: what the tasks of a stream know."""
+    """The objects with the names from row events and the schema, which the tasks of a stream know."""
     options = ReadOptions.parse(given)
     held = Ledger()
     for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, held):
@@ -44,7 +44,7 @@ def lines_without_ddl(*paths: Path | str, **given: Any) -> Iterator[Line]:
 
 
 def split_lines(splits: Iterable[Split], ledger: Ledger, **given: Any) -> Iterator[Line]:
-    """The same objects from splits, each read by itself as a Spark task does."""
+    """The objects from splits, each read by itself as a Spark task does."""
     options = ReadOptions.parse(given)
     for split in splits:
         decoder = ChangeDecoder(options, Target.TEXT, ledger)

@@ -40,7 +40,7 @@ class Definition:
 
 @dataclass
 class Outcome:
-    """What comparing found: values by table, those compared and those that differ of them."""
+    """The result of a comparison: values by table, those compared and those that differ of them."""
 
     snapshots: int = 0
     compared: Counter[str] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
     def figures(self) -> dict[str, int]:
-        """What the report of fidelity adds up."""
+        """The sums in the report of fidelity."""
         return {"compared": self.values, "differing": self.differing.total()}
 
     @property
@@ -201,7 +201,7 @@ class Replay:
             table.put({**known, **after})
 
     def _compare_before_image(self, line: Row, held: Row) -> None:
-        """What a before-image says of a row, the log has said of it before."""
+        """A before-image contains only values that the log has recorded for the row before."""
         for column in held.keys() & line["before"].keys():
             was, said = held[column], line["before"][column]
             if was != said and (line["table"], column) not in self.virtual:

@@ -122,7 +122,7 @@ def _time(value: dt.timedelta, digits: int) -> str:
 
 
 def without_partial_dates(snapshot: Snapshot) -> Snapshot:
-    """What typed columns can hold of a snapshot: NULL for dates that are no dates."""
+    """The values of a snapshot as typed columns: NULL for zero and partial dates."""
     places = [
         column.place
         for column in snapshot.columns

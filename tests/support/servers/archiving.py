@@ -1,4 +1,4 @@
-"""What the tests of archives share: a process that archives, and a server's own files to compare with."""
+"""Shared by the tests of archives: a process that archives, and a server's own files to compare with."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def of_server(server: Server) -> dict[str, bytes]:
 
 
 def state(folder: Path) -> dict[str, Any]:
-    """What `archive.json` says; {} if it is not there."""
+    """The content of `archive.json`; {} if the file does not exist."""
     with contextlib.suppress(FileNotFoundError):
         found: dict[str, Any] = json.loads((folder / "archive.json").read_text())
         return found
@@ -182,7 +182,7 @@ class Load:
 
 
 def write(server: Server, count: int, size: int = 100) -> None:
-    """A table (made anew where it is not) and so many transactions; then the log stays as it is."""
+    """Create a table if it does not exist, and write so many transactions; then the log does not change."""
     with server.session() as session:
         session.execute(
             "CREATE DATABASE IF NOT EXISTS shop",

@@ -52,7 +52,7 @@ def trusting(folder: Path, *servers: Server) -> str:
 
 
 def to_the_end(url: str, start: Position = OLDEST, **options: Any) -> list[Item]:
-    """What a follower gives until the server has no more."""
+    """The items of a follower, until the server has no more."""
     parsed = ServerUrl.parse(url)
     given = FollowOptions.of(parsed, until_current=True, attempts=3, **options)
     with Follower(parsed, start, given) as follower:

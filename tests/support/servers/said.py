@@ -1,4 +1,4 @@
-"""What commands say of a server."""
+"""The output of commands about a server."""
 
 from __future__ import annotations
 

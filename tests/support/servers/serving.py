@@ -90,7 +90,7 @@ def dump(
 def dump_gtid(
     connection: Any, gtids: bytes, *, flags: int = NON_BLOCK, server_id: int = 0
 ) -> Iterator[Packet]:
-    """The same of COM_BINLOG_DUMP_GTID."""
+    """The bytes of a COM_BINLOG_DUMP_GTID command."""
     head = struct.pack("<HIIQI", flags, server_id, 0, 4, len(gtids))
     connection._execute_command(COM_DUMP_GTID, head + gtids)
     return packets(connection)
@@ -113,7 +113,7 @@ def packets(connection: Any) -> Iterator[Packet]:
 
 
 def by_file(stream: Iterator[Packet]) -> dict[str, bytes]:
-    """What was sent of each file, artificial events left out."""
+    """The bytes that were sent of each file, without artificial events."""
     found: dict[str, bytes] = {}
     name = ""
     for packet in stream:

@@ -73,12 +73,12 @@ class Workload:
         return made
 
     def only(self, *names: str) -> Workload:
-        """The same with tables of these families."""
+        """A workload with tables of these families."""
         self.families = [table for table in self.families if table.name in names]
         return self
 
     def first_rows(self) -> Iterator[str]:
-        """What the tables hold before."""
+        """The initial content of the tables."""
         for table in self.families:
             rows = ", ".join(table.rows(EDGES))
             for name in (table.name, f"u_{table.name}"):
@@ -158,7 +158,7 @@ class Workload:
 
 
 def contents(server: Server) -> dict[str, object]:
-    """What every table holds: rows as the server shows them, and its own checksum of them."""
+    """The content of every table: its rows as the server prints them, and the server's checksum."""
     with server.session(DATABASE) as session:
         names = [str(row[0]) for row in session.rows("SHOW TABLES")]
         held: dict[str, object] = {}

@@ -16,7 +16,7 @@ SERVERS = ("mysql-9.7", "mariadb-11.8")
 
 
 def dumped(server: Server, database: str, *options: str) -> bytes:
-    """What the server's own tool dumps, with the place in the log."""
+    """A dump by the server's own tool, with the position in the log."""
     place = "--source-data=2" if server.flavour == "mysql" else "--master-data=2"
     return server.dump(database, place, *options)
 

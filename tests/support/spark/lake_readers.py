@@ -24,7 +24,7 @@ def by_pyiceberg(lake: str, name: str, columns: str) -> Rows:
 
 
 def by_duckdb(lake: str, name: str, columns: str) -> Rows:
-    """What DuckDB reads of the data files of a table that has no deleted rows."""
+    """The rows that DuckDB reads from the data files of a table without deleted rows."""
     import duckdb
     from pyiceberg.table import StaticTable
 
@@ -37,7 +37,7 @@ def by_duckdb(lake: str, name: str, columns: str) -> Rows:
 
 
 def by_duckdb_iceberg(lake: str, name: str, columns: str, folder: Path) -> Rows:
-    """What DuckDB's extension for Iceberg reads, written to a file in `folder` on the way."""
+    """The rows that DuckDB's extension for Iceberg reads, written to a file in `folder` on the way."""
     import pyarrow.parquet as pq
 
     from dev.servers.lake_readers import duckdb_copies

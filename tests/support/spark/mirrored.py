@@ -199,7 +199,7 @@ class Lake:
         return made
 
     def table(self, full_name: str) -> pa.Table:
-        """What Spark reads of a table."""
+        """The rows of a table that Spark reads."""
         if self.options.format == "delta":
             path = self.folder.joinpath(*table_name(full_name))
             of_delta: pa.Table = self.spark.read.format("delta").load(str(path)).toArrow()
@@ -276,7 +276,7 @@ def _difference(here: list[str], there: list[str]) -> str:
 
 
 def states(lake: Lake) -> dict[str, str]:
-    """What `verify` reports about each table: its state, and the reason if there is one."""
+    """The report of `verify` about each table: its state, and the reason if there is one."""
     mirror = lake.mirror()
     try:
         found = verify_tables(mirror).tables

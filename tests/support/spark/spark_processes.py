@@ -20,13 +20,13 @@ __all__ = ["PATIENCE", "PATIENT", "SOURCE", "Cluster", "environment", "run_scrip
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 SPARK_HOME = Path(pyspark.__file__).parent
 
-#: How many seconds Python and the JVM wait for each other's connections; 15 if nobody says it.
+#: How many seconds Python and the JVM wait for each other's connections; 15 by default.
 PATIENCE = {"SPARK_AUTH_SOCKET_TIMEOUT": "300"}
 PATIENT = {"spark.python.authenticate.socketTimeout": "300s"}
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Of a fresh process that finds the package."""
+    """The environment of a new process that finds the package."""
     return {**os.environ, **PATIENCE, "PYTHONPATH": str(SOURCE), **more}
 
 

@@ -19,7 +19,7 @@ from binlake.spark.streaming.stream import BinlogStreamReader
 __all__ = ["OPENED", "Checkpoint", "Query41", "Query42", "ReadAllAvailable"]
 
 
-#: Every query that was made: whoever makes them with real servers closes them.
+#: Every query that was made: tests with real servers close them.
 OPENED: list[Query41] = []
 
 
@@ -33,7 +33,7 @@ class ReadMaxRows:
 
 @dataclass
 class Checkpoint:
-    """What is on disk."""
+    """The files on disk."""
 
     ends: list[str] = field(default_factory=list)
     committed: int = 0
@@ -41,7 +41,7 @@ class Checkpoint:
 
     @property
     def all_rows(self) -> list[dict[str, Any]]:
-        """What the sink holds, batch by batch."""
+        """The content of the sink, batch by batch."""
         return [row for batch in self.rows for row in batch]
 
 

@@ -36,7 +36,7 @@ def kind_of(
 
 
 def array_of(kind: ColumnType, *values: bytes) -> pa.Array:
-    """What the kernel and `finish` make of wire values."""
+    """The values that the kernel and `finish` make from wire values."""
     made = kind.finish(make_sink(kind.plan).decode(b"".join(values), len(values)))
     made.validate(full=True)
     assert made.type == kind.arrow_type

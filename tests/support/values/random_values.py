@@ -35,7 +35,7 @@ def _mixed(column: Column, rng: random.Random, count: int) -> Column:
 
 
 def _maker(column: Column, rng: random.Random) -> Callable[[], str] | None:
-    """What makes a value of a column; None for types whose edges are all their values."""
+    """The function that makes a value of a column; None for types whose edges are all their values."""
     found = re.match(r"(\w+)(?:\(([\d, ]*)\))?", column.type)
     assert found, column.type
     kind = found[1].lower()

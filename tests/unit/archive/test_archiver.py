@@ -23,7 +23,7 @@ STATE_0 = ArchiveState(UUID, "mysql")
 
 @pytest.fixture
 def log() -> LogBuilder:
-    """Longer than the beginning that is looked at."""
+    """Longer than the beginning that the archiver reads."""
     made = LogBuilder()
     for number in range(6):
         made.transaction(bytes([number]) * 50_000, gtid=None)
@@ -83,7 +83,7 @@ def test_who_cannot_begin_lets_others_write(tmp_path: Path, log: LogBuilder) -> 
     other.close()
 
 
-def test_who_cannot_begin_anew_lets_others_write(tmp_path: Path, log: LogBuilder) -> None:
+def test_a_writer_that_cannot_restart_lets_others_write(tmp_path: Path, log: LogBuilder) -> None:
     def say(line: str) -> None:
         if UUID in line:  # the server's name and version, once its directory is open
             assert (tmp_path / UUID / "archive.json").exists()
@@ -96,7 +96,7 @@ def test_who_cannot_begin_anew_lets_others_write(tmp_path: Path, log: LogBuilder
     other.close()
 
 
-def test_a_server_that_begins_anew_without_end(tmp_path: Path, log: LogBuilder) -> None:
+def test_a_server_that_restarts_without_end(tmp_path: Path, log: LogBuilder) -> None:
     """Each connection made another directory with a copy of the log, two in a second."""
     body = struct.pack("<Q", 4) + b"other.000001"
     away = event_packet(event(ROTATE, body, 0, flags=ARTIFICIAL, log_pos=0, timestamp=0), 1)

@@ -112,7 +112,7 @@ def test_what_was_left_by_a_kill_is_done(folder: Folder) -> None:
 
 def test_what_does_not_come_back_is_kept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     def another(path: str) -> Any:
-        """What is read back is another log's."""
+        """The bytes that are read back belong to another log."""
         return open_reader(folder.path_of("binlog.000002") if path.endswith(".zst") else path)
 
     monkeypatch.setattr(finishing, "open_reader", another)
@@ -121,7 +121,7 @@ def test_what_does_not_come_back_is_kept(folder: Folder, monkeypatch: pytest.Mon
     assert "binlog.000001" in folder.sizes()
 
 
-def test_a_damaged_log_is_kept_as_it_is(folder: Folder) -> None:
+def test_a_damaged_log_is_kept_unchanged(folder: Folder) -> None:
     path = Path(folder.path_of("binlog.000001"))
     data = bytearray(path.read_bytes())
     data[1000] ^= 1
@@ -239,7 +239,7 @@ def test_the_pause_grows_and_a_killed_process_is_a_failure(folder: Folder) -> No
 
 @pytest.mark.parametrize("base", ["binlog", "a\u2028b c\x85 "])
 def test_what_is_damaged_is_not_tried_again(folder: Folder, base: str) -> None:
-    """Whatever a server has called it; a name with another end of a line was tried for ever."""
+    """For every name; the archiver retried a name with another line end again and again."""
     path = Path(folder.path_of(f"{base}.000001"))
     Path(folder.path_of("binlog.000001")).rename(path)
     data = bytearray(path.read_bytes())
@@ -300,7 +300,7 @@ def test_a_process_stays_for_the_logs_that_come_later(folder: Folder) -> None:
 def test_a_directory_that_cannot_be_read_when_the_process_ends(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its logs have failed until the next attempt: they are neither forgotten nor under way for ever."""
+    """Its logs have failed until the next attempt: they are neither forgotten nor always in progress."""
     finisher = Finisher(folder, Finish("zstd"), pause_s=0.0)
     finisher.add(["binlog.000001", "binlog.000002"])
     process = finisher._process
@@ -385,7 +385,7 @@ def test_an_archiver_waits_unless_it_is_closed(
     asked: list[str] = []
 
     class Told(Finisher):
-        """Of other logs, which are complete already."""
+        """The files of other logs, which are complete already."""
 
         def __init__(self, _: Folder, *given: Any) -> None:
             super().__init__(folder, Finish("zstd"), *given[1:])

@@ -118,7 +118,7 @@ def test_what_leaves_the_cache_are_whole_pages_once(path: Path, pieces: list[byt
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20])
-def test_once_it_has_failed_it_says_so_for_ever(path: Path, size: int) -> None:
+def test_a_failed_file_repeats_its_error(path: Path, size: int) -> None:
     path.write_bytes(b"")
     with closing(grown(path, os.O_RDONLY)) as file:
         with pytest.raises(OSError, match="Bad file"):  # noqa: PT012 - of a large piece later
@@ -206,7 +206,7 @@ def unlucky(descriptor: int, data: memoryview, at: int) -> int:
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20])
-def test_whatever_ends_the_writing_is_told(path: Path, size: int) -> None:
+def test_every_end_of_the_writing_is_reported(path: Path, size: int) -> None:
     errors = []
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""A source that attacks whoever follows it: an error of ours, one line, and no file but the archive's."""
+"""A source that attacks its followers: a BinlogError of one line, and no file outside the archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an archive tells Prometheus: everything from the start, and what is not known is not a number."""
+"""The metrics of an archive: all exist from the start, and an unknown value is not a number."""
 
 from __future__ import annotations
 

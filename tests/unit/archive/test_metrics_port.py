@@ -49,7 +49,7 @@ def connected(port: MetricsPort) -> socket.socket:
 
 
 def answer_to(port: MetricsPort, request: bytes) -> bytes:
-    """What it says before it ends the connection, which it may do before it has read everything."""
+    """The answer before it ends the connection, which it may do before it has read everything."""
     with connected(port) as one:
         found = b""
         try:

@@ -124,8 +124,8 @@ def test_a_guessed_name_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "state").read_bytes() == b"x"
 
 
-def test_leftovers_that_are_no_files_of_ours_stay(tmp_path: Path) -> None:
-    """A link to a file that is not there was made into one; a pipe kept the archiver for ever."""
+def test_leftovers_of_other_programs_stay(tmp_path: Path) -> None:
+    """A dangling link became a file; a pipe blocked the archiver."""
     (tmp_path / "a.1.partial").symlink_to(tmp_path / "made")
     os.mkfifo(tmp_path / "b.2.partial")
     (tmp_path / "c.3.partial").touch()

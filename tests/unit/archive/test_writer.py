@@ -207,7 +207,7 @@ def syncing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     let_go.set()
 
 
-def test_what_is_synced_meanwhile_is_told_when_it_is(
+def test_synced_bytes_are_reported_when_they_are_durable(
     tmp_path: Path, sent: Sent, syncing: threading.Event
 ) -> None:
     writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
@@ -331,7 +331,7 @@ def test_what_is_not_a_hole_is_another_log(tmp_path: Path, unchecked: Sent, othe
     assert (tmp_path / name).read_bytes() == kept
 
 
-def test_what_a_killed_process_wrote_is_synced_before_it_is_told(
+def test_bytes_of_a_killed_process_are_synced_before_they_are_reported(
     tmp_path: Path, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (name, whole), *_ = sent.logs.items()

@@ -1,4 +1,4 @@
-"""The commands as a person meets them: output to the letter, one line for every mistake."""
+"""The commands as users see them: their exact output, one line for every mistake."""
 
 from __future__ import annotations
 

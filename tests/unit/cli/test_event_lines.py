@@ -110,7 +110,7 @@ def test_statements_of_every_kind(
     assert written(path, kind=EventJsonWriter)[0] == typed_json(path)
 
 
-def test_a_bad_checksum_is_told_and_counted(folder: Path) -> None:
+def test_a_bad_checksum_is_reported_and_counted(folder: Path) -> None:
     log = LogBuilder()
     for number in range(3):
         log.add(16, struct.pack("<Q", number))

@@ -131,7 +131,7 @@ def test_a_wrong_key_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the primary key is (id), but 2 values given" in err
 
 
-def test_values_are_printable_and_told_from_null() -> None:
+def test_values_are_printable_and_differ_from_null() -> None:
     assert value_text(None) == "NULL"
     assert value_text(NOT_LOGGED) == "(not logged)"
     assert value_text("it's\x1b[31m") == "'it''s\\x1b[31m'"

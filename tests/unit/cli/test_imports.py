@@ -22,7 +22,7 @@ LIBRARIES = {
     "pymysql", "pyspark", "rich", "sqlglot", "ssl",
 }  # fmt: skip
 ARROW = {"pyarrow"}
-ARROW_API = {"numpy", "pyarrow"}  # whoever calls it may want NumPy arrays
+ARROW_API = {"numpy", "pyarrow"}  # its caller may want NumPy arrays
 
 _RUN = """
 import json, sys

@@ -30,7 +30,7 @@ def test_every_log_gets_one_once(logs: Path, capsys: pytest.CaptureFixture[str])
     assert any(row["tables"] and row["inserts"] for row in rows)
 
 
-def test_a_log_that_has_grown_is_indexed_anew(
+def test_a_log_that_has_grown_is_indexed_again(
     logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = logs / "binlog.000001"

@@ -1,4 +1,4 @@
-"""What commands say of mistakes, damage and missing things: one line, and an exit code."""
+"""Commands report mistakes, damage and missing things with one line and an exit code."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_keyring_that_is_not_there(
     assert "the keyring file /no/keyring does not exist" in err
 
 
-def test_damage_is_told_once_and_with_what_to_do(
+def test_damage_is_reported_once_with_a_remedy(
     capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
 ) -> None:
     cut = tmp_path / "binlog.000001"

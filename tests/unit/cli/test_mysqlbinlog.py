@@ -258,7 +258,7 @@ def _load_log(*blocks: tuple[int, bytes]) -> LogBuilder:
     return log
 
 
-def test_load_data_has_a_file_of_ours(
+def test_load_data_writes_a_file_with_its_own_name(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """Whatever a log says: the file lies where the user wants it, under a name of ours."""

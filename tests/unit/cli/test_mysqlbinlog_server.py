@@ -1,4 +1,4 @@
-"""What the tool's options say of a connection."""
+"""The connection that the tool's options describe."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_position_of_several_servers_is_refused(
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_the_source_is_named_or_told_by_the_file(
+def test_the_source_is_named_or_follows_from_the_file(
     capfd: pytest.CaptureFixture[str], archive: Path, command: list[str]
 ) -> None:
     at = "binlog.000002:150"

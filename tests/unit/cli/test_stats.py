@@ -57,7 +57,7 @@ def test_text_says_what_json_says(capfd: pytest.CaptureFixture[str], golden: Pat
         assert f"\n{head}" in out
 
 
-def test_a_time_chosen_by_nobody_is_empty(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+def test_an_unset_time_is_empty(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
     code, out, _ = run(capfd, str(golden / LOG), "--until", "2001-01-01")
     assert (code, "no transactions" in out) == (0, True)
 

@@ -99,7 +99,7 @@ def test_the_file_has_what_came(
 
 
 def content(path: Path, form: str) -> Any:
-    """Of an arrow stream the rows, if it has its end."""
+    """The rows of an Arrow stream, if it is complete."""
     data = path.read_bytes()
     if form != "arrow":
         return data

@@ -43,7 +43,7 @@ def test_a_terminal_gets_escapes_of_definitions(tmp_path: Path) -> None:
 
 
 def on_terminal(argv: list[str]) -> bytes:
-    """What a command writes to a terminal."""
+    """The output of a command on a terminal."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "binlake.cli.main", *argv],
@@ -55,7 +55,7 @@ def on_terminal(argv: list[str]) -> bytes:
         while True:
             try:
                 read = os.read(ours, 1 << 16)
-            except OSError:  # Linux, when nobody has the other end open any more
+            except OSError:  # Linux, when no process has the other end open
                 break
             if not read:
                 break

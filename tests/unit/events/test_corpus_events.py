@@ -204,7 +204,7 @@ def expected_parts(
     collation = None
     if column.collation_id not in (None, 63):
         collation = COLLATIONS[column.collation_id].name
-    # nobody prints that a YEAR is unsigned
+    # no tool prints that a YEAR is unsigned
     unsigned = bool(column.unsigned) and column.type_code != MYSQL_TYPE_YEAR
     return not column.nullable, unsigned if signs else None, collation
 

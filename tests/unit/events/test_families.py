@@ -1,4 +1,4 @@
-"""What the fields of the sample events mean, family by family."""
+"""The meaning of the fields of the sample events, family by family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statements are logged with: variables, files of LOAD DATA; and group replication's events."""
+"""The data that statements are logged with: variables, files of LOAD DATA; and group replication's events."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_only_rows_events_have_an_operation() -> None:
     assert with_operation == codes_of(Role.ROWS)
 
 
-def test_names_of_types_nobody_knows() -> None:
+def test_names_of_unknown_types() -> None:
     assert event_name(34) == "ANONYMOUS_GTID_LOG_EVENT"
     assert event_name(44) == "UNKNOWN_EVENT_44"
     assert column_types.column_type_name(99) == "MYSQL_TYPE_99"

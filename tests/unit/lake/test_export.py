@@ -1,4 +1,4 @@
-"""What an export refuses before it does anything; what it writes is in tests/spark."""
+"""Mistakes that an export refuses before it starts; tests/spark checks its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compaction decides: which files, which positions; and what the row index keeps."""
+"""The decisions of compaction: files and positions, and the entries of the row index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLICY = CompactionPolicy()
 
 
 def files(*sizes: tuple[int, int, int]) -> list[FileState]:
-    """Of (rows, deleted, bytes)."""
+    """Files from (rows, deleted, bytes)."""
     return [FileState(f"f{i:04}", *size) for i, size in enumerate(sizes)]
 
 

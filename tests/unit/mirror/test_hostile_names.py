@@ -1,4 +1,4 @@
-"""What a mirror takes from a server whose tables have hostile names, or that answers differently each time."""
+"""A mirror of a server whose tables have hostile names, or that answers differently each time."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_tables_whose_joined_names_are_equal() -> None:
         ("`a``b`", "c"), ("`", "`.c"), ("`x`", "t"), ("a`b", "c"), ("``.", "`.``"),
     ],
 )  # fmt: skip
-def test_the_text_of_a_name_stands_for_one_table(name: tuple[str, str]) -> None:
+def test_the_text_of_a_name_means_one_table(name: tuple[str, str]) -> None:
     assert table_name(full_name_of(*name)) == name
 
 

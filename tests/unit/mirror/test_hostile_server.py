@@ -1,4 +1,4 @@
-"""What a mirror, `state --from URL` and `verify` read from a server that answers anything at all."""
+"""A mirror, `state --from URL` and `verify` with a server that sends arbitrary answers."""
 
 from __future__ import annotations
 

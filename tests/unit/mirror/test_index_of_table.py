@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.int32())])
 
 
 class OneTable:
-    """What a table needs of Iceberg: its files, and commits of them."""
+    """The parts of Iceberg that a table needs: its files, and their commits."""
 
     full_name = "db.t"
 
@@ -77,9 +77,7 @@ def content(table: MirrorTable) -> list[tuple[int, int]]:
     return sorted((row["id"], row["v"]) for part in table.scan() for row in part.to_pylist())
 
 
-def test_a_commit_after_which_the_index_could_not_be_completed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_with_an_incomplete_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     iceberg: Any = OneTable(tmp_path)
     table = MirrorTable(iceberg, ("id",), tmp_path / "index")
     table.commit(Change(rows((1, 1), (2, 1))), {})

@@ -1,4 +1,4 @@
-"""What a mirror keeps on its machine, and which lakes it refuses before Spark starts."""
+"""The state of a mirror on its machine, and the lakes that it refuses before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mirror writes of itself between commits, and what is read from it."""
+"""The status that a mirror writes between commits, and its readers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_equal_texts_are_equal_doubles(values: list[float]) -> None:
 
 
 @given(st.lists(st.tuples(st.none() | st.text(), st.none() | st.binary()), min_size=2, max_size=9))
-def test_rows_are_told_apart(rows: list[tuple[str | None, bytes | None]]) -> None:
+def test_rows_are_distinguished(rows: list[tuple[str | None, bytes | None]]) -> None:
     definition = TableDefinition(
         "d", "t", (ColumnDefinition(0, "a", 15), ColumnDefinition(1, "b", 15))
     )

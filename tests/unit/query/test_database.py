@@ -1,4 +1,4 @@
-"""What a statement reads, what it may not do, and what goes wrong."""
+"""The tables that a statement reads, the statements that are refused, and errors."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def said(sql: str, database: str = "shop") -> DdlStatement:
 
 
 def waiting(*statements: str) -> list[str]:
-    """What waits after these statements, as it will be executed."""
+    """The waiting statements after these statements, as they will be executed."""
     deferring = Deferring()
     texts: dict[int, str] = {}
     for sql in statements:

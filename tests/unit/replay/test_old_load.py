@@ -28,7 +28,7 @@ def test_of_a_file_in_the_log() -> None:
 
 
 def test_of_a_file_of_the_server() -> None:
-    """Of the oldest layout, where a bit says that a delimiter is empty."""
+    """An event of the oldest layout, where a bit says that a delimiter is empty."""
     event = _event(LOAD_EVENT, (b"\t", b"x", b"\n", b"y", b"\\"), empty_flags=0b01010)
     assert old_load_statement(event, None) == (
         b"LOAD DATA INFILE 'it\\'s.csv' INTO TABLE `t` FIELDS TERMINATED BY '\\t' ENCLOSED BY ''"

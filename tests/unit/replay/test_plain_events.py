@@ -86,7 +86,7 @@ def test_most_events_take_the_fast_way(server: str) -> None:
 
 @pytest.mark.parametrize("form", ["base64 -v", "-vv"])
 def test_long_comments_are_written_in_parts(form: str, tmp_path: Path) -> None:
-    """The same text as in one, of which no more is held than a limit: 1 MB of log is 480 MB of comments."""
+    """Pieces contain the same text as one piece, and none is larger than a limit: 1 MB of log is 480 MB of comments."""
     path = tmp_path / "binlog.000001"
     path.write_bytes(null_rows(count=200, columns=200))
     whole, _, _ = printed(path, EventSelection(), FORMS[form])

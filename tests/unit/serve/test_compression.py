@@ -1,4 +1,4 @@
-"""The compressed protocol: both directions, with our own replica, and with what is none."""
+"""The compressed protocol: both directions, with our own replica, and with other clients."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_our_replica_of_serve(algorithm: str, tmp_path: Path) -> None:
 
 
 def test_a_bomb_after_the_login(tmp_path: Path) -> None:
-    """Whoever has logged in may not make us take memory either; others notice nothing."""
+    """A logged-in client cannot make the server use much memory, and other clients are not affected."""
     (tmp_path / "binlog.000001").write_bytes(log_of(1)[: 1 << 20])
     with serving(tmp_path) as server:
         for packet in (
@@ -155,7 +155,7 @@ def test_a_bomb_after_the_login(tmp_path: Path) -> None:
 
 
 def test_a_command_byte_by_byte_has_one_deadline(tmp_path: Path) -> None:
-    """Also who has logged in has to come to an end with what it says."""
+    """A logged-in client must also finish its packets in time."""
     (tmp_path / "binlog.000001").write_bytes(log_of(1)[: 1 << 20])
     with serving(tmp_path, idle_seconds=1) as server:
         began = time.monotonic()

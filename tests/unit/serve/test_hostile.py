@@ -1,4 +1,4 @@
-"""Clients that mean no good, or are broken: refused, bounded, and nobody else notices."""
+"""Hostile or broken clients are refused and limited, and do not affect other clients."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_connections_that_say_nothing_give_way(logs: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["before TLS", "inside of TLS", "after TLS", "wrong password"])
-def test_whoever_gives_way_gives_its_thread_back(logs: Path, stage: str) -> None:
+def test_a_replaced_client_returns_its_thread(logs: Path, stage: str) -> None:
     """Wherever its login has stopped; also while a wrong password waits for its answer."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -318,7 +318,7 @@ def _peak_mb() -> float:
     return 0
 
 
-def test_who_does_not_read_holds_up_nobody_and_keeps_little(tmp_path: Path) -> None:
+def test_a_slow_reader_delays_no_other_and_keeps_little(tmp_path: Path) -> None:
     log = LogBuilder()
     for _ in range(24):
         log.transaction(bytes(1 << 20))
@@ -443,7 +443,7 @@ def test_metrics(logs: Path) -> None:
 def test_idle_connections_do_not_keep_metrics_from_anybody(
     logs: Path,
 ) -> None:
-    """Each had a thread for ever; now there are few of them, and they give way."""
+    """Each kept a thread; now there are few threads, and new clients replace old ones."""
     pytest.importorskip("prometheus_client")
     from binlake.serve.metrics import serve_metrics
 
@@ -471,8 +471,8 @@ def test_idle_connections_do_not_keep_metrics_from_anybody(
         eventually(lambda: threading.active_count() <= before + 16 + 8, "the end of most threads")
 
 
-def test_a_name_cannot_write_lines_of_ours(shared: BinlogServer) -> None:
-    """Nobody has logged in yet, and what is said of them is one line without a terminal's commands."""
+def test_a_name_cannot_add_lines_to_the_output(shared: BinlogServer) -> None:
+    """Before the login, a message about a client is one line without commands for a terminal."""
     with (
         pytest.raises(pymysql.MySQLError, match="Access denied"),
         client(shared, user="x\nserver_id 2 left\x1b[2J\u202e"),

@@ -1,4 +1,4 @@
-"""What a session is told, by flavour and version."""
+"""The answers to a session, by flavour and version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica gets, packet by packet, of real logs and of logs that grow."""
+"""The packets that a replica receives, from real logs and from growing logs."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_mysql_gets_what_it_lacks(golden: Path, tmp_path: Path, name: str) -> No
             assert got == b"".join(raw for gtid, raw in known if gtid not in held)
 
 
-def test_mysql_is_told_where_it_stands_behind_what_it_has(golden: Path, tmp_path: Path) -> None:
+def test_mysql_gets_a_position_after_its_own_gtids(golden: Path, tmp_path: Path) -> None:
     """A heartbeat after left out events: a replica counts its position event by event."""
     logs_of(golden, "mysql-9.7/gtid", tmp_path / "logs")
     known = gtids_of(golden, "mysql-9.7/gtid")
@@ -256,7 +256,7 @@ def test_old_replicas_of_mariadb_get_what_they_know(golden: Path, tmp_path: Path
     assert position == len(data)
 
 
-def test_a_replica_that_knows_no_checksums_is_told(golden: Path, tmp_path: Path) -> None:
+def test_a_replica_without_checksums_gets_an_error(golden: Path, tmp_path: Path) -> None:
     logs_of(golden, "mysql-9.7/gtid", tmp_path / "logs")
     with (
         serving(tmp_path / "logs") as server,

@@ -216,7 +216,7 @@ def test_what_servers_keep_beside_their_logs_is_left(tmp_path: Path) -> None:
         resolve(beside)
 
 
-def test_a_directory_without_logs_stands_for_the_archives_in_it(tmp_path: Path) -> None:
+def test_a_directory_without_logs_means_the_archives_in_it(tmp_path: Path) -> None:
     touch(tmp_path, "b-uuid/binlog.000002", "b-uuid/binlog.000001.zst", "b-uuid/archive.json")
     touch(
         tmp_path, "b-uuid/binlog.000001.index.parquet", "b-uuid/archive.lock", "b-uuid/binlog.index"
@@ -232,7 +232,7 @@ def test_a_directory_without_logs_stands_for_the_archives_in_it(tmp_path: Path) 
 
 
 def test_an_index_file_names_logs_of_its_directory_only(tmp_path: Path) -> None:
-    """Whoever writes an index does not choose which files are opened."""
+    """The author of an index file cannot choose which files are opened."""
     touch(tmp_path, "logs/binlog.000001", "elsewhere/binlog.000002", "logs/below/binlog.000003")
     os.mkfifo(tmp_path / "logs" / "binlog.000004")
     (tmp_path / "logs" / "binlog.000005").symlink_to(tmp_path / "elsewhere" / "binlog.000002")

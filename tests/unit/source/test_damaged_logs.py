@@ -100,7 +100,7 @@ def test_a_checksum_error_says_what_was_stored_and_computed() -> None:
 
 
 @pytest.mark.parametrize("alg", [1, 0])
-def test_skip_goes_on_at_the_next_transaction_and_says_what_is_lost(alg: int) -> None:
+def test_skip_continues_at_the_next_transaction_and_reports_the_loss(alg: int) -> None:
     built = shop_log(alg)
     data = built.bytes()
     starts = [o for o, t in zip(built.offsets, built.types, strict=True) if t == 33]

@@ -210,7 +210,7 @@ def test_without_a_keyring_the_error_names_the_key(name: str) -> None:
 
 
 @every_case
-def test_a_wrong_key_is_told(name: str, keyring: Callable[..., Keyring]) -> None:
+def test_a_wrong_key_is_reported(name: str, keyring: Callable[..., Keyring]) -> None:
     case = CASES[name]()
     wrong = keyring(name, KEY[::-1])
     with pytest.raises(KeyringError, match="does not open the log") as caught:
@@ -237,7 +237,7 @@ def test_what_is_clear_comes_before_the_error() -> None:
 
 @pytest.mark.parametrize("name", ["mysql", "mariadb-cbc", "mariadb-ctr"])
 def test_damage_inside_an_event(name: str, keyring: Callable[[str], Keyring]) -> None:
-    """Of one event, and with `skip` reading goes on at the next transaction."""
+    """Damage of one event: with `skip` reading continues at the next transaction."""
     case = CASES[name]()
     bad = next(at for at, raw in plain_events(case).items() if len(raw) > 800)
     data = bytearray(case.encrypted)

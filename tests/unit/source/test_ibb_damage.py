@@ -52,7 +52,7 @@ def interleaved() -> IbbWriter:
 
 
 def test_every_prefix(tmp_path: Path) -> None:
-    """Of the last file: whole events, the same ones, then the end or a torn tail."""
+    """The last file yields the same whole events, then the end or a torn tail."""
     images = interleaved().images(allocated=True)
     last = sorted(images)[-2]
     for file, image in images.items():
@@ -85,7 +85,7 @@ def test_a_torn_file_that_another_follows(tmp_path: Path) -> None:
 
 
 def test_a_bad_page(tmp_path: Path) -> None:
-    """What is on it is lost, and no more; it is said where."""
+    """Only the content of the page is lost, and the position is reported."""
     writer = small(64)
     groups = [b"".join(transaction(n, 300)) for n in range(1, 12)]
     places = [writer.commit(group)[1] for group in groups]
@@ -157,7 +157,7 @@ def test_a_part_in_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert log_bytes(last, Damage.SKIP).endswith(b"".join(transaction(10, 900)))
 
 
-def test_a_record_that_goes_on_in_a_missing_file_is_torn(tmp_path: Path) -> None:
+def test_a_record_that_continues_in_a_missing_file_is_torn(tmp_path: Path) -> None:
     writer = small(3)
     writer.commit(b"".join(transaction(1, 2000)))
     (tmp_path / name(0)).write_bytes(writer.images()[name(0)])

@@ -227,7 +227,7 @@ def test_a_relay_log_changes_format_inside(window_bytes: int) -> None:
 
 
 def test_a_format_with_a_wrong_checksum_is_not_followed() -> None:
-    """What it says of the events after it may be what is wrong with it."""
+    """The damage may be in its description of the events after it."""
     built = LogBuilder("8.0.36", 1, RELAY)
     built.add(ROTATE, struct.pack("<Q", 4) + b"source.000001", log_pos=0, flags=ARTIFICIAL)
     built.transaction(b"abc")
@@ -340,7 +340,7 @@ def test_no_thread_is_left_when_the_reader_stops_early_or_fails() -> None:
     assert scan_threads() == []
 
 
-def test_nobody_reads_ahead_of_a_pipe() -> None:
+def test_a_pipe_is_not_read_ahead() -> None:
     windows = stream_of(shop_log().bytes()).windows(window_bytes=200)
     next(windows)
     assert scan_threads() == []

@@ -1,4 +1,4 @@
-"""What Spark gives the source of a catalog's table, when it is created and when it is read."""
+"""The options that Spark passes to the source of a catalog's table, when it is created and when it is read."""
 
 from __future__ import annotations
 

@@ -137,9 +137,7 @@ def test_a_url_without_a_password(url: str) -> None:
         ({"path": "/logs", "starting_offsets": "binlog.000001"}, "neither earliest, latest"),
     ],
 )
-def test_what_is_wrong_by_itself_is_told_before_the_query_starts(
-    given: dict[str, str], told: str
-) -> None:
+def test_mistakes_are_reported_before_the_query_starts(given: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         SourceOptions.parse(given)
 

@@ -279,14 +279,14 @@ def test_a_schema_cannot_ask_a_view_for_what_it_has_not(view: str) -> None:
         reader(schema=pa.schema([("serverid", pa.int64())]), view=view)
 
 
-def test_a_table_that_is_not_there_is_told_with_one_that_is() -> None:
+def test_an_error_about_a_missing_table_names_an_existing_one() -> None:
     with pytest.raises(
         SourceError, match=r"no change of table golden\.aa; did you mean golden\.a\?"
     ):
         reader(table="golden.aa")
 
 
-def test_a_column_that_no_row_has_is_told() -> None:
+def test_a_column_that_no_row_has_is_reported() -> None:
     schema = pa.schema([("id", pa.int32()), ("colour", pa.string()), ("_seqq", pa.string())])
     rows, ledger = read(schema=schema, table="golden.a")
     assert {row["colour"] for row in rows} == {None}

@@ -120,7 +120,7 @@ def test_bytes(size: int, tmp_path: Path) -> None:
     assert max(longer, default=0) > size or size >= 5000
 
 
-def test_limits_go_on_through_files(tmp_path: Path) -> None:
+def test_limits_apply_across_files(tmp_path: Path) -> None:
     first = StreamLog().plain(1).plain(2).write(tmp_path, "binlog.000001")
     second = StreamLog().plain(3).plain(4).write(tmp_path, "binlog.000002")
     scan = BoundaryScan(Limits(transactions=3), GtidProgress())

@@ -1,4 +1,4 @@
-"""Of logs of several servers, a position or a GTID means those of one, or it is refused."""
+"""With logs of several servers, a position or a GTID selects the logs of one server, or it is refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def meant(path: Path, **options: Any) -> list[str]:
     return [chain.source for chain in chosen_chains(resolve([str(path)]), parsed)]
 
 
-def test_sources_are_told_apart_by_the_shortest_name(archive: Path, tmp_path: Path) -> None:
+def test_sources_are_distinguished_by_the_shortest_name(archive: Path, tmp_path: Path) -> None:
     assert meant(archive) == [FIRST, SECOND, str(OTHER)]
     for base in ("app", "web"):
         (tmp_path / "both").mkdir(exist_ok=True)
@@ -160,7 +160,7 @@ def test_a_gtid_means_the_source_that_holds_it(archive: Path) -> None:
 
 
 def test_gtids_of_mariadb(tmp_path: Path) -> None:
-    """Whose numbers are shared by the servers of a domain: lists do not tell who has which."""
+    """Whose numbers are shared by the servers of a domain: lists do not show which server has which number."""
     for directory, seq in (("a", 1), ("b", 1), ("c", 3)):
         log = StreamLog(version="10.11.6-MariaDB")
         for number in range(seq, seq + 2):

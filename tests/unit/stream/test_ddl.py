@@ -1,4 +1,4 @@
-"""Which DDL statements of a log count, and when a reader is told of them."""
+"""Which DDL statements of a log count, and when a reader receives them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def texts(path: Path, **options: object) -> list[str]:
     return [item if isinstance(item, str) else item.sql for item in passed(path, **options)]
 
 
-def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
+def test_a_reader_receives_ddl_before_the_rows_after_it(tmp_path: Path) -> None:
     log = StreamLog().plain(1)
     log.gtid(2).query(CREATE).plain(3).plain(4).gtid(5).query(ALTER).plain(6)
     create, alter = CREATE.decode(), ALTER.decode()

@@ -143,7 +143,7 @@ def test_at_is_the_transaction_around_a_position(tmp_path: Path) -> None:
 
 
 def test_at_a_start_is_the_transaction_that_starts_there(tmp_path: Path) -> None:
-    """Of two transactions at a position the later one is meant, and the other is named."""
+    """A position between two transactions selects the later one, and a message names the other."""
     log = log_of_six()
     path, at = log.write(tmp_path), [*starts(log), len(log.data)]
     for gno in range(1, 7):
@@ -159,7 +159,7 @@ def test_at_a_start_is_the_transaction_that_starts_there(tmp_path: Path) -> None
 
 
 def test_at_a_position_between_two_windows_or_splits(tmp_path: Path) -> None:
-    """What starts at a position is told also where another task reads it."""
+    """The transaction at a position is reported even if another task reads it."""
     log = StreamLog()
     for gno in range(1, 40):
         log.plain(gno)

@@ -1,4 +1,4 @@
-"""Where a GTID is, what a chain has executed; and that other files are not read for it."""
+"""Find a GTID and the executed set of a chain without reading other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexes beside a log that somebody else made: they take no more memory than the log justifies."""
+"""Indexes beside a log that an attacker made: they take no more memory than the log justifies."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_pages_that_are_larger_than_the_footer_claims(
     assert pool.max_memory() < 32 << 20
 
 
-def test_a_short_name_that_stands_for_much_text(
+def test_a_short_name_that_represents_much_text(
     capfd: pytest.CaptureFixture[str], log: Path
 ) -> None:
     """A name of 1 kB, of which the file has one copy, in each place of long lists."""
@@ -365,7 +365,7 @@ def test_columns_that_share_bytes(index: tuple[bytes, LogIndex]) -> None:
 
 
 def test_an_index_of_another_log_is_not_read(capfd: pytest.CaptureFixture[str], log: Path) -> None:
-    """What it claims does not matter then."""
+    """Its claims do not matter then."""
     replaced(log, {}, log.stat().st_size)
     log.write_bytes(many_tables(4))
     is_ignored(capfd, log, f"{log.name} has changed since it was indexed")

@@ -1,4 +1,4 @@
-"""Work on threads: results in order, errors in their place, bounded, and ended when nobody takes."""
+"""Work on threads: results in order, errors in their place, bounded, and ended when the consumer stops."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_each_thread_sees_every_nth_portion_in_order() -> None:
 
 @pytest.mark.parametrize("bad", [0, 1, 5])
 def test_an_error_comes_after_all_results_before_it(bad: int) -> None:
-    """Of several errors the first in the order is raised, also if portions fail behind it."""
+    """The first of several errors in the order is raised, also if portions fail behind it."""
 
     def works() -> Iterator[Work]:
         for number in range(bad + 3):
@@ -215,7 +215,7 @@ def test_an_interrupt_ends_the_wait_for_a_result() -> None:
         ([8 << 20], None, 2),
         ([4 << 20, 60 << 20], None, 8),
         ([100 << 20], None, 8),
-        ([1 << 20, None], None, 8),  # of a server or a pipe nobody knows the length
+        ([1 << 20, None], None, 8),  # the length of a server's log or a pipe is unknown
         ([1 << 20], 3, 3),
     ],
 )

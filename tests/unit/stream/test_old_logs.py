@@ -1,4 +1,4 @@
-"""Logs of MySQL 3.23 to 4.1, from the file to what is told of them."""
+"""Logs of MySQL 3.23 to 4.1, from the file to the output."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_any_changed_byte_gives_events_or_an_error(tmp_path: Path, version: int)
                 pass
 
 
-def test_a_damaged_log_goes_on_at_the_next_transaction(tmp_path: Path) -> None:
+def test_a_damaged_log_continues_at_the_next_transaction(tmp_path: Path) -> None:
     log = shop(3)
     broken = log.offsets[2]
     log.data[broken + 9 : broken + 13] = struct.pack("<I", 3)  # a length less than a header's

@@ -44,7 +44,7 @@ def chain(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_transaction_goes_on_over_files(tmp_path: Path) -> None:
+def test_a_transaction_continues_in_the_next_file(tmp_path: Path) -> None:
     found = list(transactions(chain(tmp_path)))
     assert [t.gtid for t in found] == [f"{SID}:{n}" for n in (1, 2, 3)]
     assert [rows_in(t) for t in found] == [1, 4, 1]

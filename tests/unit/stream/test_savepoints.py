@@ -70,7 +70,7 @@ def test_a_savepoint_that_the_log_does_not_set_is_said(tmp_path: Path) -> None:
     assert "lost" in ledger.warnings[0]
 
 
-def test_statements_that_were_taken_back_count_apart(tmp_path: Path) -> None:
+def test_rolled_back_statements_are_counted_separately(tmp_path: Path) -> None:
     log = StreamLog().gtid(1).query(b"BEGIN").query(b"INSERT INTO a VALUES (1)")
     log.query(b"SAVEPOINT s").query(b"INSERT INTO a VALUES (2)").query(b"ROLLBACK TO s").xid()
     ledger = Ledger()

@@ -39,7 +39,7 @@ def test_of_very_many_keys_the_largest_stay_and_the_sum_is_right() -> None:
     assert sum(e["bytes"] for e in found["top"]) + found["others"]["bytes"] == total
 
 
-def test_a_long_time_is_summed_in_longer_units() -> None:
+def test_a_long_time_is_reported_in_longer_units() -> None:
     times = Times(most=100, most_short=100)
     for minute in range(30_000):
         times.add(minute * UNITS["minute"], Measures(1, 2))

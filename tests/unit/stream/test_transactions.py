@@ -391,7 +391,7 @@ def test_a_bad_checksum_ends_the_read_after_what_is_good(tmp_path: Path) -> None
     assert without_zeros(dict(ledger.transactions)) == {C: 1, T: 1}
 
 
-def test_on_error_skip_goes_on_after_the_damage(tmp_path: Path) -> None:
+def test_on_error_skip_continues_after_the_damage(tmp_path: Path) -> None:
     log, ledger = StreamLog().plain(1).plain(2).plain(3), Ledger()
     log.data[log.offsets[9] + 25] ^= 1
     found = list(transactions(log.write(tmp_path), ledger=ledger, on_error="skip"))

@@ -89,7 +89,7 @@ def test_a_missing_file_and_what_it_held(tmp_path: Path) -> None:
     assert f"{SID}:3" in report.chain[1].message
 
 
-def test_a_file_that_the_index_names_and_nobody_has(tmp_path: Path) -> None:
+def test_a_file_that_the_index_names_and_that_does_not_exist(tmp_path: Path) -> None:
     good_chain(tmp_path)
     index = tmp_path / "binlog.index"
     index.write_text("".join(f"./binlog.00000{n}\n" for n in (1, 2, 3, 4)))
@@ -207,7 +207,7 @@ def test_a_transaction_that_is_there_twice(tmp_path: Path) -> None:
     assert verify([str(relay.write(tmp_path, "relay.000001"))]).ok
 
 
-def test_counting_goes_on_after_a_bad_checksum(tmp_path: Path) -> None:
+def test_counting_continues_after_a_bad_checksum(tmp_path: Path) -> None:
     log = StreamLog().plain(1).plain(2)
     for event in (2, 7):
         log.data[log.offsets[event] + 20] ^= 1

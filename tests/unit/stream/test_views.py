@@ -59,7 +59,7 @@ def test_events(tmp_path: Path) -> None:
     }
 
 
-def test_an_event_that_nobody_looks_into_is_not_decoded(tmp_path: Path) -> None:
+def test_an_unused_event_is_not_decoded(tmp_path: Path) -> None:
     made = log()
     made.add(35, b"\x05" + bytes(7))  # claims five sets that are not there
     path = made.write(tmp_path)
@@ -214,7 +214,7 @@ def test_on_error_skip_shows_events_that_cannot_be_decoded(
     assert (lost.start, lost.end) == (made.offsets[10], made.offsets[11])
 
 
-def test_on_error_skip_goes_on_after_a_rotten_payload(tmp_path: Path) -> None:
+def test_on_error_skip_continues_after_a_corrupt_payload(tmp_path: Path) -> None:
     made = StreamLog().gtid(1).payload(b"rubbish").plain(2)
     path = made.write(tmp_path)
     with pytest.raises(FormatError):

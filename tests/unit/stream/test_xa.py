@@ -98,7 +98,7 @@ def test_the_commit_may_be_in_a_later_file(tmp_path: Path) -> None:
     assert outcomes(first) == ["committed", "prepared"]
 
 
-def test_files_that_are_looked_into_are_closed(
+def test_files_that_were_searched_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[LogFile] = []

@@ -333,7 +333,7 @@ def test_rows_of_a_relay_log_say_where_the_source_has_them(tmp_path: Path) -> No
     assert "source_pos" not in json_rows(_all_operations().save(tmp_path))[0]
 
 
-def test_a_relay_log_goes_on_in_the_sources_file_of_the_one_before(tmp_path: Path) -> None:
+def test_a_relay_log_continues_the_sources_file_of_the_one_before(tmp_path: Path) -> None:
     """Servers before 5.6, and MariaDB, do not repeat it where a relay log was rotated by size."""
     first = Log("5.5.62", None)
     first.add(ROTATE, b"\x04\0\0\0\0\0\0\0source.000041", log_pos=0)

@@ -36,7 +36,7 @@ def inserted(value: bytes) -> bytes:
 
 
 class Log(StreamLog):
-    """Of MariaDB, without checksums."""
+    """A log of MariaDB, without checksums."""
 
     def __init__(self) -> None:
         super().__init__(version=VERSION, alg=0)
@@ -55,7 +55,7 @@ class Log(StreamLog):
 
 
 def found(folder: Path, *logs: Log, schema: str = "") -> tuple[list[str], list[str], int]:
-    """What is wrong by decoding, by encoding again; and how many rows were the same again."""
+    """The errors of decoding and of encoding again, and the number of equal rows."""
     paths = []
     for number, log in enumerate(logs, 1):
         path = folder / f"binlog.{number:06}"
@@ -94,14 +94,14 @@ def test_ddl_of_an_earlier_file(tmp_path: Path) -> None:
     assert found(tmp_path, first, Log().change(TIME_3)) == ([], [], 1)
 
 
-def test_what_nobody_declares_is_not_judged(tmp_path: Path) -> None:
+def test_undeclared_columns_are_not_checked(tmp_path: Path) -> None:
     assert found(tmp_path, Log().change(TIME_3).change(TIME_0)) == ([], [], 1)
 
 
 @pytest.mark.parametrize(
     ("value", "type_code"), [(b"\xff" * 5, ct.MYSQL_TYPE_TIME), (b"\0" * 3, ct.MYSQL_TYPE_LONG)]
 )
-def test_damage_is_told(tmp_path: Path, value: bytes, type_code: int) -> None:
+def test_damage_is_reported(tmp_path: Path, value: bytes, type_code: int) -> None:
     """Rows that do not fit what is declared, and tables without such columns."""
     column = b"TIME(3)" if type_code == ct.MYSQL_TYPE_TIME else b"INT"
     log = Log().ddl(b"CREATE TABLE t (a " + column + b")").change(value, type_code)

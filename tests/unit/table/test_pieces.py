@@ -57,7 +57,7 @@ def _relay(folder: Path, number: int) -> StreamLog:
     return log
 
 
-def test_a_statement_goes_on_in_the_next_relay_log(tmp_path: Path) -> None:
+def test_a_statement_continues_in_the_next_relay_log(tmp_path: Path) -> None:
     """A replica may rotate between the map of a table and the rows that refer to it."""
     first = _relay(tmp_path, 1).gtid(5).query(b"BEGIN")
     first.add(TABLE_MAP, table_map())

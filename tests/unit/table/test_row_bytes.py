@@ -117,8 +117,8 @@ def test_verify_compares_rows(tmp_path: Path) -> None:
     assert again.events == report.files[0].types.total() - 1
 
 
-def test_a_transaction_goes_on_behind_a_payload(tmp_path: Path) -> None:
-    """Payloads are looked into when their window is through: they must not close its statement."""
+def test_a_transaction_continues_after_a_payload(tmp_path: Path) -> None:
+    """Payloads are read when their window has been read: they must not close its statement."""
     inner = inner_event(TABLE_MAP, table_map()) + inner_event(INSERT, rows_body(image(ROW)))
     log = StreamLog()
     log.payload(inner)

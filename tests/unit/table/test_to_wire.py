@@ -156,7 +156,7 @@ def test_enum_and_set() -> None:
     same(column(ct.MYSQL_TYPE_SET, length=8), b"\xff" * 8)
 
 
-def test_an_empty_member_is_told_from_no_member() -> None:
+def test_an_empty_member_differs_from_no_member() -> None:
     """By its number, which SQL compares; as a text it is not, and its bytes are either's."""
     kind = column(ct.MYSQL_TYPE_ENUM, length=1, members=("x", ""), collation_id=UTF8MB4)
     values = array_of(kind, b"\0", b"\2", b"\1")
@@ -181,7 +181,7 @@ def test_bytes() -> None:
     same(column(ct.MYSQL_TYPE_BLOB, length=3, collation_id=BINARY), b"\2\0\0\xff\0")
     same(column(ct.MYSQL_TYPE_GEOMETRY, length=4), b"\2\0\0\0ab")
     same(column(ct.MYSQL_TYPE_VECTOR, length=4), struct.pack("<I3f", 12, 1.5, -0.0, 1e-45))
-    same(column(ct.MYSQL_TYPE_VARCHAR, length=20), b"\2\xff\0")  # nobody tells its charset
+    same(column(ct.MYSQL_TYPE_VARCHAR, length=20), b"\2\xff\0")  # its charset is unknown
     uuid = bytes(range(16))
     same(
         column(ct.MYSQL_TYPE_STRING, length=16, collation_id=BINARY, declared="uuid"),
@@ -242,7 +242,7 @@ def test_deflated_values_inflate(value: bytes) -> None:
     assert inflate_value(deflate_value(value * 50)) == value * 50
 
 
-def test_nothing_is_made_for_a_type_that_nobody_knows() -> None:
+def test_an_unknown_type_gets_no_values() -> None:
     with pytest.raises(ValueError):
         column(ct.MYSQL_TYPE_DECIMAL).to_wire("1")
 

@@ -87,7 +87,7 @@ def column(code: int, target: Target, fields: dict[str, Any]) -> ColumnType:
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_bytes_are_a_value_or_an_error(code: int, data: st.DataObject) -> None:
-    """Of both targets alike; and what has a text is the bytes that it is made of."""
+    """Both targets agree, and the bytes of a text are the bytes that it was made from."""
     fields = data.draw(COLUMNS[code])
     raw = data.draw(st.binary(max_size=24))
     typed = column(code, Target.TYPED, fields)
@@ -178,7 +178,7 @@ def test_texts(width: int, value: str) -> None:
 
 @given(st.integers(1, 4), st.binary(max_size=120), st.integers(0, 9))
 def test_compressed_columns(width: int, value: bytes, level: int) -> None:
-    """What MariaDB may store: as it is, or deflated with the length in 1 to 4 bytes."""
+    """The forms that MariaDB may store: unchanged, or deflated with the length in 1 to 4 bytes."""
     packer = zlib.compressobj(level, wbits=-15)
     body = packer.compress(value) + packer.flush()
     size = len(value).to_bytes(width, "big")

@@ -263,7 +263,7 @@ def test_whole_transaction_needs_where() -> None:
         binlake.open(str(LOGS), whole_transaction=True)
 
 
-def test_the_ledger_keeps_the_columns_that_were_looked_for() -> None:
+def test_the_ledger_keeps_the_requested_columns() -> None:
     ledger = Ledger()
     ledger.look_for_where(["a", "b"], ["A"])
     again = Ledger.from_json(ledger.to_json())
@@ -279,7 +279,7 @@ def test_a_minus_keeps_every_digit() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "", "{", "1" * 5000 + "x"])
 def test_texts_that_are_no_documents(text: str) -> None:
-    """MariaDB's are texts: whoever may insert a row chooses how deep one is nested."""
+    """MariaDB's are texts: a user with INSERT chooses their nesting depth."""
     condition = parse_where("d->>'$.a' = 'x'")
     assert isinstance(condition, Comparison)
     assert isinstance(condition.left, Document)

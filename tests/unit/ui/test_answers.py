@@ -1,4 +1,4 @@
-"""What the page is answered is what the Python API and the commands find."""
+"""The answers to the page equal the results of the Python API and the commands."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_wrong_request_is_an_error_of_the_user(
         ask(session_of(demo), name, **query)
 
 
-def test_a_read_stops_when_nobody_waits(demo: Path, session_of: OpensSession) -> None:
+def test_a_read_stops_when_no_client_waits(demo: Path, session_of: OpensSession) -> None:
     stop = Event()
     stop.set()
     answers = Answers(session_of(demo)).by_name()

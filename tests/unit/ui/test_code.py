@@ -1,4 +1,4 @@
-"""The programs that the page shows, for tables and files whose names attack whoever runs them."""
+"""The programs that the page shows, for tables and files whose names attack users that run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server answers a browser with the token, on this machine, and nobody else."""
+"""The server answers only a browser with the token, on this machine."""
 
 from __future__ import annotations
 

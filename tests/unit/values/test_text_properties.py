@@ -70,7 +70,7 @@ def test_which_sets_hold_any_bytes() -> None:
 @pytest.mark.parametrize("code", [ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_BLOB])
 @pytest.mark.parametrize("target", Target)
 def test_invalid_bytes_are_an_error_or_tagged_hex(charset: str, code: int, target: Target) -> None:
-    """Of every set, type and target: a value is whole or said to be none, not mended."""
+    """For every set, type and target, a value is complete or reported as invalid, never repaired."""
     bad = invalid_in(charset)
     assert bad is not None
     good = encode(charset, "A")

@@ -126,7 +126,7 @@ def test_what_standard_output_goes_to_keeps_what_is_in_it(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_descriptor_of_ours_is_written_where_it_is(tmp_path: Path) -> None:
+def test_an_own_descriptor_is_written_in_place(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w+b") as file:
         file.write(b"old")
         file.flush()
@@ -148,7 +148,7 @@ def test_two_write_one_file_and_the_users_files_stay(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [target, users]
 
 
-def test_what_goes_wrong_with_reading_is_no_error_of_writing(tmp_path: Path) -> None:
+def test_an_error_of_reading_is_no_error_of_writing(tmp_path: Path) -> None:
     with (
         pytest.raises(PermissionError, match="the log"),
         output_file(tmp_path / "out", "output"),

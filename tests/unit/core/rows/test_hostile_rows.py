@@ -45,7 +45,7 @@ def test_a_table_of_another_width() -> None:
 
 
 def outcome(body: bytes, make: Callable[[], TableSink]) -> str:
-    """What a walk over an insert of such a body gives: rows, or a BinlogError, nothing else."""
+    """The result of a walk over an insert with such a body: rows, or a BinlogError, nothing else."""
     try:
         found = walk(log_of([CHANGES[0], (ROWS, body)]), make())
     except BinlogError as error:

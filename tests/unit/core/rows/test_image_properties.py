@@ -35,7 +35,7 @@ Values = dict[int, tuple[Any, bytes] | None]
 @st.composite
 def changes(draw: Any) -> tuple[list[str], list[tuple[Values, Values]]]:
     """The kinds of a table's columns, and updates: images that may lack any of them."""
-    # many fixed widths in a row: those that nobody wants are stepped over together
+    # many fixed widths in a row: unwanted ones are skipped together
     kinds = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=20))
     kinds += ["tiny", "int", "double"] * draw(st.sampled_from([0, 0, 20, 45]))
     rows = []
@@ -104,7 +104,7 @@ def test_both_images(made: tuple[list[str], list[tuple[Values, Values]]], code: 
 
 @given(changes(), st.sampled_from([UPDATE, PARTIAL_UPDATE]), st.data())
 @settings(max_examples=200, deadline=None)
-def test_columns_that_nobody_wants_change_nothing(
+def test_unwanted_columns_change_nothing(
     made: tuple[list[str], list[tuple[Values, Values]]], code: int, data: st.DataObject
 ) -> None:
     kinds, rows = made

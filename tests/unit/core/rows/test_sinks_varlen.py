@@ -37,7 +37,7 @@ def test_bytes(prefix: int, sizes: list[int]) -> None:
     data = [bytes(i & 0xFF for i in range(size)) for size in sizes]
     sink = make_sink(ColumnPlan(COLUMN, Kernel.BYTES, prefix))
     assert values(sink.decode(b"".join(prefixed(v, prefix) for v in data), len(data))) == data
-    # the same sink again: what was handed over stays as it is
+    # the same sink again: earlier buffers do not change
     kept = sink.decode(prefixed(b"ab", prefix), 1)
     assert values(sink.decode(prefixed(b"xyz", prefix) * 2, 2)) == [b"xyz", b"xyz"]
     assert values(kept) == [b"ab"]

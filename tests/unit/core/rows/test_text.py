@@ -52,7 +52,7 @@ def test_three_bytes_end_at_the_basic_plane(text: str) -> None:
     assert _is_utf8([text.encode("utf-8", "replace")], 3) == all(ord(c) <= 0xFFFF for c in text)
 
 
-def test_a_character_does_not_go_on_in_the_next_text() -> None:
+def test_a_character_does_not_continue_in_the_next_text() -> None:
     assert _is_utf8(["é".encode()])
     assert not _is_utf8([b"\xc3", b"\xa9"])
 

@@ -100,7 +100,7 @@ def test_changes_of_a_payload_have_its_place_and_are_numbered_through() -> None:
     ((_, found),) = made.finish().tables
     assert numbers(found.pos, "q") == [1000] * 3
     assert numbers(found.end_pos, "q") == [2000] * 3
-    assert numbers(found.row, "I") == [0, 1, 3]  # the update that nobody wants is number 2
+    assert numbers(found.row, "I") == [0, 1, 3]  # the unwanted update is number 2
 
 
 # -- table ids ---------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_the_event_that_only_ends_a_statement(table_id: int) -> None:
         walk(log_of([CHANGES[0], without_end, (ROWS, dummy), without_end]), BothImages(PLANS))
 
 
-def test_tables_and_operations_that_nobody_wants() -> None:
+def test_unwanted_tables_and_operations() -> None:
     data = log_of(CHANGES)
     block = frames_of(data)
     sizes = [f.length - 23 for f in map(block.frame, range(len(block))) if 30 <= f.type_code <= 32]

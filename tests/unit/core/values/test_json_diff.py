@@ -152,7 +152,7 @@ def test_an_unchanged_document_has_no_differences() -> None:
     assert column(found.after.columns[1], "") == column(found.before.columns[1], "")
 
 
-def test_the_document_is_found_in_a_before_image_that_nobody_wants() -> None:
+def test_the_document_is_found_in_an_unwanted_before_image() -> None:
     found = changed(CurrentRow(PLANS, unwanted(PLANS)), body(DIFFERENCES))
     assert column(found.after.columns[1], "") == [APPLIED]
     assert found.before.columns == (None, None, None)
@@ -184,7 +184,7 @@ def test_unwanted_columns_are_stepped_over() -> None:
     assert column(found.after.columns[2], "") == [b'"new"']
 
 
-def test_partial_rows_of_a_payload_are_numbered_though_nobody_wants_them() -> None:
+def test_unwanted_partial_rows_of_a_payload_are_numbered() -> None:
     made, _ = walker(CurrentRow(PLANS, operations=(0,)))
     data = log_of([(TABLE_MAP, table_map()), (39, body(DIFFERENCES))])
     block = frames_of(data)

@@ -92,7 +92,7 @@ def as_rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 @given(histories())
-def test_by_key_it_leads_to_the_same_rows(history: Any) -> None:
+def test_net_changes_by_key_lead_to_the_same_rows(history: Any) -> None:
     start, steps, end = history
     net = net_by_key("db.t", changes_of(steps, ("id",)), ("id",), lake_of(start))
     now = dict(start)

@@ -53,7 +53,7 @@ def test_names_in_statements_are_not_replaced_by_variables(spark: Any, tmp_path:
 def test_files_of_copies_are_removed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of this table only, and also those under the path of earlier versions."""
+    """The files of this table only, including those under the path of earlier versions."""
 
     def stored(_spark: Any, _path: Path, full_name: str) -> Any:
         log = SimpleNamespace(state={})

@@ -106,7 +106,7 @@ def test_values_stay_if_the_copy_that_has_begun_adds_no_column(mark: dict[str, s
 
 @pytest.mark.parametrize("mark", [*MARKS, dict(pending_properties(["w"]))])
 def test_a_key_of_another_type_is_copied_into_a_new_lake_table(mark: dict[str, str]) -> None:
-    """The keys in the lake stay as they are: the earlier values of other columns are found by them."""
+    """The keys in the lake do not change, because the earlier values of other columns are found by them."""
     lake = StoredLake(mark)
     opened(lake, MADE.replace("id INT", "id VARCHAR(20)"))
     assert (lake.committed, lake.created) == ([], ["t"])

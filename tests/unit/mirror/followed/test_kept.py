@@ -1,4 +1,4 @@
-"""What a lake table keeps of one table, or of each of several shards."""
+"""The records in a lake table about one table, or about each of several shards."""
 
 from __future__ import annotations
 

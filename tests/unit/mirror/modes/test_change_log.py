@@ -1,4 +1,4 @@
-"""What a log of changes shows of the server's rows, against a plain replay."""
+"""The server's rows according to a log of changes, compared with a plain replay."""
 
 from __future__ import annotations
 

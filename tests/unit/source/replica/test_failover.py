@@ -60,7 +60,7 @@ def add(log: LogBuilder, writer: UUID, gno: int, row: bytes) -> int:
 
 
 def packets(log: LogBuilder, start: int, end: int) -> bytes:
-    """What a source sends of [start, end) of a log; a place inside of it follows the format."""
+    """The events that a source sends for [start, end) of a log; after a position inside it, the format comes first."""
     head = [rotate(start)]
     if start > 4:
         head.append(event(FORMAT, bytes(log.data[23 : log.offsets[1] - 4]), 4, log_pos=0))
@@ -266,7 +266,7 @@ def test_a_heartbeat_while_what_is_known_is_repeated(second: LogBuilder) -> None
 
 
 def test_logs_of_one_name_of_two_servers_are_two(first: LogBuilder) -> None:
-    """Whoever reads what is followed gives the transaction that came in halves once, and whole, as
+    """A reader of the followed log yields the transaction that arrived in halves once, and complete, as
     the second server has it: here without checksums.
     """
     second = LogBuilder(alg=0)

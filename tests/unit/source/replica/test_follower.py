@@ -47,7 +47,7 @@ def follow(
 def test_stalls_and_cuts_cost_nothing() -> None:
     made, asked, said = log(), list[BinlogDump](), list[str]()
     with fake_server(source(made, [stall, cut, cut, whole], asked)) as (port, _):
-        follower, got = follow(port, said=said, dead_after_s=5)  # whoever is slower is not seen
+        follower, got = follow(port, said=said, dead_after_s=5)  # a slower one is not visible
     assert said
     assert all(line.endswith(": trying again") and "pw" not in line for line in said)
     assert b"\xfebin" + got == made.bytes()

@@ -162,7 +162,7 @@ def test_a_salt_that_would_keep_us_busy(salt: bytes, said: str) -> None:
     assert time.monotonic() - began < 60
 
 
-def test_a_plugin_that_nobody_knows() -> None:
+def test_an_unknown_plugin() -> None:
     def ask(talk: Conversation) -> None:
         talk.send(greeting())
         talk.hear()
@@ -176,7 +176,7 @@ def test_a_plugin_that_nobody_knows() -> None:
 
 
 def test_a_signature_of_both_nonces() -> None:
-    """What parsec sends is signed by the key that the password, salt and rounds make."""
+    """The answer of parsec is signed by the key from the password, salt and rounds."""
     ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
     nonce, salt = bytes(range(32)), bytes(range(18))
     proof, public_key = parsec.answer(b"pw", nonce, b"P\x02" + salt)
@@ -231,7 +231,7 @@ def test_a_wrong_password_is_an_auth_error() -> None:
     assert error.code == 1045
 
 
-def test_nobody_there() -> None:
+def test_no_server_answers() -> None:
     port = ReservedPort()
     with pytest.raises(ConnectionLostError):
         connect(url(port.number))

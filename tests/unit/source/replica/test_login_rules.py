@@ -1,7 +1,7 @@
 """Servers that try to obtain the password: each login method over each channel, and mixtures.
 
-The server of these tests says what a rogue server, or somebody in between, would say. It keeps all
-that it hears, decrypts with its own RSA key what it can, and looks for the password in it.
+The server of these tests sends the answers of a rogue server or of an attacker in between. It keeps all
+that it receives, decrypts with its own RSA key what it can, and looks for the password in it.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def test_a_switch_in_the_middle(
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_key_in_place_of_an_answer(tls: bool, rogue: Rogue, tmp_path: Path) -> None:
-    """A key is sent although nobody has asked for it, and a second one after that."""
+    """The server sends a key without a request, and then a second one."""
 
     def talk(talk: Conversation) -> None:
         sequence = rogue.greet(talk, tls=tls, method="caching_sha2_password")
@@ -289,7 +289,7 @@ def test_a_certificate_that_is_proven(rogue: Rogue) -> None:
 
 @pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
 def test_mariadb_without_tls_is_refused_by_default(scheme: str) -> None:
-    """TLS that somebody in between has taken out of the greeting."""
+    """An attacker in between has removed TLS from the greeting."""
 
     def talk(talk: Conversation) -> None:
         talk.send(greeting("5.5.5-10.11.6-MariaDB" if scheme == "mysql" else "9.7.0"))

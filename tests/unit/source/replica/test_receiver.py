@@ -47,14 +47,14 @@ def test_nothing_is_waited_for(sockets: Sockets) -> None:
     assert not receiver.fill_at_once()
     assert receiver.take(3) == b"one"
     with pytest.raises(SilenceError):
-        receiver.fill()  # waits, as ever
+        receiver.fill()  # waits as usual
     theirs.sendall(b"two")
     receiver.fill()
     assert receiver.take(3) == b"two"
 
 
 @pytest.mark.parametrize("make", [PlainReceiver, lambda s: CompressedReceiver(s, "zlib")])
-def test_the_end_is_told(sockets: Sockets, make: type[Receiver]) -> None:
+def test_the_end_is_reported(sockets: Sockets, make: type[Receiver]) -> None:
     ours, theirs = sockets
     theirs.close()
     with pytest.raises(EOFError):
@@ -70,7 +70,7 @@ def test_half_a_compressed_packet_is_nothing_yet(sockets: Sockets) -> None:
         theirs.sendall(sent[:cut])
         sent = sent[cut:]
         assert not receiver.fill_at_once()
-        # else who asks would come back at once, and again
+        # else the caller would ask again immediately, and repeatedly
         assert not receiver.is_readable()
     theirs.sendall(sent)
     assert receiver.fill_at_once()

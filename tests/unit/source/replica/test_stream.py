@@ -1,4 +1,4 @@
-"""What a source may say in a stream, and what it may not."""
+"""The events that a source may send in a stream, and those that are errors."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def packets(*events: bytes, end: bytes = EOF) -> list[bytes]:
 
 
 def compressed_packets(plain: bytes, algorithm: str) -> Iterator[bytes]:
-    """The same on a compressed connection, with as much in a packet as it can have."""
+    """The limit on a compressed connection, with as much in a packet as it can have."""
     pack = zlib.compress if algorithm == "zlib" else zstandard.ZstdCompressor().compress
     for at in range(0, len(plain), MAX_PACKET_BYTES):
         piece = plain[at : at + MAX_PACKET_BYTES]
@@ -140,7 +140,7 @@ def data_of(items: list[Item]) -> bytes:
 
 @given(cuts=st.lists(st.integers(1, 400), max_size=6))
 @settings(max_examples=25, deadline=None)
-def test_a_log_comes_as_it_is_in_whatever_pieces(cuts: list[int]) -> None:
+def test_a_log_arrives_unchanged_in_pieces_of_any_size(cuts: list[int]) -> None:
     log = small_log()
     whole = b"".join(packets(fake_rotate(), *events_of(log), heartbeat(len(log.data))))
     pieces, at = [], 0
@@ -165,7 +165,7 @@ def test_inside_a_file_its_beginning_is_left_out() -> None:
     assert blocks_of(items)[0].start == first
 
 
-def test_rotation_is_told_twice() -> None:
+def test_rotation_is_announced_twice() -> None:
     log = small_log()
     log.add(ROTATE, struct.pack("<Q", 4) + b"binlog.000002")
     second = small_log()
@@ -245,7 +245,7 @@ def test_an_event_that_is_left_out_or_comes_twice() -> None:
             read(packets(fake_rotate(), *wrong))
 
 
-def test_what_is_known_may_be_passed_over_by_gtid() -> None:
+def test_known_transactions_may_be_skipped_by_gtid() -> None:
     log = small_log()
     events = events_of(log)
     items = read(
@@ -330,7 +330,7 @@ def test_sizes_that_cannot_be(hostile: bytes) -> None:
 
 @given(noise=st.binary(max_size=400))
 @settings(max_examples=60, deadline=None)
-def test_any_bytes_give_an_error_of_ours_or_an_end(noise: bytes) -> None:
+def test_any_bytes_give_a_binlog_error_or_an_end(noise: bytes) -> None:
     before = packets(fake_rotate(), *events_of(small_log()))[:-1]
     for head in ([], before):
         try:

@@ -76,7 +76,7 @@ def test_a_column_that_the_stream_does_not_know() -> None:
     assert pinned.conform(pa.record_batch({"id": pa.array([1], pa.int8())})).schema == pinned.wanted
 
 
-def test_a_table_that_changes_stops_the_query_and_goes_on_in_the_next(tmp_path: Path) -> None:
+def test_a_table_that_changes_stops_the_query_and_continues_in_the_next(tmp_path: Path) -> None:
     path = GOLDEN / "mysql-9.7/schema/binlog.000001"
     data, checkpoint, told = path.read_bytes(), Checkpoint(), []
     run: Query42 | None = None

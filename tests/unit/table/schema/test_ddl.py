@@ -278,7 +278,7 @@ def test_names_of_a_server_that_ignores_case() -> None:
     assert both.spelled(("Shop", "ORDERS")) == ("Shop", "ORDERS")
 
 
-def test_created_anew_and_as_select() -> None:
+def test_created_again_and_as_select() -> None:
     assert columns(MADE, "CREATE OR REPLACE TABLE t (x INT)") == ["x"]
     logged = "CREATE TABLE `t` (\n  `x` int(11) DEFAULT NULL\n) START TRANSACTION"
     assert columns(logged) == ["x"]
@@ -305,7 +305,7 @@ def test_created_anew_and_as_select() -> None:
         f"ALTER TABLE t ADD x INT COMMENT '{'x' * (5 << 20)}'",
     ],
 )
-def test_what_is_not_understood_makes_the_table_unknown_until_it_is_made_anew(
+def test_an_unreadable_statement_makes_the_table_unknown_until_it_is_created_again(
     statement: str,
 ) -> None:
     assert "the DDL at binlog.000001:1 is not understood" in why(MADE, statement)
@@ -317,10 +317,10 @@ def test_a_schema_is_what_was_before() -> None:
     table = catalogue("ALTER TABLE t ADD b INT", schema=schema).known(T)
     assert table is not None
     assert [column.name for column in table.columns] == ["id", "a", "b"]
-    # a dump of later: it has what is added already, so this version is nobody's
+    # a later dump: it contains the addition already, so this version is not used
     later = catalogue("ALTER TABLE t ADD a INT", schema=schema)
     assert later.known(T) is None
-    # of a table that nobody knows a statement tells nothing
+    # a statement about an unknown table has no effect
     assert catalogue("ALTER TABLE t ADD a INT").entry(T) is None
 
 

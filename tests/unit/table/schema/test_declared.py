@@ -1,4 +1,4 @@
-"""What a declaration adds to a table of the log, and when it is not believed."""
+"""The facts that a declaration adds to a table of the log, and when it is refused."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_a_log_with_full_metadata_needs_no_ddl() -> None:
     assert history.complete(told) == (told, [])
     before = history.at(position(200))
     history.note(ddl("DROP TABLE t", 300))
-    assert history.at(position(400)) == before  # nobody has to ask again
+    assert history.at(position(400)) == before  # no second question is needed
 
 
 VERSIONS = """
@@ -144,7 +144,7 @@ def test_versions_of_a_schema_hold_from_their_places_on() -> None:
         assert old != new or name == next_name
 
 
-def test_ddl_of_the_log_goes_on_from_a_version() -> None:
+def test_ddl_of_the_log_continues_from_a_version() -> None:
     history = SchemaHistory(schema(VERSIONS))
     history.note(DdlStatement(position(50, "binlog.000003"), "shop", "ALTER TABLE t DROP b", 1, None, 0))  # fmt: skip
     history.at(position(60, "binlog.000003"))
@@ -159,7 +159,7 @@ def test_a_version_of_a_schema_is_named_as_one() -> None:
     assert problems == []
 
 
-def test_statements_that_nobody_needs_yet_are_bounded() -> None:
+def test_statements_that_are_not_needed_yet_are_bounded() -> None:
     history = SchemaHistory(DeclaredSchema())
     text = "CREATE TABLE t (id INT, b INT COMMENT '" + "x" * (5 << 20) + "')"
     for number in range(5):
