@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 import sys
 
-__all__ = ["FILE_NAME", "SECRET_NAME", "hide_passwords", "main"]
-
 # Between two words of a name, also percent-encoded.
 _BETWEEN = "(?:[-_.]|%5f|%2d|%2e)?"
 #: What the name of an option, a setting or a part of a URL contains if its value is a secret.

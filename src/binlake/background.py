@@ -17,8 +17,6 @@ from queue import Empty, SimpleQueue
 from sys import is_finalizing
 from typing import TypeVar
 
-__all__ = ["Background", "running"]
-
 T = TypeVar("T")
 
 # how often a thread that waits looks whether the other one still runs

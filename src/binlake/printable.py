@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["comment_lines", "for_terminal", "printable", "printable_bytes", "shortened"]
-
 # C0, DEL and C1 controls; invisible, bidirectional and line separators; halves of surrogate pairs
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"

@@ -41,8 +41,6 @@ from binlake.source.replica.pauses import Pauses
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
 
-__all__ = ["ArchiveOptions", "Archiver"]
-
 # While more data is coming, a crash of the machine may lose this much; none of it is acknowledged.
 _SYNC_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0

@@ -48,15 +48,6 @@ from binlake.values.ledger import counted
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "COMPRESSIONS",
-    "Finish",
-    "Finisher",
-    "finish_log",
-    "remove_leftovers",
-    "unfinished_logs",
-]
-
 #: How finished logs can be compressed, and the suffix of their names.
 COMPRESSIONS = {"none": "", "zstd": ".zst"}
 _LEVEL = 3

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from binlake.source.bytes import write_whole
 from binlake.source.reader import ByteReader
 
-__all__ = ["Folder", "LogWriter"]
-
 
 class LogWriter(ABC):
     """The log that is being written: `size` bytes of it, of which `durable` are durable.

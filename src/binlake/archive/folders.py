@@ -8,8 +8,6 @@ from binlake.errors import OptionError
 from binlake.source.bytes import is_uri, local_path
 from binlake.source.reader import without_secrets
 
-__all__ = ["open_folder"]
-
 
 def open_folder(path: str) -> Folder:
     """Return the directory that a local path or a URI names; it need not exist. Raises

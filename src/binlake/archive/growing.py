@@ -22,8 +22,6 @@ from collections.abc import Callable
 
 from binlake.source.durable import sync_data, sync_file
 
-__all__ = ["GrowingFile", "Write", "write_cached", "write_uncached"]
-
 # Copying so much into the system's memory takes longer than waking a thread.
 _LARGE_BYTES = 64 << 10
 # A caller that appends faster than the system writes waits when this much is held.

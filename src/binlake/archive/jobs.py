@@ -14,8 +14,6 @@ from binlake.archive.metrics import ArchiveMetrics
 from binlake.errors import BinlogError
 from binlake.source.replica.url import ServerUrl
 
-__all__ = ["ArchiveJob", "Archives"]
-
 _LONGEST_PAUSE_SECONDS = 600.0
 
 

@@ -29,21 +29,6 @@ from binlake.printable import printable
 from binlake.source.chain import ARCHIVE_STATE, log_name
 from binlake.values.position import Position
 
-__all__ = [
-    "LOCK",
-    "STATE",
-    "ArchiveState",
-    "checked_identity",
-    "checked_name",
-    "directory_name",
-    "index_file",
-    "is_identity",
-    "logs_among",
-    "mariadb_identity",
-    "number_of",
-    "partials_among",
-]
-
 STATE = ARCHIVE_STATE
 LOCK = "archive.lock"
 _VERSION = 1

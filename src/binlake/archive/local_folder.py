@@ -22,8 +22,6 @@ from binlake.source.bytes import (
 )
 from binlake.source.reader import ByteReader, source_error
 
-__all__ = ["LocalFolder", "LocalLog"]
-
 # A link in place of one of binlake's files is an error: it would make binlake write elsewhere.
 _WRITING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
 
-__all__ = ["ARCHIVE_METRICS", "ArchiveMetrics", "archive_families", "serve_metrics"]
-
 _PREFIX = "binlake_archive_"
 
 # Throughput covers the last seconds.

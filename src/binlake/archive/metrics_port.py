@@ -22,8 +22,6 @@ from binlake.printable import printable
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["Metric", "MetricsPort", "families", "registry_of"]
-
 T = TypeVar("T")
 #: Name without the prefix, kind (gauge or counter), meaning, and the value of a sample.
 Metric: TypeAlias = tuple[str, str, str, Callable[[T], float]]

@@ -20,8 +20,6 @@ from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
 
-__all__ = ["RawOptions", "write_raw"]
-
 # The server chooses the names: no link may lead the bytes elsewhere.
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -37,8 +37,6 @@ from binlake.source.replica.progress import Progress
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 
-__all__ = ["Overlap", "Resumption", "recover"]
-
 _GTIDS = b"".join(re.escape(bytes((c,))) for c, t in EVENT_TYPES.items() if t.role is Role.GTID)
 # The unit that a disk writes whole.
 _SECTOR_BYTES = 512

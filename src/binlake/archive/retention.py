@@ -15,8 +15,6 @@ from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
 from binlake.values.log_names import index_path, key_index_path
 
-__all__ = ["Retention", "expired", "purge"]
-
 _SUFFIXES = ("", ".gz", ".zst")
 
 

@@ -32,19 +32,6 @@ from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
 
-__all__ = [
-    "NEWEST",
-    "OLDEST",
-    "Known",
-    "begins_alike",
-    "first_log",
-    "gtid_text",
-    "gtids_before",
-    "history_of",
-    "is_there",
-    "known_histories",
-]
-
 OLDEST = "oldest"
 NEWEST = "newest"
 # The beginning of a log identifies it: its time, and the GTIDs executed before it.

@@ -15,8 +15,6 @@ from binlake.errors import SourceError
 from binlake.source.bytes import file_system_for, writing_error
 from binlake.source.reader import ByteReader, source_error
 
-__all__ = ["StoreFolder", "StoreLog"]
-
 _PARTS = ".parts"
 #: File systems where a file is invisible before it is closed, by pyarrow's names.
 _OBJECT_STORES = ("s3", "gcs", "abfs")

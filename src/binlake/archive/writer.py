@@ -38,8 +38,6 @@ from binlake.values.position import Position
 if TYPE_CHECKING:
     from binlake.source.replica.follower import Block
 
-__all__ = ["AnotherHistory", "HistoryWriter", "write_index_file"]
-
 # The state tells others how far a log is durable; recovery uses it only for a log without
 # checksums.
 _STATE_SECONDS = 1.0

@@ -25,8 +25,6 @@ from binlake.values.ledger import counted
 if TYPE_CHECKING:
     from binlake.archive.jobs import Archives
 
-__all__ = ["archive"]
-
 _KEEP = "Retention"
 _WATCH = "Monitoring"
 _LINE_SECONDS = 60.0

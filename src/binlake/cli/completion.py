@@ -9,8 +9,6 @@ from click.shell_completion import get_completion_class
 from binlake.cli.common.parameters import Argument
 from binlake.errors import OptionError
 
-__all__ = ["completion"]
-
 _SHELLS = ("bash", "zsh", "fish")
 
 

@@ -14,8 +14,6 @@ from binlake.source.replica.connection import connect
 from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
 from binlake.source.replica.session import FollowOptions
 
-__all__ = ["doctor"]
-
 
 @with_server_flags(beside_config=("as_json",))
 def doctor(

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from binlake.lake.export import ExportResult
     from binlake.lake.export_directory import IfExists
 
-__all__ = ["export"]
-
 # The JVM only distributes tasks and collects a few lines of JSON; Python does the decoding. The
 # quick compiler and the serial collector start in half the processor time of the defaults.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -33,8 +33,6 @@ from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_g
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
-__all__ = ["gtid"]
-
 _HELP = """Find a transaction by its GTID, and calculate with GTID sets of MySQL and MariaDB.
 
     A SET is a text (MySQL: uuid:1-5:7:tag:9; MariaDB: 0-1-5,0-2-9 or 0-1:1-5), a file with such a

@@ -23,8 +23,6 @@ from binlake.values.ledger import counted
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
 
-__all__ = ["index"]
-
 
 @with_options("schema", "threads", *HOW_LOGS_ARE_OPENED)
 def index(

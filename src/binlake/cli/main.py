@@ -30,8 +30,6 @@ from binlake.errors import (
     SourceError,
 )
 
-__all__ = ["COMMANDS", "PROGRAM", "main"]
-
 #: The variable with which a shell requests completions.
 COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
 

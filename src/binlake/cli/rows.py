@@ -31,9 +31,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["rows"]
-
-
 _FEW_BYTES = 64 << 10
 _ROW_BYTES = 256
 

@@ -23,8 +23,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["schema"]
-
 _HEAD = """\
 -- Table definitions, written by binlake for its option schema. Each is valid from the position
 -- in its comment on; one without a position, wherever no other definition is known.

@@ -25,8 +25,6 @@ from binlake.source.keyring import Keyring
 from binlake.source.replica.passwords import password_of_file
 from binlake.values.options import ReadOptions
 
-__all__ = ["serve"]
-
 _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
 _STEP_SECONDS = 0.5
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -8,8 +8,6 @@ from typing import Annotated
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
 
-__all__ = ["spark_env"]
-
 
 def spark_env(
     file: Annotated[str, Argument(metavar="FILE", help="The archive to write (.tar.gz).")],

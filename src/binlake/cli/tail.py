@@ -29,8 +29,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
-__all__ = ["tail"]
-
 # Flushed while more data comes; parquet and arrow files are complete only at their end.
 _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 

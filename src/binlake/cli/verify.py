@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from binlake.table.checks.row_bytes import RowBytes
     from binlake.table.schema.declared import DeclaredSchema
 
-__all__ = ["verify"]
-
 _NAMED = 3  # of the ignored files
 
 

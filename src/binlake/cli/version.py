@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import metadata
 
-__all__ = ["details_lines", "version_line"]
-
 #: Distributions that determine what binlake reads and writes.
 _LIBRARIES = ("pyarrow", "zstandard", "sqlglot", "PyMySQL", "cryptography", "pyspark")
 

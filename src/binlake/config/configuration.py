@@ -46,8 +46,6 @@ from binlake.source.replica.passwords import password_of_file, remember
 from binlake.source.replica.session import FollowOptions
 from binlake.source.replica.url import ServerUrl
 
-__all__ = ["Configuration", "read_configuration"]
-
 _DEFAULT_METRICS_ADDRESS = "127.0.0.1"
 
 

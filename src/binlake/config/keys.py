@@ -11,15 +11,6 @@ from binlake.config.toml_file import Key, flag, number, path, size, text, whole_
 from binlake.source.bytes import is_uri
 from binlake.source.replica.url import URL_OPTIONS, ServerUrl, holds_password, is_server_url
 
-__all__ = [
-    "ARCHIVE_KEYS",
-    "CONNECTION_KEYS",
-    "LISTENER_KEYS",
-    "METRICS_KEYS",
-    "SERVER_KEYS",
-    "SERVE_KEYS",
-]
-
 _PORT = whole_number(0, 65535)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath", "server-public-key",

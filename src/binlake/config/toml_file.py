@@ -13,8 +13,6 @@ from typing import Any
 
 from binlake.errors import OptionError
 
-__all__ = ["Key", "Table", "flag", "number", "open_toml", "path", "size", "text", "whole_number"]
-
 _MAX_BYTES = 256 << 10
 # Before it is parsed: the parser's time grows with the square of the parts of a key.
 _LONG_KEY = re.compile(

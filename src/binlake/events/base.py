@@ -18,16 +18,6 @@ from binlake.format.event_types import event_name
 from binlake.format.flags import flag_names
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = [
-    "HIDDEN",
-    "Event",
-    "Render",
-    "bits",
-    "file_name_text",
-    "json_value",
-    "text_or_hex",
-]
-
 Render = Callable[[Any], Any]
 
 #: For `Event.renders`: `to_fields` leaves the field out.

@@ -9,8 +9,6 @@ from typing import ClassVar
 from binlake.events.base import Event
 from binlake.events.body.fields import REST, FieldFormat
 
-__all__ = ["RawEvent"]
-
 
 @dataclass(slots=True)
 class RawEvent(Event):

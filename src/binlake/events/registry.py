@@ -47,8 +47,6 @@ from binlake.format import event_types as types
 from binlake.format.event_types import Role, codes_of, event_name
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["EVENT_CLASSES", "decode_event", "effective_type", "event_format"]
-
 #: The class that decodes each typed event; all other types are RawEvent.
 EVENT_CLASSES: Mapping[int, type[Event]] = MappingProxyType(
     {

@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-__all__ = ["BINARY", "CHARSETS", "Charset"]
-
 #: The name that servers give to bytes without a character set (collation 63).
 BINARY = "binary"
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["COLLATIONS", "MARIADB_NAMES", "Collation", "collation_name"]
-
 
 class Collation(NamedTuple):
     """A collation's character set (a key of `format.charsets.CHARSETS`, or "binary") and name."""

@@ -12,20 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = [
-    "EVENT_FLAGS",
-    "MARIADB_GTID_EXTRA_FLAGS",
-    "MARIADB_GTID_FLAGS",
-    "MARIADB_OPTION_FLAGS",
-    "MARIADB_SQL_MODES",
-    "MYSQL_GTID_FLAGS",
-    "MYSQL_OPTION_FLAGS",
-    "MYSQL_SQL_MODES",
-    "ROWS_FLAGS",
-    "TABLE_MAP_FLAGS",
-    "flag_names",
-]
-
 FlagTable = Mapping[int, str]
 
 # the common header of every event (u16)

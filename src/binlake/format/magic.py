@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BINLOG_MAGIC", "ENCRYPTED_MAGIC", "FIRST_EVENT"]
-
 #: Every binary log and relay log since MySQL 3.23 starts with these bytes.
 BINLOG_MAGIC = b"\xfebin"
 #: A log file that MySQL 8.0.14 or newer encrypts as a whole starts with these bytes instead.

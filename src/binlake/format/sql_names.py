@@ -7,8 +7,6 @@ Quantifiers are possessive, so a hostile statement costs linear time.
 
 from __future__ import annotations
 
-__all__ = ["ANSI_NAME", "ANSI_NAME_BYTES", "GAP", "NAME", "SPACE", "quoted_name", "unquoted_name"]
-
 #: A name as text, bare or between backquotes.
 NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
 #: The same, also in double quotes, as with sql_mode ANSI_QUOTES: for places where no text can stand.

@@ -17,8 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["DataFile", "PackedSchema", "TableKey", "files_from_json", "files_to_json"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableKey:

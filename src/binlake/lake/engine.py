@@ -9,8 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-__all__ = ["Engine", "Progress", "Task", "UnwantedError"]
-
 # called with (finished tasks, all tasks)
 Progress = Callable[[int, int], None]
 

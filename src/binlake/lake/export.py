@@ -43,8 +43,6 @@ from binlake.values.builds import installed_version
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ExportResult", "TableSummary", "check", "export"]
-
 DEFAULT_FILE_BYTES = 128 << 20
 _LARGEST_PARTITION = 256 << 20
 # A smaller rewrite is not worth a job: the driver does it.

@@ -29,8 +29,6 @@ from binlake.source.bytes import file_system_for, is_uri, local_path
 from binlake.source.stores.errors import hint_of_store
 from binlake.values.ledger import counted
 
-__all__ = ["NOTHING_KEPT", "Directory", "Findings", "IfExists", "table_path"]
-
 IfExists = Literal["error", "replace"]
 
 LEDGER_NAME = "_ledger.json"

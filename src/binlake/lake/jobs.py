@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["ContextEngine", "SparkEngine"]
-
 _POLL_SECONDS = 0.2
 _DEAD_WORKER = "Python worker exited unexpectedly"
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")

@@ -25,8 +25,6 @@ from binlake.lake.engine import Engine, Progress, Task
 from binlake.lake.worker import read_message, write_message
 from binlake.stream.lanes import in_order, usable_cores
 
-__all__ = ["LocalEngine"]
-
 _MOST_THREADS = 4
 
 

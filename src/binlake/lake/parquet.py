@@ -23,8 +23,6 @@ from pyarrow import fs as pafs
 from binlake.lake.data_file import DataFile, PackedSchema, TableKey
 from binlake.spark.schema import Conformer, exact_schema, spark_schema_json
 
-__all__ = ["ParquetFiles"]
-
 ROW_GROUP_BYTES = 48 << 20
 HELD_BYTES = 48 << 20
 OPEN_FILES = 200

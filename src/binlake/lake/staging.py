@@ -13,8 +13,6 @@ from pyarrow import fs as pafs
 
 from binlake.lake.export_directory import LEDGER_NAME, RUN_NAME, STAGING_PREFIX, Directory, Findings
 
-__all__ = ["Staging", "now"]
-
 # Stores without a rename: a move is a copy by the store and a deletion, so files are moved once, and
 # several at the same time.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})

@@ -21,9 +21,6 @@ from binlake.lake.parquet import ParquetFiles, read_batches
 from binlake.table.schema.evolution import Evolution, distinct_versions
 from binlake.table.schema.newest_names import ColumnRenames
 
-__all__ = ["MergeTask", "UnitedTable", "merged_files", "unite"]
-
-
 # Only files under this part of the wanted size are joined: rewriting costs as much as writing.
 _WORTH_REWRITING = 8
 # A few files of this size stay as well: to open a file costs Spark as much as to read so many bytes

@@ -16,8 +16,6 @@ from typing import IO
 from binlake.errors import BinlogError
 from binlake.lake.engine import Task
 
-__all__ = ["main", "read_message", "write_message"]
-
 _LENGTH = struct.Struct("<Q")
 
 

@@ -35,18 +35,6 @@ from binlake.mirror.verification import Verification, verify_tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "add",
-    "compact",
-    "mirror",
-    "pause",
-    "remove",
-    "resume",
-    "resync",
-    "status",
-    "verify",
-]
-
 _Path = str | os.PathLike[str]
 _SAMPLES = 1_000_000
 

@@ -14,8 +14,6 @@ from binlake.spark.streaming.offsets import StreamOffset
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["commit_emptied", "commit_range"]
-
 _TRIES = 3
 
 

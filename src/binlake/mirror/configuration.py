@@ -22,8 +22,6 @@ from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 from binlake.source.bytes import is_uri
 from binlake.source.replica.url import holds_password
 
-__all__ = ["MirrorConfiguration", "configures_mirror", "read_mirror_configuration"]
-
 
 def _texts(value: Any, folder: Path) -> tuple[str, ...]:
     """A string or a list of strings."""

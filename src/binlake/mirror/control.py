@@ -29,17 +29,6 @@ from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.log_names import LogName
 from binlake.values.position import Position
 
-__all__ = [
-    "DROPPED",
-    "NAMESPACE",
-    "ROUNDS",
-    "Control",
-    "SetAside",
-    "offset_of",
-    "place_key",
-    "position_properties",
-]
-
 NAMESPACE = "_binlake"
 ROUNDS = "rounds"
 _SCHEMA = pa.schema(

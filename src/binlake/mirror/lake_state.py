@@ -13,8 +13,6 @@ from binlake.source.bytes import is_uri, keep_from_others, refuse_secrets
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
 
-__all__ = ["check_lake", "index_directory", "lock", "lock_if_free"]
-
 _LOCK = "mirror.lock"
 
 

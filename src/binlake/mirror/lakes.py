@@ -13,8 +13,6 @@ from binlake.mirror.tables.formats import DELTA, LakeTables, format_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["open_lake"]
-
 
 def open_lake(spark: SparkSession, catalog: str, lake: str, wanted: str = "") -> LakeTables:
     """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError."""

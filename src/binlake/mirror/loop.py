@@ -63,8 +63,6 @@ from binlake.values.position import Position
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Mirror"]
-
 # Errors in the values of one table.
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 # Errors of the log itself, which are those of all tables.

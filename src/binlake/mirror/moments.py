@@ -31,17 +31,6 @@ from binlake.mirror.tables.formats import LakeTables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "Moment",
-    "absent_tables",
-    "check_moment_name",
-    "drop_moment",
-    "history",
-    "name_moment",
-    "tables_at",
-    "views_at",
-]
-
 # `before-…` are the mirror's own tags
 _NAME = re.compile(r"(?!before-)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from binlake.mirror.columns.rules import ColumnRules
     from binlake.mirror.tables.compaction_policy import CompactionPolicy
 
-__all__ = ["MIRROR_OPTIONS", "MirrorOption", "MirrorOptions"]
-
 _TABLES = "DB.TABLE"
 _COLUMNS = "DB.TABLE.COLUMN"
 # A comma ends a pattern if the text up to the next comma has a period; else it is part of a name.

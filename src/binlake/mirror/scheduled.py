@@ -17,8 +17,6 @@ from binlake.values.ledger import counted
 if TYPE_CHECKING:
     from binlake.mirror.loop import Mirror
 
-__all__ = ["ScheduledVerification"]
-
 
 class ScheduledVerification:
     """Compares every `verify_every_s` seconds, also counted over restarts; 0: never. Each time compares the next sample."""

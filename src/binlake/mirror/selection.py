@@ -19,16 +19,6 @@ from binlake.mirror.table_names import table_name
 from binlake.mirror.table_patterns import patterns_of
 from binlake.values.option_texts import parse_table_pattern
 
-__all__ = [
-    "TableSelection",
-    "check_addition",
-    "check_known",
-    "checked_patterns",
-    "is_pattern",
-    "matches",
-    "unknown_names",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TableSelection:

@@ -15,8 +15,6 @@ from binlake.spark.sessions import start
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["CATALOG", "DELTA_PACKAGE", "ICEBERG_PACKAGE", "mirror_session"]
-
 #: The catalog's name in the session, unless another is given.
 CATALOG = "lake"
 #: The jars that are fetched by Spark's own resolver where none are given.

@@ -14,8 +14,6 @@ import re
 
 from binlake.format.sql_names import quoted_name
 
-__all__ = ["TableName", "full_name_of", "table_name"]
-
 #: Database and table on the server.
 TableName = tuple[str, str]
 

@@ -16,8 +16,6 @@ from binlake.mirror.table_names import table_name
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["TablePatterns", "bare_patterns", "patterns_of"]
-
 # A character that no name of the servers has: the end of the database.
 _END = "\0"
 

@@ -10,18 +10,6 @@ from binlake.mirror.table_patterns import patterns_of
 from binlake.printable import printable
 from binlake.values.option_texts import parse_table_pattern
 
-__all__ = [
-    "ALTER_POLICIES",
-    "LakeName",
-    "PartitionField",
-    "TableRule",
-    "check_lake_name",
-    "parse_alter_rule",
-    "parse_partition",
-    "parse_partition_rule",
-    "parse_rename",
-]
-
 _OWN = "_binlake"
 # Signs of paths, and of Hadoop's URIs and patterns.
 _NOT_IN_PATHS = re.compile(r"[/\\:*?{}\[\]%#]")

@@ -34,8 +34,6 @@ from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
 from binlake.values.ledger import counted
 
-__all__ = ["TableUpkeep", "Upkeep", "compact_tables", "expire_tags", "upkeep_of"]
-
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
 _LEAST_SNAPSHOTS = 20

@@ -39,8 +39,6 @@ _MOMENTS = 5
 # an unknown column, no such table, a definition that is later than the snapshot
 _CODES_AFTER_DDL = frozenset((1054, 1146, 1412))
 
-__all__ = ["TableVerification", "Verification", "compare_tables", "verify_tables"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableVerification:

@@ -22,8 +22,6 @@ from binlake.values.frame import EventFormat
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["AssumedTable", "OtherDefinitionError", "assumed_tables"]
-
 
 class OtherDefinitionError(Exception):
     """The logs have another definition of a table than the assumed one."""

@@ -19,8 +19,6 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Asked", "ColumnTest"]
-
 _LINE = re.compile(r"(call|end|field_ref|nested_field_ref|literal|options): '(.*)'", re.DOTALL)
 _METADATA = "-- schema metadata --\n"
 _OPERATORS = {

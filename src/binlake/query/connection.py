@@ -14,8 +14,6 @@ from binlake.stream.lanes import usable_cores
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Workspace", "connect", "duckdb_library"]
-
 
 class Workspace:
     """A directory for the temporary files of DuckDB; it is deleted with this object."""

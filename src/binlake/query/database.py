@@ -36,8 +36,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["LogDatabase", "QueryResult"]
-
 T = TypeVar("T")
 
 _BATCH_ROWS = 16_384

@@ -16,8 +16,6 @@ import pyarrow.dataset as ds
 from binlake.query.conditions import Asked
 from binlake.query.scans import Scan, SourceTable
 
-__all__ = ["LogDataset"]
-
 
 class LogDataset(ds.Dataset):  # type: ignore[misc]
     """A dataset over a table. `begun` is called with each scan, and `failed` with its error,

@@ -35,8 +35,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["ChangedTable", "ChangedTables", "check_names", "find_tables", "first_definitions"]
-
 #: Runs of each log that `first_definitions` looks at; one is at most 2 MB, or a transaction.
 _FIRST_RUNS = 4
 #: Database and table.

@@ -20,8 +20,6 @@ from binlake.table.batches import OPERATIONS
 from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import ReadOptions
 
-__all__ = ["narrowed", "with_numbers"]
-
 _WILD = re.compile(r"[*?]")
 _MOST_VALUES = 1000  # of IN: parsing more costs more than it saves
 

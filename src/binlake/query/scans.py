@@ -38,8 +38,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ChangesTable", "Input", "Scan", "SourceTable", "TypedTable", "ViewTable", "is_logged"]
-
 _NO_COLUMN = ("",)  # no column has this name: rows are found, and none of their values is decoded
 _COUNTS = frozenset(("tables", "inserts", "updates", "deletes"))
 _UNCOUNTED = RowCounts((), None, None, None)

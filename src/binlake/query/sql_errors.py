@@ -10,8 +10,6 @@ from typing import Any
 
 from binlake.errors import BinlogError, QueryError
 
-__all__ = ["near_names", "query_error"]
-
 _MOST_NAMES = 40
 #: Kinds of errors that another statement or option can avoid; others are failures of the machine.
 _OF_THE_STATEMENT = frozenset(

@@ -20,8 +20,6 @@ from typing import NamedTuple
 
 from binlake.replay.event_text import DELIMITER
 
-__all__ = ["LAST_BYTES", "ClientLexer", "delimited", "is_swallowed"]
-
 #: Character sets in which a backslash or a backtick can be the second byte of a character.
 LAST_BYTES: dict[str, bytes] = {
     "big5": rb"[\xa1-\xf9][\x40-\x7e\xa1-\xfe]",

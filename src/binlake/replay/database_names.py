@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 
 from binlake.errors import UnsupportedError
 
-__all__ = ["with_databases"]
-
 _TOKEN = re.compile(
     rb"'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\"|`(?:[^`]|``)*+`"
     rb"|--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|/\*M?!\d*|\*/"

@@ -38,8 +38,6 @@ from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 from binlake.values.times import utc_text
 
-__all__ = ["SHOWN_KINDS", "DdlScript"]
-
 #: The kinds of statements that are part of the script.
 SHOWN_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 

@@ -26,8 +26,6 @@ from binlake.table.schema.sql_tokens import (
 )
 from binlake.values.text import decode, encode
 
-__all__ = ["BY_OTHER_MEANS", "Deferred", "Deferring", "Name", "sql_bytes"]
-
 #: The hint of errors about statements that the script cannot contain.
 BY_OTHER_MEANS = "leave --ddl out, and run the statement separately"
 #: Database and name, as the statement spells them.

@@ -28,8 +28,6 @@ from binlake.stream.groups.fragments import FragmentJoiner
 from binlake.stream.log_events import LogEvent
 from binlake.values.ledger import counted
 
-__all__ = ["END", "EventPrinter"]
-
 #: Ends a statement and its line.
 END = DELIMITER + b"\n"
 _CHARSET_VARIABLES = ("CHARACTER_SET_CLIENT", "CHARACTER_SET_RESULTS", "COLLATION_CONNECTION")

@@ -13,17 +13,6 @@ from enum import StrEnum
 
 from binlake.core.events.frames import HEADER_BYTES
 
-__all__ = [
-    "DELIMITER",
-    "Base64",
-    "TextLimits",
-    "TextOptions",
-    "clock_text",
-    "mariadb_dump",
-    "mysql_dump",
-    "sealed",
-]
-
 #: Ends a statement, since statements may hold semicolons.
 DELIMITER = b"/*!*/;"
 _CHECKSUM_BYTES = 4

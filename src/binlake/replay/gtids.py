@@ -13,8 +13,6 @@ from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format import flags
 from binlake.replay.event_text import DELIMITER
 
-__all__ = ["MariadbGtids", "gtid_list_text", "mysql_gtid_lines", "previous_gtids_text"]
-
 _END = DELIMITER + b"\n"
 
 

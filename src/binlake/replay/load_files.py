@@ -12,8 +12,6 @@ from pathlib import Path
 
 from binlake.errors import SourceError
 
-__all__ = ["LoadFiles"]
-
 _MOST_NAMES = 1 << 16
 
 

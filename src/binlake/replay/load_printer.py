@@ -13,8 +13,6 @@ from binlake.replay.old_load import old_load_statement
 from binlake.replay.shown import Shown
 from binlake.replay.statement_events import load_statement
 
-__all__ = ["LoadPrinter"]
-
 
 class LoadPrinter(EventPrinter):
     """Prints the events of LOAD DATA, those of MySQL 3.23 to 4.1 too."""

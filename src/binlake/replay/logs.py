@@ -20,8 +20,6 @@ from binlake.stream.runs import Piece
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["chains_to_print", "print_logs"]
-
 _PRINTERS = {"mysql": MysqlPrinter, "mariadb": MariadbPrinter}
 
 

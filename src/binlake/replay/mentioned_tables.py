@@ -14,8 +14,6 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import named_tables, possible_tables, without_comments
 from binlake.stream.sql.statements import ACCOUNT
 
-__all__ = ["mentioned_tables", "tables_to_change"]
-
 _FLAGS = re.IGNORECASE | re.DOTALL
 # White space and comments, which stay in a statement with backslashes.
 _START = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+"

@@ -8,8 +8,6 @@ from pathlib import Path
 from binlake.events.old.load_data import LoadEvent
 from binlake.replay.statement_events import quoted_bytes
 
-__all__ = ["old_load_statement"]
-
 _OPT_ENCLOSED, _REPLACE, _IGNORE = 0x02, 0x04, 0x08
 _ESCAPES = (
     (b"\\", b"\\\\"),  # first: the others bring backslashes

@@ -27,8 +27,6 @@ from binlake.stream.log_events import LogEvent, first_bad_of
 from binlake.stream.runs import Piece
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat
 
-__all__ = ["PlainEvents"]
-
 _CHECKSUM_BYTES = 4
 _MOST_WORDS = 1 << 12
 

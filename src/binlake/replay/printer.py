@@ -64,8 +64,6 @@ from binlake.replay.statement_events import (
 )
 from binlake.stream.log_events import LogEvent
 
-__all__ = ["Printer"]
-
 _ROWS_WORDS = {"insert": "Write_rows", "update": "Update_rows", "delete": "Delete_rows"}
 
 

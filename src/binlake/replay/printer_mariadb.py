@@ -35,8 +35,6 @@ from binlake.replay.replay_session import MariadbSession
 from binlake.replay.shown import Shown
 from binlake.replay.table_metadata import metadata_lines
 
-__all__ = ["MariadbPrinter"]
-
 _ALTER = flags.FL_START_ALTER | flags.FL_COMMIT_ALTER | flags.FL_ROLLBACK_ALTER
 
 

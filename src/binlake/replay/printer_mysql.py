@@ -41,8 +41,6 @@ from binlake.replay.statement_events import (
 from binlake.replay.table_metadata import metadata_lines
 from binlake.stream.log_events import LogEvent
 
-__all__ = ["MysqlPrinter"]
-
 _UTF8 = 33  # utf8mb3_general_ci
 _FIRST_WITH_INVISIBLE_KEYS = 80030
 

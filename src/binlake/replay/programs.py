@@ -6,8 +6,6 @@ import re
 
 from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
 
-__all__ = ["QUALIFIED_NAME", "program_statement", "stores_text"]
-
 #: A name and, if the statement has it, its database, in the groups `name` and `database`; both after a prefix.
 QUALIFIED_NAME = rf"(?:(?P<{{0}}database>{ANSI_NAME}){GAP}\.{GAP})?(?P<{{0}}name>{ANSI_NAME})"
 

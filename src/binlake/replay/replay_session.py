@@ -28,8 +28,6 @@ from binlake.format.sql_names import quoted_name
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
 from binlake.replay.event_text import DELIMITER
 
-__all__ = ["MariadbSession", "MysqlSession", "ReplaySession", "is_transaction_word"]
-
 _UTF8 = 33  # utf8mb3_general_ci
 # an offset, SYSTEM, or a name of the servers' tables of zones
 _TIME_ZONE = re.compile(r"[A-Za-z0-9_+/:. -]{1,64}")

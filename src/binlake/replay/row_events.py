@@ -33,8 +33,6 @@ from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables
 from binlake.table.text.json_values import int64_array
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["PseudoSql", "RowStatement", "rows_flags_text"]
-
 _IN_MEMORY_BYTES = 8 << 20
 _CHUNK_BYTES = 1 << 20
 

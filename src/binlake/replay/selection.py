@@ -16,8 +16,6 @@ from binlake.stream.log_events import LogEvent
 from binlake.values.frame import Frame
 from binlake.values.gtid import Gtid, GtidSet
 
-__all__ = ["Choice", "EventSelection", "Selector"]
-
 _FORMATS = (types.FORMAT_DESCRIPTION_EVENT, types.START_EVENT_V3)
 _GTIDS = (types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT, types.ANONYMOUS_GTID_LOG_EVENT)
 _OUTSIDE_OF_GROUPS = (

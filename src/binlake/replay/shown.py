@@ -12,8 +12,6 @@ from binlake.replay.event_text import clock_text, sealed
 from binlake.stream.log_events import LogEvent
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
-__all__ = ["Shown", "shown_event"]
-
 _UNCOMPRESSED = {
     types.WRITE_ROWS_COMPRESSED_EVENT_V1: types.WRITE_ROWS_EVENT_V1,
     types.UPDATE_ROWS_COMPRESSED_EVENT_V1: types.UPDATE_ROWS_EVENT_V1,

@@ -14,17 +14,6 @@ from binlake.events.common.xa_prepare import XaPrepareEvent
 from binlake.format.collations import COLLATIONS, collation_name
 from binlake.replay.event_text import DELIMITER
 
-__all__ = [
-    "ends_group",
-    "intvar_text",
-    "load_statement",
-    "quoted_bytes",
-    "rand_text",
-    "starts_group",
-    "user_variable",
-    "xa_prepare_text",
-]
-
 _REPLACE = 2
 _STARTS = re.compile(rb"\s*(BEGIN|START\s+TRANSACTION|XA\s+START)\b", re.I)
 _ENDS = re.compile(rb"\s*(COMMIT|ROLLBACK(?!\s+TO)|XA\s+(COMMIT|ROLLBACK))\b", re.I)

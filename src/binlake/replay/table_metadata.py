@@ -15,8 +15,6 @@ from binlake.table.sql.pseudo_values import quoted_text
 from binlake.table.types.sql_types import sql_type
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
-__all__ = ["metadata_lines"]
-
 _TEXTS = ct.STRING_TYPES | {ct.MYSQL_TYPE_BLOB_COMPRESSED, ct.MYSQL_TYPE_VARCHAR_COMPRESSED}
 _BLOB_SIZES = {1: "TINY", 2: "", 3: "MEDIUM", 4: "LONG"}
 _MADE_KEY = "my_row_id"  # MySQL 8.0.30, sql_generate_invisible_primary_key

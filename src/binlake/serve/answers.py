@@ -12,18 +12,6 @@ from collections.abc import Sequence
 from binlake.errors import ServerError
 from binlake.events.body.writer import lenenc_bytes
 
-__all__ = [
-    "Value",
-    "eof",
-    "error",
-    "lenenc_text",
-    "lost",
-    "ok",
-    "printable",
-    "refused",
-    "result_set",
-]
-
 Value = str | int | None
 
 # Numbers of the servers' errors that clients act on (mysqld_error.h).

@@ -18,7 +18,6 @@ from binlake.serve.answers import NET_PACKET_TOO_LARGE
 from binlake.serve.compression import Compression
 from binlake.source.replica.packets import MAX_PACKET_BYTES, framed
 
-__all__ = ["Channel"]
 _HEADS_BYTES = 1024  # of packets, beside their content, in one compressed packet
 
 

@@ -18,8 +18,6 @@ from binlake.errors import ServerError
 from binlake.serve.answers import NET_PACKET_TOO_LARGE
 from binlake.source.replica.receiver import COMPRESSED_HEADER, inflated
 
-__all__ = ["Compression"]
-
 _PIECE_BYTES = 1 << 20  # the size of one packet: a window of events
 _LEAST = 50  # servers leave shorter ones as they are
 _ZLIB_LEVEL = 6

@@ -31,8 +31,6 @@ from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
 
-__all__ = ["DumpProgress", "DumpRequest", "EventStream"]
-
 _MAX_ACK_BYTES = 1024
 _ACK_SECONDS = 10.0
 _COM_QUIT = 1

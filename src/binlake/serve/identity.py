@@ -14,8 +14,6 @@ from binlake.serve.library import Library
 from binlake.serve.login import Identity
 from binlake.serve.settings import Settings
 
-__all__ = ["identity"]
-
 _NAMESPACE = uuid.UUID("6f1f2a52-6c0b-5c3e-9b7e-62696e6c616b")
 # People number their servers from 1, and MySQL prints numbers above 2**31 as negative.
 _FIRST_SERVER_ID = 1 << 30

@@ -30,8 +30,6 @@ from binlake.stream.positions.gtid_search import AnyGtidSet, executed, head_even
 from binlake.values.frame import EventFormat
 from binlake.values.gtid import GtidSet, MariaGtidIntervals
 
-__all__ = ["Head", "Library"]
-
 # An object store is asked for its list of files less often than a directory for its time.
 _REMOTE_POLL_SECONDS = 2.0
 _LIST_SECONDS = 1.0

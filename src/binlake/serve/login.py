@@ -40,8 +40,6 @@ from binlake.serve.passwords import (
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 
-__all__ = ["Identity", "ReplicaLogin", "greeting", "log_in", "parse_response"]
-
 # Capabilities (include/mysql_com.h)
 LONG_PASSWORD = 0x1
 LONG_FLAG = 0x4

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from binlake.serve.channel import Channel
 
-__all__ = ["Logins", "Pending"]
-
 _MOST_OF_ALL_HOSTS = 4  # the total limit, as a multiple of that of one host
 # A wrong password is answered later each time, up to this.
 _FIRST_DELAY_SECONDS = 0.2

@@ -25,19 +25,6 @@ from binlake.format.flags import (
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import MariaGtid
 
-__all__ = [
-    "UNTIL_REACHED",
-    "begin_in_place_of",
-    "dummy_in_place_of",
-    "format_description",
-    "gtid_list",
-    "heartbeat",
-    "heartbeat_v2",
-    "ignorable",
-    "rotate",
-    "with_checksum",
-]
-
 #: Flag of a GTID_LIST: the replica has everything up to its UNTIL.
 UNTIL_REACHED = 1 << 28
 

@@ -27,8 +27,6 @@ from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
 from binlake.values.gtid import MariaGtid, MariaGtidSet
 
-__all__ = ["MariadbSelection", "Wishes"]
-
 # The capability of a replica (@mariadb_slave_capability).
 KNOWS_HOLES = 2
 KNOWS_CHECKPOINTS = 3

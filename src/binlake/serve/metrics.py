@@ -13,8 +13,6 @@ from binlake.values.log_names import LogName
 if TYPE_CHECKING:
     from binlake.serve.server import BinlogServer
 
-__all__ = ["METRICS", "replica_metric", "serve_metrics"]
-
 #: Name, kind and meaning of each metric; those about replicas have the labels replica and address.
 METRICS: tuple[tuple[str, str, str], ...] = (
     ("binlake_serve_replicas", "gauge", "Replicas that follow now"),

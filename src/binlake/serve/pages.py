@@ -28,8 +28,6 @@ from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat
 
-__all__ = ["CaughtUp", "Opened", "Page", "pages"]
-
 #: The size of a read: replicas that wait for their network each hold a few windows.
 WINDOW_BYTES = 1 << 20
 

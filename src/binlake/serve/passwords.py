@@ -14,16 +14,6 @@ import hashlib
 import hmac
 import secrets
 
-__all__ = [
-    "CACHING_SHA2",
-    "NATIVE",
-    "NONCE_BYTES",
-    "PLUGINS",
-    "certificate_proof",
-    "new_nonce",
-    "proves",
-]
-
 NATIVE = "mysql_native_password"
 CACHING_SHA2 = "caching_sha2_password"
 PLUGINS = (NATIVE, CACHING_SHA2)

@@ -40,8 +40,6 @@ from binlake.serve.variables import ServerVariables
 from binlake.stream.positions.gtid_search import state_at
 from binlake.values.gtid import MariaGtidSet
 
-__all__ = ["Queries"]
-
 _MAX_VARIABLES = 64
 _MAX_VALUE_BYTES = 256 << 10
 _SHOWN = 80

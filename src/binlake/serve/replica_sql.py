@@ -15,22 +15,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = [
-    "Assignment",
-    "Call",
-    "Expression",
-    "Kill",
-    "Literal",
-    "NotUnderstoodError",
-    "Select",
-    "Set",
-    "Show",
-    "Statement",
-    "SystemVariable",
-    "UserVariable",
-    "parse",
-]
-
 # At most one alternative matches at any place, and none looks further than its token, so the text
 # is read once. Comments are not among them: an unterminated comment would be searched again at
 # each "/*".

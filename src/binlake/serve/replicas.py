@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from binlake.serve.dump import DumpProgress
 
-__all__ = ["Replica", "Replicas"]
-
 
 @dataclass(slots=True)
 class Replica:

@@ -20,8 +20,6 @@ from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.gtid import GtidSet
 
-__all__ = ["DumpSelection", "Everything", "MissingTransactions", "SelectedEvents"]
-
 
 class SelectedEvents(NamedTuple):
     """Events [first, last) of a window; or, with `made`, an event that replaces them (or None:

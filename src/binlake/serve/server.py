@@ -19,8 +19,6 @@ from binlake.serve.session import ReplicaSession, Served
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 
-__all__ = ["BinlogServer"]
-
 _ACCEPT_SECONDS = 0.5
 _PAUSE_SECONDS = 0.2
 

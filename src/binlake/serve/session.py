@@ -50,8 +50,6 @@ from binlake.source.replica.commands import (
 )
 from binlake.values.gtid import MariaGtid
 
-__all__ = ["ReplicaSession", "Served"]
-
 Command = TypeVar("Command")
 
 COM_QUIT = 0x01

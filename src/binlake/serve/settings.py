@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from binlake.source.keyring import Keyring
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -25,8 +25,6 @@ from binlake.source.chain import LogPath
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
 
-__all__ = ["Start", "by_connect_state", "by_gtid_set", "by_position", "of_mariadb_position"]
-
 _MAX_SHOWN = 200  # characters of a set of GTIDs in an error's text
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from binlake.errors import OptionError, needing
 
-__all__ = ["ServerTls"]
-
 _VALID_DAYS = 365
 
 

@@ -14,8 +14,6 @@ from binlake.serve.library import Library
 from binlake.serve.login import Identity
 from binlake.values.gtid import MariaGtid, MariaGtidIntervals
 
-__all__ = ["ServerVariables", "like"]
-
 _SEMI_SYNC_NAMES = ("master", "source")
 _NEW_NAMES_SINCE = (8, 0, 26)
 

@@ -12,8 +12,6 @@ from binlake.source.stores.heads import ObjectHeads
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
 
-__all__ = ["DEFAULT_ACCESS", "Access"]
-
 
 @dataclass(frozen=True, slots=True)
 class Access:

@@ -9,8 +9,6 @@ from typing import Any
 
 from binlake.errors import needing
 
-__all__ = ["BLOCK_BYTES", "Aes", "xor"]
-
 #: The size of a block, and of an IV.
 BLOCK_BYTES = 16
 

@@ -16,8 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["array", "int64_array", "integers", "runs", "scalar", "table"]
-
 _TYPES = {bool: pa.bool_(), int: pa.int64(), str: pa.string(), type(None): pa.null()}
 _INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
 

@@ -32,19 +32,6 @@ from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.values.builds import PickledByName
 from binlake.values.log_names import LogName
 
-__all__ = [
-    "ARCHIVE_STATE",
-    "Chain",
-    "LogPath",
-    "Paths",
-    "beside_logs",
-    "log_name",
-    "names_in_gap",
-    "path_texts",
-    "resolve",
-    "survey",
-]
-
 #: One path or several, as callers of the Python API give them.
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

@@ -17,8 +17,6 @@ from binlake.source.replica.url import is_server_url
 if TYPE_CHECKING:
     from binlake.source.chain import Chain
 
-__all__ = ["named_apart", "names_of", "of_source", "several_sources"]
-
 _MOST_NAMED = 10
 
 

@@ -11,8 +11,6 @@ import errno
 import fcntl
 import os
 
-__all__ = ["sync_data", "sync_file"]
-
 # Errors of file systems, mostly of the network, that cannot flush a drive.
 _CANNOT_ASK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY, errno.ENOSYS)
 

@@ -23,8 +23,6 @@ from binlake.source.keyring import NO_KEYRING, Keyring
 from binlake.source.message_modes import CbcMode, CounterMode
 from binlake.source.reader import ByteReader, WrappedReader
 
-__all__ = ["EventDecryptor", "StartEncryption", "decrypted_events"]
-
 _LENGTH_AT = 9
 _LENGTH = struct.Struct("<I")
 _POSITION = struct.Struct("<I")

@@ -21,9 +21,6 @@ from binlake.source.aes import BLOCK_BYTES, Aes
 from binlake.source.keyring import NO_KEYRING, Keyring
 from binlake.source.reader import ByteReader, WrappedReader
 
-__all__ = ["FileDecryptor", "decrypted_file"]
-
-
 _FILE_HEADER_BYTES = 512
 _FILE_HEADER_VERSION = 1
 _KEY_NAME, _PASSWORD, _IV = 1, 2, 3

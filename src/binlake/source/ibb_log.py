@@ -42,8 +42,6 @@ from binlake.source.streams import StreamReader
 from binlake.values.frame import Frame
 from binlake.values.gtid import MariaGtid
 
-__all__ = ["IbbReader"]
-
 #: The first server that writes such files; they do not record which server wrote them.
 _SERVER_VERSION = "12.3.0-MariaDB"
 _LENGTH_AT = 9

@@ -33,8 +33,6 @@ from binlake.source.locations import location
 from binlake.source.reader import ByteReader
 from binlake.values.log_names import LogName
 
-__all__ = ["CRC_BYTES", "IBB_MAGIC", "FileHeader", "PageFile", "PageFiles"]
-
 IBB_MAGIC = b"\xfe\xfe\x0d\x01"
 #: Bytes at the end of a page that hold its checksum.
 CRC_BYTES = 4

@@ -36,22 +36,6 @@ from binlake.errors import FormatError, MalformedError, TruncatedError
 from binlake.source.ibb_pages import CRC_BYTES, PageFile, PageFiles
 from binlake.source.reader import TORN_TAIL
 
-__all__ = [
-    "COMMIT",
-    "DUMMY",
-    "EMPTY",
-    "GTID_STATE",
-    "OOB_DATA",
-    "XA_COMPLETE",
-    "XA_PREPARE",
-    "Record",
-    "RecordChunk",
-    "RecordPosition",
-    "group_pieces",
-    "page_chunks",
-    "read_compressed",
-]
-
 EMPTY = 0
 COMMIT = 1
 GTID_STATE = 2

@@ -15,8 +15,6 @@ import zstandard
 
 from binlake.errors import MalformedError, TruncatedError
 
-__all__ = ["MAGIC_BYTES", "decompressor_for"]
-
 # A reader of compressed bytes: at most so many, b"" at the end.
 Read = Callable[[int], bytes]
 

@@ -33,8 +33,6 @@ from binlake.source.locations import location
 from binlake.source.reader import without_secrets
 from binlake.values.options import ReadOptions
 
-__all__ = ["NO_KEYRING", "Keyring"]
-
 #: The hint for an encrypted log without a keyring.
 NO_KEYRING = "set the option keyring to the server's keyring file"
 

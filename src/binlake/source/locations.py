@@ -15,8 +15,6 @@ from binlake.errors import SourceError
 from binlake.source.bytes import file_system_for, is_uri, refuse_secrets
 from binlake.source.reader import source_error
 
-__all__ = ["Listed", "Location", "has_wildcards", "location"]
-
 _WILDCARDS = re.compile(r"[*?\[]")
 _MAX_INDEX_BYTES = 64 << 20
 

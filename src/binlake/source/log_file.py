@@ -64,14 +64,6 @@ from binlake.values.frame import DEFAULT_MAX_MEMORY, EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.log_names import LogName
 
-__all__ = [
-    "BAD_MAGIC",
-    "SKIP_HINT",
-    "Damage",
-    "LogFile",
-    "TailReport",
-]
-
 #: The `kind` of the error for a file that is not a log at all.
 BAD_MAGIC = "bad magic"
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from binlake.source.aes import BLOCK_BYTES, Aes, xor
 
-__all__ = ["CbcMode", "CounterMode"]
-
 # A longer message is worth a cipher of its own.
 _LONG_BLOCKS = 32
 

@@ -9,16 +9,6 @@ from binlake.errors import BinlogError, SourceError
 from binlake.source.stores.errors import hint_of_store
 from binlake.values.closing import Closing
 
-__all__ = [
-    "TORN_TAIL",
-    "ByteReader",
-    "WrappedReader",
-    "holds_secret",
-    "source_error",
-    "what",
-    "without_secrets",
-]
-
 #: The `kind` of the error for a file that ends inside an event.
 TORN_TAIL = "torn tail"
 

@@ -65,18 +65,6 @@ if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
     from binlake.source.reader import ByteReader
 
-__all__ = [
-    "END",
-    "SearchLimits",
-    "event_inside",
-    "first_frame",
-    "first_sync",
-    "first_sync_before",
-    "next_transaction",
-    "opens_with_gtid",
-    "sync_inside",
-]
-
 #: The end of a log whose length is not known.
 END = sys.maxsize
 

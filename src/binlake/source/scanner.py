@@ -30,8 +30,6 @@ from binlake.values.ledger import FileCounts
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["ScanResult", "Scanner", "TailReport", "steps", "torn_tail_error"]
-
 # Minimum size of a read: more than one event, even before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
 # A longer event must look like an event before memory is allocated for it.

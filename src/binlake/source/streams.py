@@ -18,8 +18,6 @@ from binlake.errors import BinlogError, SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, source_error
 
-__all__ = ["SPILL_BYTES", "StreamReader"]
-
 #: Kept bytes above this go to a temporary file.
 SPILL_BYTES = 64 << 20
 

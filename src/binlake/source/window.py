@@ -14,8 +14,6 @@ from binlake.values.frame import EventFormat, Frame
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["Window", "checksum_error"]
-
 
 @dataclass(frozen=True, slots=True)
 class Window:

@@ -23,8 +23,6 @@ from binlake.spark.views import ViewReader
 from binlake.stream.log_ddl import LogDdl
 from binlake.values.ledger import Ledger
 
-__all__ = ["BinlogReader"]
-
 
 class BinlogReader(Shipped, DataSourceReader):
     """Reads one view of a log as Arrow batches of exactly the schema that Spark expects."""

@@ -16,8 +16,6 @@ from pyspark.sql.types import StructField, StructType
 
 from binlake.errors import OptionError
 
-__all__ = ["carrying", "options_of_new_table", "options_of_read"]
-
 _OPTIONS = "binlake.options"  # key of the column's metadata
 _PREFIX = "option."
 _OF_A_CATALOG = "provider"

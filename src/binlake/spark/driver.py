@@ -12,8 +12,6 @@ from binlake.spark.ledger_collector import CollectorAddress
 from binlake.spark.log_part import TaskSize
 from binlake.stream.lanes import usable_cores
 
-__all__ = ["Driver"]
-
 
 @dataclass(frozen=True)
 class Driver:

@@ -27,8 +27,6 @@ from typing import NamedTuple
 from binlake.errors import OptionError, SourceError
 from binlake.source.bytes import writing_whole
 
-__all__ = ["pack_environment"]
-
 _ENDS = (".tar.gz", ".tgz")
 _COMPRESSION = 3  # of 9: half the time of the default, for a few percent of size
 _MODE = 0o644

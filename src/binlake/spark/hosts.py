@@ -25,16 +25,6 @@ from binlake.values.builds import installed_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "Shipped",
-    "check_hosts",
-    "check_visible",
-    "core_is_compiled",
-    "cores",
-    "without_spark_frames",
-    "without_traceback",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

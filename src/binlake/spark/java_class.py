@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["java_instance"]
-
 # the attribute of a gateway that keeps the instances by package and name
 _INSTANCES = "_binlake_java_instances"
 

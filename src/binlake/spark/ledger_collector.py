@@ -26,8 +26,6 @@ from typing import Any, NamedTuple
 
 from binlake.values.ledger import Ledger
 
-__all__ = ["CollectorAddress", "LedgerCollector", "ReadPart"]
-
 _CONNECT_S = 2.0
 _ANSWER_S = 30.0
 _MOST_BYTES = 64 << 20

@@ -14,8 +14,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LEDGER", "ledger_rows"]
-
 
 def _list(value: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", value))

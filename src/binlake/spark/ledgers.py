@@ -43,16 +43,6 @@ from binlake.spark.hosts import check_visible
 from binlake.spark.ledger_collector import CollectorAddress, ReadPart
 from binlake.values.ledger import Ledger
 
-__all__ = [
-    "ReadLedger",
-    "batch_sums",
-    "collected_ledger",
-    "name_of_batch",
-    "name_of_read",
-    "tell",
-    "watch",
-]
-
 _TASKS = "_tasks"
 _SCRATCH = "binlake-ledgers"
 _SHOWN_LINES = 12

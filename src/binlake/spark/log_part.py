@@ -31,8 +31,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogPart", "TaskSize", "divided", "packed", "plan_parts", "with_ddl"]
-
 P = TypeVar("P", bound="LogPart")
 
 # The cost of opening a file, in bytes of log: on an object store it takes a round trip.

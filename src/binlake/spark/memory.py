@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from binlake.errors import SourceError
 
-__all__ = ["ENOUGH_BYTES", "explainer", "memory_error"]
-
 #: The address space in which a task with default options reads any log (docs/spark.md).
 ENOUGH_BYTES = 1 << 30
 

@@ -31,15 +31,6 @@ from binlake.values.option_texts import (
 )
 from binlake.values.options import READ_OPTIONS, ReadOptions
 
-__all__ = [
-    "SPARK_OPTIONS",
-    "STREAM_OPTIONS",
-    "VIEWS",
-    "SourceOptions",
-    "StreamOptions",
-    "check_no_password",
-]
-
 VIEWS = ("changes", "table", "events", "transactions", "statements", "ledger")
 
 DEFAULT_SCAN_BYTES = 256 << 20

@@ -16,8 +16,6 @@ from binlake.stream.positions.splits import Split, plan_files
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogPartition", "partitions_of", "plan_partitions", "read_partition", "reporting"]
-
 
 @dataclass
 class LogPartition(LogPart, InputPartition):

@@ -24,15 +24,6 @@ from binlake.values.durations import time_text
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "Conformer",
-    "arrow_schema",
-    "exact_schema",
-    "refuse_variant",
-    "spark_schema",
-    "spark_schema_json",
-]
-
 # Spark turns a batch into rows; beyond this many rows a batch only costs memory.
 MAX_BATCH_ROWS = 100_000
 

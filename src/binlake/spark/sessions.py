@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["check_java", "local_context", "prepare", "session", "start"]
-
 _MINIMUM_JAVA = 17
 
 _LEDGER_PORT = "spark.binlake.ledger.port"

@@ -20,8 +20,6 @@ from binlake.spark.options import SourceOptions
 if TYPE_CHECKING:
     from binlake.spark.typed import InferredView
 
-__all__ = ["BinlogDataSource"]
-
 
 class BinlogDataSource(Shipped, DataSource):
     """`spark.read.format("binlog")`; its options are documented in `spark/options.py`.

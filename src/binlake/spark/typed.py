@@ -50,8 +50,6 @@ from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
 from binlake.values.where import names_in
 
-__all__ = ["InferredView", "PinnedView", "check_where", "options_for_schema"]
-
 _RESTART = "start the query again with the same checkpoint to use the table's current columns"
 # One step of the search, from the newest backwards.
 _LEAST_LOOK_BYTES, _MOST_LOOK_BYTES = 64 << 10, 32 << 20

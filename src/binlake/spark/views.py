@@ -28,8 +28,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ViewReader", "view_columns", "view_schema"]
-
 _COUNTED = {"tables", "inserts", "updates", "deletes"}
 
 

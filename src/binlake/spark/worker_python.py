@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["worker_python"]
-
 _PYTHON = "PYSPARK_PYTHON"
 _REAL_PYTHON = "BINLAKE_WORKER_PYTHON"
 _SCRIPT = Path(__file__).with_name("worker-python.sh")

@@ -13,8 +13,6 @@ from binlake.state.shape import TableShape
 from binlake.table.checks.ambiguous_name import ambiguous_name
 from binlake.values.closing import Closing
 
-__all__ = ["Base", "MissingTableError", "ambiguous_in"]
-
 
 class MissingTableError(SourceError):
     """The rows of a table are not in a file or on a server: `base` names it, and `origin` is its place in the log."""

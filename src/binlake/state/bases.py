@@ -19,8 +19,6 @@ from binlake.state.parquet_rows import ParquetRows, is_parquet
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.values.options import ReadOptions
 
-__all__ = ["opened"]
-
 
 def _file(
     rows: str,

@@ -19,8 +19,6 @@ from binlake.table.schema.ddl_effects import concerns, created_table, creates
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["CreatedLater", "created_later", "created_shape"]
-
 _ANY_CHARSET = "utf8mb4"
 
 

@@ -25,13 +25,6 @@ from binlake.table.schema.new_columns import constant_of, value_of
 from binlake.table.types.base import ColumnType
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "Alteration",
-    "alteration_of",
-    "is_inert",
-    "keeps_columns",
-]
-
 _INERT_ITEM = re.compile(
     r"ADD (?:INDEX|KEY|UNIQUE|FULLTEXT|SPATIAL|CHECK)\b|DROP (?:INDEX|KEY|CHECK)\b|RENAME (?:INDEX|KEY)\b"
     r"|(?:ENGINE|COMMENT|AUTO_INCREMENT|ROW_FORMAT|ALGORITHM|LOCK|ENABLE|DISABLE|FORCE|STATS_\w+)\b"

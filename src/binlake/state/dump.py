@@ -24,8 +24,6 @@ from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
 from binlake.values.options import ReadOptions
 
-__all__ = ["Dump"]
-
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
 _MOST_NAMED = 8  # tables in the message about a missing one

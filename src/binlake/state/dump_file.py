@@ -19,8 +19,6 @@ from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.table.schema.dump_text import LONGEST_TOKEN_BYTES, DumpText
 from binlake.values.options import ReadOptions
 
-__all__ = ["open_dump"]
-
 # Dumps of real tables shrink to a fifth or a tenth. An inflated file may have max_memory plus this number of times its
 # stored bytes, as a compressed transaction.
 _MOST_INFLATION = 100

@@ -21,8 +21,6 @@ from binlake.table.types.base import ColumnType
 from binlake.table.types.bit import BitType
 from binlake.table.types.enum_set import EnumType, SetType
 
-__all__ = ["InsertHead", "Literal", "insert_head", "insert_rows", "value_reader"]
-
 _FLOAT_BYTES = 4
 _HEAD = re.compile(
     rb"(?:INSERT|REPLACE)\s+(?:(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY)\s+)?(?:IGNORE\s+)?(?:INTO\s+)?"

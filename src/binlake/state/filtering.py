@@ -19,8 +19,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.where import ROW, column_names, parse_where
 
-__all__ = ["check_where", "image_of", "row_filter"]
-
 
 def check_where(where: str | None) -> None:
     """Raise OptionError for a wrong expression, and for one about changes: a state has rows."""

@@ -24,8 +24,6 @@ from binlake.table.schema.create_table import parse_create_table
 from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
 
-__all__ = ["LiveTable"]
-
 _LIMITS = BatchLimits(8192, 8 << 20)
 
 

@@ -29,8 +29,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ForeignKeys", "LogChanges", "OfTable", "Seen"]
-
 _ACCOUNTS_DATABASE = "mysql"  # CREATE USER, GRANT and the like change tables of this one only
 #: Receives the progress of a read.
 Seen = Callable[[Iterable[Changes]], Iterable[Changes]]

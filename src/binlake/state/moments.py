@@ -23,13 +23,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition, parse_at, parse_time_us
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "Moment",
-    "between",
-    "from_origin",
-    "remark_on_end",
-]
-
 # The name of a log may begin with a date, too.
 _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 _MOST_NAMED = 4  # of the logs, in messages

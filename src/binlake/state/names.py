@@ -23,14 +23,6 @@ from binlake.table.schema.ddl_effects import concerns, creates, drops
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "NameMovedError",
-    "TableNames",
-    "certain_renaming",
-    "names_from_beginning",
-    "names_until_end",
-]
-
 _MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
 _HEAD_CHARACTERS = 4096
 #: Database and table.

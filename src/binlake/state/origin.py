@@ -9,8 +9,6 @@ from binlake.errors import OptionError
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.option_texts import FilePosition, parse_file_position
 
-__all__ = ["Origin", "given_origin", "origin_in_dump"]
-
 _FILE = re.compile(
     rb"^(?:-- )?CHANGE (?:MASTER|REPLICATION SOURCE) TO (?:MASTER|SOURCE)_LOG_FILE='([^'\n]{1,512})',"
     rb" ?(?:MASTER|SOURCE)_LOG_POS=(\d{1,18})",

@@ -21,8 +21,6 @@ from binlake.stream.index.compact_protocol import (
     structs,
 )
 
-__all__ = ["ParquetPages"]
-
 _TAIL_BYTES = 8
 _HEADER_BYTES = 4 << 10
 # Statistics in a header may contain two values.

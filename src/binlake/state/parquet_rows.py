@@ -22,8 +22,6 @@ from binlake.table.types.temporal import TimeType
 from binlake.values.option_texts import FilePosition, parse_file_position
 from binlake.values.options import ReadOptions
 
-__all__ = ["CREATE_TABLE", "POSITION", "ParquetRows", "is_parquet"]
-
 #: Keys of the metadata of a file: the statement that declares its table, and its place in the log.
 CREATE_TABLE = b"binlake.create_table"
 POSITION = b"binlake.position"

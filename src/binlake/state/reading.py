@@ -33,8 +33,6 @@ from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["StateRequest", "read_state"]
-
 
 @dataclass(frozen=True, slots=True)
 class StateRequest:

@@ -23,8 +23,6 @@ from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
-__all__ = ["Key", "Row", "TableShape", "collations_in", "key_of"]
-
 #: Values of the server's text by the name of their column.
 Row = dict[str, Any]
 Key = tuple[Any, ...]

@@ -49,8 +49,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_table_pattern, possible_names
 from binlake.values.options import ReadOptions
 
-__all__ = ["TableState", "state_options", "table_names"]
-
 
 def table_names(table: str) -> list[tuple[str, str]]:
     """Return the databases and tables that one table's name may mean. Raises OptionError."""

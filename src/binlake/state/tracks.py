@@ -22,8 +22,6 @@ from binlake.source.arrays import array
 from binlake.state.shape import Key, Row, TableShape
 from binlake.values.ledger import counted
 
-__all__ = ["Conflicts", "CountedRows", "KeyedRows", "RowChange"]
-
 _VALUE_BYTES = 60
 _ROW_BYTES = 400
 _BATCH_ROWS = 8192

@@ -13,8 +13,6 @@ from binlake.events.registry import decode_event
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["event_at"]
-
 
 def event_at(window: Window, index: int) -> Event:
     """Return the typed event of frame `index`. Raises FormatError or UnsupportedError, which name

@@ -29,8 +29,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.stream.groups.group import Group
 
-__all__ = ["TransactionFilter"]
-
 _EARLIEST_US = -(1 << 62)
 _LATEST_US = 1 << 62
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from binlake.stream.index.log_index import LogIndex
     from binlake.stream.index.passages import Passage
 
-__all__ = ["IndexedRanges"]
-
 
 class ReadsTransactions(Protocol):
     """The interface to ask whether an earlier transaction may need bytes that no filter wants."""

@@ -19,8 +19,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from binlake.background import Background
 
-__all__ = ["Portion", "in_order", "usable_cores"]
-
 _HELD_RESULTS = 2  # of a thread: one that waits, one in the making
 
 

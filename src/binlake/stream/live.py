@@ -29,8 +29,6 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl, ignore_ddl
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LiveReader"]
-
 
 class LiveReader:
     """Yields the committed transactions that `follower` delivers, until it ends.

@@ -28,8 +28,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogDdl", "before_split"]
-
 # The cost of reading the DDL of a log with an index, in bytes of a log without one.
 _INDEXED_BYTES = 1 << 20
 

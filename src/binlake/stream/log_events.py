@@ -32,15 +32,6 @@ from binlake.values.frame import Frame
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = [
-    "LogEvent",
-    "OnDamage",
-    "events_of_piece",
-    "first_bad_of",
-    "pieces_of_window",
-    "query_events",
-]
-
 _QUERY_CODES = re.compile(
     b"[" + re.escape(bytes((QUERY_EVENT, QUERY_COMPRESSED_EVENT))) + b"]", re.DOTALL
 )

@@ -37,8 +37,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
-__all__ = ["LogReader", "ddl_of"]
-
 T = TypeVar("T")
 
 

@@ -28,8 +28,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["nothing_found", "transaction_not_found", "unknown_table"]
-
 #: Bytes of log to look at.
 LOOK_BYTES = 64 << 20
 _SHOWN_TABLES = 8

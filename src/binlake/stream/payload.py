@@ -22,8 +22,6 @@ from binlake.values.frame import EventFormat
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["WINDOW_BYTES", "inner_format", "inner_windows"]
-
 #: Inflated bytes that make a window.
 WINDOW_BYTES = 4 << 20
 

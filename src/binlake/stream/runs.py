@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
     from binlake.source.window import Window
 
-__all__ = ["ChainPosition", "Outcome", "Piece", "PlainRun", "Run", "Statement", "Transaction"]
-
 
 class Outcome(StrEnum):
     """How a transaction ended, as far as the input shows."""

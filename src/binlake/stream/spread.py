@@ -34,8 +34,6 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ReadsRuns", "RunWorker", "Spread"]
-
 T = TypeVar("T")
 
 # A thread keeps the tables that it meets, each of which takes the log only a byte per column. So

@@ -30,8 +30,6 @@ from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.values.ledger import Ledger
 from binlake.values.times import utc_text
 
-__all__ = ["UNITS", "Measures", "Statistics", "Tally", "ddl_of", "holds_ddl"]
-
 #: The units that time is divided into, finest first, in microseconds.
 UNITS = {
     "10ms": 10_000,

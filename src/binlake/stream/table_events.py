@@ -20,8 +20,6 @@ from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["TableEvents"]
-
 
 class TableEvents:
     """Selects events of transactions."""

@@ -36,21 +36,6 @@ from binlake.stream.sql.statements import ROWS_TEXT, statement_kind
 from binlake.values.durations import IN_MICROSECONDS, time_text
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "BATCH_ROWS",
-    "STATEMENT_CODES",
-    "VIEWS",
-    "Column",
-    "RowCounts",
-    "StatementRow",
-    "TransactionRow",
-    "View",
-    "check_statement_options",
-    "statements",
-    "transaction_rows",
-    "view_of",
-]
-
 #: Rows of a batch: Spark likes tens of thousands.
 BATCH_ROWS = 16_384
 

@@ -13,8 +13,6 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
 
-__all__ = ["WATCHED_KINDS", "WatchedReader", "WatchedStatement", "watched_statements"]
-
 WATCHED_KINDS = frozenset((DDL, TRUNCATE))
 
 

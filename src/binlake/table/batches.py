@@ -23,17 +23,6 @@ from binlake.table.text.shared_texts import spread_texts
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = [
-    "OPERATIONS",
-    "Changes",
-    "RowFacts",
-    "RowOrigin",
-    "TableBatch",
-    "TableChanges",
-    "TransactionFacts",
-    "typed_schema",
-]
-
 OPERATIONS = ("insert", "update", "delete")  # by the number that the core gives them
 
 _OPERATIONS = array(OPERATIONS, pa.string())

@@ -60,7 +60,6 @@ from binlake.values.plan import TableDefinition
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["ChangeDecoder"]
 _UTC = pa.timestamp("us", "UTC")
 
 

@@ -26,8 +26,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["TableDefinitions", "excluded_definitions"]
-
 _NO_COLUMN = ("",)  # no column has this name: rows are found, and none of their values is decoded
 
 

@@ -25,8 +25,6 @@ from binlake.table.plan import TableTypes
 from binlake.table.text.json_values import as_array, row_index
 from binlake.table.types.base import Target
 
-__all__ = ["Image", "Presence", "has_column", "names_type"]
-
 
 @dataclass(frozen=True, slots=True)
 class Presence:

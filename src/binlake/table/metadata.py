@@ -10,17 +10,6 @@ import pyarrow as pa
 from binlake.errors import SchemaError
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "METADATA",
-    "NAMES",
-    "PLACES_OF_NAMES",
-    "SEQUENCE_TYPE",
-    "MetadataColumn",
-    "check_names",
-    "metadata_columns",
-    "metadata_fields",
-]
-
 # sorts in commit order: ordinal of the file in its chain, position of the event, row of the event
 SEQUENCE_TYPE = pa.struct(
     [pa.field("file", pa.int32()), pa.field("pos", pa.int64()), pa.field("row", pa.int64())]

@@ -11,8 +11,6 @@ from binlake.table.definitions import TableDefinitions
 from binlake.table.schema.evolution import Evolution
 from binlake.table.schema.newest_names import unnamed_renames
 
-__all__ = ["split_version", "unfitting", "united"]
-
 
 def split_version(table: str) -> tuple[str, int | None]:
     """Split `db.t@2` into ("db.t", 2); a name without such an end stays whole."""

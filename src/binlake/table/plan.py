@@ -21,8 +21,6 @@ from binlake.values.column_patterns import matches_column
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition, TablePlan
 
-__all__ = ["ByColumns", "ColumnsOf", "TableTypes", "TypesOfTables"]
-
 #: Returns the names of the columns of a table to decode.
 ColumnsOf = Callable[[TableDefinition], tuple[str, ...]]
 

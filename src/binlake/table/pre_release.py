@@ -33,8 +33,6 @@ from binlake.stream.runs import Piece
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.values.frame import Frame
 
-__all__ = ["with_described_rows"]
-
 #: Returns the table of a name at the current place; None if there is no declaration.
 Declarations = Callable[[str, str], DeclaredTable | None]
 

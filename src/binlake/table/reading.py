@@ -29,8 +29,6 @@ from binlake.table.where.choosing import ChoosesRows
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["as_they_are", "decoded", "keep_renames", "read_changes"]
-
 T = TypeVar("T")
 
 

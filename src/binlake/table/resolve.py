@@ -20,8 +20,6 @@ from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["MetTables", "ResolvesTables", "TableResolver", "silent"]
-
 
 def silent(_sentence: str) -> None:
     """A `warn` for searches: the decoder reports the warnings."""

@@ -19,8 +19,6 @@ from binlake.core.rows.table_sink import TableBuffers
 from binlake.core.rows.walk import WalkedRows
 from binlake.source.arrays import scalar
 
-__all__ = ["RowCutoff", "cut", "transaction_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowCutoff:

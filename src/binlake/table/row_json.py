@@ -24,8 +24,6 @@ from binlake.table.text.json_values import integers, plain_strings, row_index, s
 from binlake.table.text.shared_texts import spread_texts
 from binlake.values.options import ReadOptions
 
-__all__ = ["change_batch", "change_schema", "json_lines"]
-
 _OPERATIONS = array(OPERATIONS, pa.string())
 
 

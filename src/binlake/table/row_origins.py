@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from binlake.core.rows.walk import RowWalker
     from binlake.source.window import Window
 
-__all__ = ["RowOriginFinder", "row_origin_of"]
-
 _STATEMENT_TEXTS = (types.ROWS_QUERY_LOG_EVENT, types.ANNOTATE_ROWS_EVENT)
 _ROWS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.ROWS)
 _GTIDS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.GTID)

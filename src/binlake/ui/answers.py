@@ -23,8 +23,6 @@ from binlake.ui.undo import undo_of_row_text, undo_text
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["Answers"]
-
 Query = dict[str, str]
 
 #: Bars of the timeline.

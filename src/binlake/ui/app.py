@@ -22,8 +22,6 @@ from binlake.ui.assets import index_page, static_file
 from binlake.ui.guard import Guard
 from binlake.ui.session import LogSession, Stopped
 
-__all__ = ["application"]
-
 #: Reads that run side by side; the others wait.
 _READS = 2
 _LOOK_SECONDS = 0.25

@@ -8,8 +8,6 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["SCRIPTS", "STYLES", "index_page", "static_file", "static_text"]
-
 #: In the order in which the page loads them.
 STYLES = ("uPlot.min.css", "page.css")
 SCRIPTS = (

@@ -13,8 +13,6 @@ from binlake.printable import printable
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
-__all__ = ["KINDS", "program"]
-
 KINDS = ("command", "python", "spark")
 
 #: Options that are not part of the selection.

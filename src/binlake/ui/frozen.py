@@ -17,8 +17,6 @@ from binlake.ui.assets import SCRIPTS, STYLES, static_text
 from binlake.ui.overview import Overview, document
 from binlake.values.ledger import Ledger
 
-__all__ = ["frozen_page"]
-
 #: Bars of the timeline: enough to zoom in a little.
 _BARS = 1000
 

@@ -10,8 +10,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "new_token"]
-
 #: The names under which a browser may reach the page: a name of another site would be one that was
 #: pointed at this machine (DNS rebinding).
 _HOSTS = frozenset(("127.0.0.1", "localhost"))

@@ -17,8 +17,6 @@ from binlake.ui.rows import value_texts
 from binlake.ui.session import LogSession, stoppable
 from binlake.values.ledger import Ledger
 
-__all__ = ["key_of", "row_history"]
-
 _MOST_ENTRIES = 500
 
 

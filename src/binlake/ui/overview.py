@@ -15,8 +15,6 @@ from binlake.stream.statistics import Statistics
 from binlake.ui.timeline import Timeline
 from binlake.values.ledger import Ledger
 
-__all__ = ["Overview", "Segment", "document"]
-
 #: A part of a log is not cut further below this many bytes.
 _SEGMENT_BYTES = 4 << 20
 

@@ -17,8 +17,6 @@ from binlake.ui.session import LogSession
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["MOST_ROWS", "found_rows", "row_objects", "value_texts"]
-
 #: Row changes of one answer.
 MOST_ROWS = 50
 #: A search goes no further than this: the next step is a narrower one.

@@ -10,8 +10,6 @@ from binlake.errors import OptionError
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["Selection"]
-
 _EARLIEST_US, _LATEST_US = 0, 253_402_300_799_000_000
 
 

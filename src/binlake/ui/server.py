@@ -14,8 +14,6 @@ from binlake.ui.app import application
 from binlake.ui.guard import new_token
 from binlake.ui.session import LogSession
 
-__all__ = ["PageServer"]
-
 _HOST = "127.0.0.1"
 _GRACE_SECONDS = 1
 

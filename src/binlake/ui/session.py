@@ -37,8 +37,6 @@ from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
-__all__ = ["TOP", "LogSession", "Stopped"]
-
 T = TypeVar("T")
 
 #: How many transactions a list of the largest has.

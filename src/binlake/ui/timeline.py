@@ -20,8 +20,6 @@ from binlake.source.arrays import array, scalar
 from binlake.source.grouping import COUNT, KEY, summed
 from binlake.stream.statistics import UNITS
 
-__all__ = ["MEASURES", "Timeline"]
-
 #: The sums of each bar.
 MEASURES = ("transactions", "bytes", "inserts", "updates", "deletes")
 

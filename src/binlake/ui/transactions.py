@@ -28,8 +28,6 @@ from binlake.values.option_texts import FilePosition, parse_file_position
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
-__all__ = ["PAGE_TRANSACTIONS", "one_transaction", "options_of_one", "transaction_page"]
-
 PAGE_TRANSACTIONS = 50
 _MOST_STATEMENTS = 200
 _SQL_CHARACTERS = 20_000

@@ -18,8 +18,6 @@ from binlake.ui.session import LogSession, stoppable
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["undo_of_row_text", "undo_text"]
-
 _MOST_CHARACTERS = 500_000
 
 

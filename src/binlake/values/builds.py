@@ -7,8 +7,6 @@ from typing import Any
 
 from binlake.errors import SourceError
 
-__all__ = ["PickledByName", "installed_version"]
-
 
 def installed_version() -> str | None:
     """The version of the installed package; None where it runs from a source tree alone."""

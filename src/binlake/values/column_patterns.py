@@ -14,8 +14,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-__all__ = ["matches_column", "parse_column_pattern"]
-
 # A whole part in backticks; a backtick in the name is doubled.
 _QUOTED = re.compile(r"(?:^|(?<=\.))`((?:[^`]|``)+)`(?=\.|$)", re.DOTALL)
 # A character that no name of the servers has: the end of the database, and of the table.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["IN_MICROSECONDS", "time_text"]
-
 #: Metadata of an Arrow field (and a column of Spark) whose values count microseconds.
 IN_MICROSECONDS = {"binlake.unit": "microseconds"}
 

@@ -5,14 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = [
-    "BINLOG_CHECKSUM_ALG_CRC32",
-    "DEFAULT_MAX_MEMORY",
-    "EventFormat",
-    "Frame",
-    "most_inflated",
-]
-
 #: The number by which FORMAT_DESCRIPTION says that events end in a CRC32.
 BINLOG_CHECKSUM_ALG_CRC32 = 1
 #: Default of the option max_memory.

@@ -23,23 +23,6 @@ from binlake.values.intervals import (
     unite,
 )
 
-__all__ = [
-    "GNO_END",
-    "MARIA_STREAM",
-    "TAG",
-    "UUID",
-    "Gtid",
-    "GtidSet",
-    "MariaGtid",
-    "MariaGtidGaps",
-    "MariaGtidIntervals",
-    "MariaGtidSet",
-    "is_mariadb",
-    "parse_gtid_set",
-    "parse_uuid",
-    "uuid_text",
-]
-
 GNO_END = (1 << 63) - 1  # every gno is below it (MySQL sql/rpl_gtid.h, GNO_END)
 _U32_END = 1 << 32
 _U64_END = 1 << 64

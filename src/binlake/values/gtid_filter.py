@@ -14,8 +14,6 @@ from binlake.values.gtid import (
     parse_uuid,
 )
 
-__all__ = ["GtidFilter", "parse_gtid_filter"]
-
 _EXPECTED_GTIDS = "expected GTIDs like uuid:1-5, uuid:tag:7 (MySQL) or 0-1-5, 0-1:1-5 (MariaDB)"
 
 

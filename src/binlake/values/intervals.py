@@ -12,17 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import Generic, Self, TypeVar
 
-__all__ = [
-    "Bounds",
-    "IntervalSets",
-    "common",
-    "inside",
-    "intervals",
-    "intervals_text",
-    "parse_interval",
-    "unite",
-]
-
 Bounds = list[int]
 
 _INTERVAL = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["leave_out_numpy"]
-
 
 def leave_out_numpy() -> None:
     """Make imports of NumPy fail in this process from now on.

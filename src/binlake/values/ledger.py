@@ -16,8 +16,6 @@ from binlake.format.event_types import event_name
 from binlake.values.options import ReadOptions
 from binlake.values.plan import NameSource
 
-__all__ = ["CoveredRange", "FileCounts", "Ledger", "RenamedColumn", "SkippedRange", "counted"]
-
 _SHOWN_TABLES = 5
 # A warning about a table: its name, and the words that introduce the subject.
 _OF_TABLE = re.compile(r"[^\s:]+\.[^\s:]+: (?:\S+ ){3}")

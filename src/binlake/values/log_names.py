@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["INDEX_SUFFIX", "KEY_INDEX_SUFFIX", "LogName", "index_path", "key_index_path"]
-
 INDEX_SUFFIX = ".index.parquet"
 KEY_INDEX_SUFFIX = ".keys.arrow"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["FORMS", "Form"]
-
 
 class Form(NamedTuple):
     """The meaning of a value, including its unit, and example texts."""

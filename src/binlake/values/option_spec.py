@@ -31,8 +31,6 @@ from binlake.values.option_texts import (
     parse_time_us,
 )
 
-__all__ = ["OptionSpec", "option", "specs_of"]
-
 _SPEC = "binlake.option"
 _SURFACES = ("cli", "spark", "api")
 

@@ -16,26 +16,6 @@ from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.where import parse_where
 
-__all__ = [
-    "FilePosition",
-    "calendar_text",
-    "moment_us",
-    "parse_at",
-    "parse_bool",
-    "parse_bytes",
-    "parse_calendar_us",
-    "parse_charset",
-    "parse_condition",
-    "parse_count",
-    "parse_file_position",
-    "parse_gtids",
-    "parse_number",
-    "parse_place",
-    "parse_table_pattern",
-    "parse_text",
-    "parse_time_us",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FilePosition(PickledByName):

@@ -35,8 +35,6 @@ from binlake.values.option_texts import (
     parse_time_us,
 )
 
-__all__ = ["FILTER_OPTIONS", "READ_OPTIONS", "ROW_FILTERS", "ReadOptions"]
-
 #: The options that select what is read; the others set how it is read.
 FILTER_OPTIONS = (
     "source",

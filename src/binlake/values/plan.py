@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-__all__ = ["ColumnDefinition", "ColumnPlan", "Kernel", "NameSource", "TableDefinition", "TablePlan"]
-
 
 class NameSource:
     """Where column names came from."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-__all__ = ["Position"]
-
 
 @dataclass(frozen=True, slots=True)
 class Position:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Step"]
-
 
 class Step(IntEnum):
     """The meaning of one event for transaction grouping."""

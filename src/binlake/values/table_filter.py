@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from binlake.values.options import ReadOptions
 
-__all__ = ["TableFilter"]
-
 
 class TableFilter:
     """The options table and exclude_table: which tables are wanted.

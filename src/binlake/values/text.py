@@ -9,8 +9,6 @@ from functools import cache, lru_cache
 
 from binlake.format.charsets import CHARSETS, Charset
 
-__all__ = ["decode", "encode", "lower_case", "single_byte_table"]
-
 _BASIC_PLANE = ("utf8mb3", "ucs2")  # hold nothing beyond it
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["utc_text"]
-
 
 def utc_text(us: int | None) -> str | None:
     """Microseconds since 1970 as `2026-11-21T07:09:00.123456Z`."""

@@ -19,27 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "ROW",
-    "Both",
-    "Changed",
-    "Collated",
-    "ColumnName",
-    "Comparison",
-    "Condition",
-    "Document",
-    "Either",
-    "IsNull",
-    "Like",
-    "Literal",
-    "Not",
-    "OneOf",
-    "Operand",
-    "column_names",
-    "names_in",
-    "parse_where",
-]
-
 #: The image of an unqualified column: the image for which the expression is evaluated.
 ROW = "row"
 _IMAGES = ("before", "after")

@@ -10,8 +10,6 @@ from urllib.parse import unquote
 from binlake.printable import printable
 from binlake_program import FILE_NAME, SECRET_NAME
 
-__all__ = ["without_passwords"]
-
 _NEXT_URL = re.compile(r",(?=\w+://)")
 _SECRET_NAME = re.compile(SECRET_NAME, re.IGNORECASE)
 # the name of a file with a password is no secret

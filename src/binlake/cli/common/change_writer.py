@@ -22,16 +22,6 @@ from binlake.table.row_json import change_batch, change_schema, json_lines
 from binlake.values.closing import Closing
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "FORMATS",
-    "ChangeWriter",
-    "Shaped",
-    "TableWriter",
-    "check_format",
-    "open_target",
-    "table_writer",
-]
-
 #: The formats of `rows`.
 FORMATS = ("json", "csv", "csv-guarded", "arrow", "parquet")
 # characters that make a spreadsheet take the cell for a formula

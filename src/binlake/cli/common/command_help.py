@@ -11,8 +11,6 @@ import re
 
 import click
 
-__all__ = ["HelpCommand", "HelpGroup", "sentence"]
-
 _EXAMPLES = re.compile(r"^Examples:\s*\n", re.MULTILINE)
 
 

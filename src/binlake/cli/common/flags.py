@@ -20,25 +20,6 @@ from binlake.values.option_spec import OptionSpec
 from binlake.values.option_texts import parse_bytes, parse_calendar_us
 from binlake.values.options import FILTER_OPTIONS, READ_OPTIONS, ROW_FILTERS, ReadOptions
 
-__all__ = [
-    "EVENT_OPTIONS",
-    "EXPORT_OPTIONS",
-    "HISTORY_OPTIONS",
-    "HOW_LOGS_ARE_OPENED",
-    "MYSQLBINLOG_NAMES",
-    "QUERY_OPTIONS",
-    "ROW_OPTIONS",
-    "SQL_OPTIONS",
-    "STATS_OPTIONS",
-    "TAIL_OPTIONS",
-    "UI_OPTIONS",
-    "renamed_databases",
-    "size_flag",
-    "with_flags",
-    "with_options",
-    "with_read_options",
-]
-
 _READING_PANEL = "Reading and output"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-__all__ = ["Interrupts", "end_by_signal"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -10,8 +10,6 @@ from typing import Any, BinaryIO, cast
 
 from binlake.printable import for_terminal, printable, shortened
 
-__all__ = ["script_output", "show", "tell", "text_output"]
-
 _MOST_CHARACTERS = 4000
 
 

@@ -14,8 +14,6 @@ from typing import Any, BinaryIO
 
 from binlake.errors import OptionError
 
-__all__ = ["growing_file", "output_file"]
-
 _STANDARD = (1, 2)
 # The path of an open descriptor: on Linux (process, descriptor), on macOS (descriptor).
 _DESCRIPTOR = re.compile(r"/proc/(\d+)/(?:task/\d+/)?fd/(\d+)|/dev/fd/(\d+)")

@@ -26,19 +26,6 @@ from click.shell_completion import CompletionItem
 
 from binlake.cli.common.command_help import HelpCommand, sentence
 
-__all__ = [
-    "Argument",
-    "Exit",
-    "LogFiles",
-    "Option",
-    "OutputFile",
-    "command",
-    "flag_name",
-    "flag_parameter",
-    "member",
-    "with_parameters",
-]
-
 #: Ends a command with an exit code.
 Exit = click.exceptions.Exit
 

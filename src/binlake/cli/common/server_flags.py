@@ -23,14 +23,6 @@ from binlake.cli.common.parameters import (
 from binlake.errors import OptionError
 from binlake.source.replica.url import URL_OPTIONS, ServerUrl
 
-__all__ = [
-    "CONNECTION_FLAGS",
-    "ServerUrls",
-    "refuse_beside_config",
-    "url_flag",
-    "with_server_flags",
-]
-
 #: The servers of the URL; several servers replicate one another.
 ServerUrls: TypeAlias = tuple[ServerUrl, ...]
 

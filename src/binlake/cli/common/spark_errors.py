@@ -12,8 +12,6 @@ from pathlib import Path
 
 from binlake.errors import BinlogError
 
-__all__ = ["spark_errors"]
-
 # A process that is killed closes its connections a moment before it has ended.
 _ENDS_WITHIN_S = 5
 

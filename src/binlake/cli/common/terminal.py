@@ -26,22 +26,6 @@ from binlake.values.options import FILTER_OPTIONS, ReadOptions
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "chains_of",
-    "console",
-    "fail_if_lost",
-    "hinting",
-    "is_watched",
-    "names_zone",
-    "note",
-    "reading",
-    "say_if_nothing_matched",
-    "say_nothing_found",
-    "say_result",
-    "say_time_zone",
-    "skipping_nothing",
-]
-
 T = TypeVar("T")
 
 # Filters beside `at` that can leave out its transaction.

@@ -12,8 +12,6 @@ from binlake.errors import OptionError
 from binlake.table.batches import Changes
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
 
-__all__ = ["ForceFlag", "VerifyFlag", "print_script", "require_undo"]
-
 #: Flags of the commands that can undo.
 ForceFlag: TypeAlias = Annotated[
     bool,

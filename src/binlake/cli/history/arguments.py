@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from binlake.errors import OptionError
 from binlake.table.row_history.keys import RowKey
 
-__all__ = ["key_and_files"]
-
 _USE = "binlake history DB.TABLE KEY… FILE…, or with --key COLUMN=VALUE"
 
 

@@ -38,8 +38,6 @@ from binlake.table.sql.undo_run import UndoChoices
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["history"]
-
 
 @with_read_options(HISTORY_OPTIONS)
 def history(

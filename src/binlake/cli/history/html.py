@@ -20,8 +20,6 @@ from binlake.table.row_history.entries import (
     TableStatement,
 )
 
-__all__ = ["page"]
-
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1c2430;--soft:#5d6877;--line:#d9dee5;
 --card:#f5f7f9;--inserts:#2a78b5;--updates:#e09c1f;--deletes:#c8443c;--bytes:#4b8b6a}

@@ -23,8 +23,6 @@ from binlake.table.row_history.entries import (
 )
 from binlake.values.ledger import counted
 
-__all__ = ["key_text", "lines", "paints", "summary", "value_text", "when"]
-
 _MOST_CHARACTERS = 2000
 _ONE_LINE = 100
 _INDENT = " " * 5

@@ -30,8 +30,6 @@ from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["inspect"]
-
 
 @with_read_options(EVENT_OPTIONS)
 def inspect(

@@ -33,8 +33,6 @@ from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat
 
-__all__ = ["EventJsonWriter", "json_of"]
-
 _QUERY_HEADER_BYTES = 13
 _MOST_FORMATS = 16
 

@@ -15,8 +15,6 @@ from binlake.printable import printable
 from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Piece
 
-__all__ = ["EventLineWriter", "ascii_collations", "line_of"]
-
 _NAMES = [f"{event_name(code):<28}".encode() for code in range(256)]
 
 

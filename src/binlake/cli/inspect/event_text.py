@@ -36,8 +36,6 @@ from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.events.old.start_v3 import StartV3Event
 
-__all__ = ["field_lines", "hex_lines", "one_line", "summary", "timestamp_text"]
-
 _SUMMARY_CHARACTERS = 100
 _BYTES_PER_LINE = 16
 

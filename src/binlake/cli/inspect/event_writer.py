@@ -20,8 +20,6 @@ from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["EventWriter", "LineKernel"]
-
 _NO_LIMIT = 1 << 62
 
 

@@ -17,8 +17,6 @@ from binlake.cli.mirror.session import (
     with_spark_flags,
 )
 
-__all__ = ["compact"]
-
 
 @mirror_command("compact")
 @with_spark_flags

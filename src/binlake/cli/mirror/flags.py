@@ -15,8 +15,6 @@ from binlake.cli.common.parameters import Option, flag_name, flag_parameter
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 
-__all__ = ["naming_flags", "with_mirror_options"]
-
 _OPTIONS = {_option.name: _option for _option in MIRROR_OPTIONS if _option.flag}
 _NAMED = re.compile(rf"\boption ({'|'.join(_OPTIONS)})\b")
 

@@ -22,8 +22,6 @@ from binlake.values.ledger import counted
 if TYPE_CHECKING:
     from binlake.mirror.moments import Moment
 
-__all__ = ["history", "tag", "untag"]
-
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The name of the moment.")]
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from binlake.mirror.followed.first_copy import CopyProgress
 
-__all__ = ["CopyBar"]
-
 
 class CopyBar(Closing):
     """Draws the progress of copies: chunks, rows, bytes, the remaining time. Draws nothing if

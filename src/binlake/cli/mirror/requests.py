@@ -16,8 +16,6 @@ from binlake.cli.mirror.session import (
     with_spark_flags,
 )
 
-__all__ = ["add", "pause", "remove", "resume", "resync"]
-
 
 @mirror_command("add")
 @with_spark_flags

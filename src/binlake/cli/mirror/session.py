@@ -23,20 +23,6 @@ from binlake.errors import BinlogError, OptionError, SourceError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "RUN",
-    "SPARK_FLAGS",
-    "LakeArgument",
-    "SparkSettings",
-    "StateOption",
-    "lake_session",
-    "mirror",
-    "mirror_command",
-    "need_libraries",
-    "need_mirror",
-    "with_spark_flags",
-]
-
 _HELP = """Keep lake tables equal to the tables of a server.
 
     `binlake mirror URL LAKE` copies the tables into Iceberg tables in LAKE, a directory or URI, and then

@@ -24,8 +24,6 @@ from binlake.values.ledger import counted
 if TYPE_CHECKING:
     from binlake.mirror.verification import TableVerification, Verification
 
-__all__ = ["verify"]
-
 
 @mirror_command("verify")
 @with_spark_flags

@@ -40,8 +40,6 @@ from binlake.replay.selection import EventSelection
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["mysqlbinlog"]
-
 _CHOICE = "Which events"
 _TEXT = "How they are printed"
 _READING = "Opening logs"

@@ -13,8 +13,6 @@ from binlake.cli.common.parameters import Option, flag_name, flag_parameter, wit
 from binlake.cli.common.server_flags import url_flag
 from binlake.errors import OptionError
 
-__all__ = ["CONNECTION", "PANEL", "REFUSED", "UNNEEDED", "with_tool_options"]
-
 #: Flag -> option of a URL.
 CONNECTION: dict[str, str] = {
     "--ssl-ca": "ssl-ca",

@@ -11,18 +11,6 @@ from binlake.source.chain import resolve
 from binlake.source.replica.passwords import remember
 from binlake.source.replica.url import ServerUrl
 
-__all__ = [
-    "ASK_PASSWORD",
-    "LoginOptions",
-    "check_raw",
-    "compression",
-    "password_asked_for",
-    "raw_position",
-    "remote_files",
-    "server_url",
-    "tls_mode",
-]
-
 #: Stands for a password that the user types: no text that a shell can pass.
 ASK_PASSWORD = "\0"
 

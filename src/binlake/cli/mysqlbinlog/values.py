@@ -9,15 +9,6 @@ from binlake.cli.common.flags import local_moment
 from binlake.errors import OptionError
 from binlake.values.gtid import GtidSet, MariaGtid
 
-__all__ = [
-    "charset_name",
-    "gtid_set",
-    "id_numbers",
-    "load_folder",
-    "local_seconds",
-    "position_or_gtids",
-]
-
 
 def position_or_gtids(flag: str, text: str | None) -> int | dict[int, int] | None:
     """Parse a byte position, or MariaDB's GTIDs as sequence numbers by domain. Raises OptionError."""

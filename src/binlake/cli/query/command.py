@@ -24,8 +24,6 @@ from binlake.source.replica.url import is_server_url
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["Session", "query"]
-
 _STATEMENT = re.compile(
     r"\s*(?:--|/\*|\(|(?:select|with|from|values|table|pivot|unpivot|describe|desc|show|summarize"
     r"|explain|pragma|create|set|call)\b(?!\s*$))",

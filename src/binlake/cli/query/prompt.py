@@ -17,8 +17,6 @@ from binlake.cli.common.terminal import note
 from binlake.errors import BinlogError
 from binlake.query.database import LogDatabase
 
-__all__ = ["NameCompleter", "run_prompt"]
-
 _LEAVING = ("exit", "quit", "\\q")
 _WORD = re.compile(r'"?[\w$.@]+"?')
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)?")

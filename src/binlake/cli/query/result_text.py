@@ -22,8 +22,6 @@ from binlake.table.text.json_values import (
     strings,
 )
 
-__all__ = ["expressions", "json_lines", "kind_of", "moments", "table_lines"]
-
 _TEXT = pa.large_string()
 #: Types that leave DuckDB as they are, by format; every other type leaves as text, nested ones as JSON.
 _PLAIN = frozenset(

@@ -16,8 +16,6 @@ from binlake.printable import printable
 from binlake.query.database import QueryResult
 from binlake.table.text.json_text import base64_text, hex_text, join
 
-__all__ = ["FORMATS", "write_result"]
-
 FORMATS = ("table", *ROW_FORMATS)
 
 

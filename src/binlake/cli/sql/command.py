@@ -39,8 +39,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["sql"]
-
 
 @with_read_options(SQL_OPTIONS)
 def sql(

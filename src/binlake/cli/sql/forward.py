@@ -21,8 +21,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["changes_of", "changes_with_ddl"]
-
 
 def changes_of(
     chain: Chain,

@@ -26,8 +26,6 @@ from binlake.state.table_state import state_options, table_names
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
-__all__ = ["state"]
-
 
 @with_options(
     "source", "schema", "assume_charset", "binary", "nested", "invalid", "verify_checksum",

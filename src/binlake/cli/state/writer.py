@@ -16,8 +16,6 @@ from binlake.table.sql.row_sql import SqlTable, SqlValues
 from binlake.table.text.json_values import as_array
 from binlake.table.text.sql_text import SESSION
 
-__all__ = ["FORMATS", "RowWriter", "row_writer"]
-
 #: The formats of `state`.
 FORMATS = ("json", "sql", "csv", "csv-guarded", "arrow", "parquet")
 

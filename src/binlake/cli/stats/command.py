@@ -34,8 +34,6 @@ from binlake.ui.overview import Overview
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["stats"]
-
 _TOP = 10
 #: The most buckets of time in JSON, and in the text report.
 _JSON_BARS, _TEXT_BARS = 300, 60  # so long are lists

@@ -28,8 +28,6 @@ from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
-__all__ = ["StatementChoices", "print_statements"]
-
 
 @dataclass(frozen=True, slots=True)
 class StatementChoices:

@@ -7,17 +7,6 @@ from typing import Any
 
 from binlake.values.ledger import counted
 
-__all__ = [
-    "UNKNOWN",
-    "bytes_text",
-    "digest_line",
-    "duration_text",
-    "report",
-    "short_time",
-    "statement_line",
-    "unit_time",
-]
-
 #: For values that the log does not record.
 UNKNOWN = "unknown"
 

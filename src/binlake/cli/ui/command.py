@@ -22,8 +22,6 @@ from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ui"]
-
 _STEP_SECONDS = 0.2
 
 

@@ -6,8 +6,6 @@ import zlib
 
 from binlake.errors import MalformedError
 
-__all__ = ["deflate_event_data"]
-
 _ZLIB = 0x80
 _MAX_BYTES = 1 << 32
 

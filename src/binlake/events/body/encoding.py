@@ -21,8 +21,6 @@ from binlake.events.common.format_description import (
 from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["encode_body", "encode_event"]
-
 _HEADER = struct.Struct("<IBIIIH")
 _HEADER_V1 = struct.Struct("<IBII")
 _MAX_EVENT_BYTES = 0xFFFFFFFF

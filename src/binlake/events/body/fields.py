@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 
-__all__ = ["REST", "U8", "U16", "U32", "U64", "FieldFormat", "counted", "fixed"]
-
 
 class FieldFormat(NamedTuple):
     """Reader and writer of a field; both take its name for errors."""

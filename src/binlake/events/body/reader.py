@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from binlake.core.memory.cursor import Cursor
 from binlake.errors import MalformedError
 
-__all__ = ["BodyReader"]
-
 
 class BodyReader:
     """Reads an event body field by field; `field` is the current field, for errors.

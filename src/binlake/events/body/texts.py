@@ -7,8 +7,6 @@ from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
 from binlake.values.text import decode
 
-__all__ = ["collation_text"]
-
 
 def collation_text(collation_id: int | None, raw: bytes) -> str:
     """`raw` in the character set of the collation; 0x… in hex when it is not text there.

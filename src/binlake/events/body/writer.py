@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from binlake.errors import MalformedError
 
-__all__ = ["BodyWriter", "lenenc_bytes"]
-
 _LENENC_DIRECT = 0xFB  # below it the byte is the number
 
 

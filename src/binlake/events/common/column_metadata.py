@@ -13,8 +13,6 @@ from binlake.errors import MalformedError, UnsupportedError
 from binlake.events.body.reader import BodyReader
 from binlake.format import column_types as ct
 
-__all__ = ["ColumnMetadata", "decode_column_metadata", "encode_column_metadata"]
-
 #: (real type, length, precision, decimals), as values/plan.ColumnDefinition means them.
 ColumnMetadata = tuple[int, int, int, int]
 

@@ -20,8 +20,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.events.common.query import QueryEvent
 
-__all__ = ["ExecuteLoadQueryEvent"]
-
 _DUPLICATES = {0: "ERROR", 1: "IGNORE", 2: "REPLACE"}
 
 _OWN: Mapping[str, FieldFormat] = {

@@ -27,19 +27,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.format import event_types as types
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
-__all__ = [
-    "CHECKSUM_BYTES",
-    "FORMAT_HEADER_BYTES",
-    "SERVER_VERSION_BYTES",
-    "FormatDescriptionEvent",
-    "effective_type",
-    "is_pre_release",
-    "table_id_bytes",
-    "version_numbers",
-    "version_text",
-    "wire_type",
-]
-
 #: Bytes of the common header of this event (and of ROTATE), whatever `header_length` says.
 FORMAT_HEADER_BYTES = 19
 #: Bytes of a CRC32 at the end of an event.

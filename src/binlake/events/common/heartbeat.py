@@ -21,8 +21,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter, lenenc_bytes
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["HeartbeatEvent", "HeartbeatV2Event"]
-
 _V2_END = 0
 _V2_FILE = 1
 _V2_POSITION = 2

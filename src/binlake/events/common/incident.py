@@ -18,8 +18,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["IncidentEvent"]
-
 _NAMES = {0: "NONE", 1: "LOST_EVENTS"}
 
 

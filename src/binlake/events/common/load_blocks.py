@@ -18,8 +18,6 @@ from typing import ClassVar
 from binlake.events.base import HIDDEN, Event, Render
 from binlake.events.body.fields import REST, U32, FieldFormat
 
-__all__ = ["FileBlockEvent", "LoadedFileEvent"]
-
 
 @dataclass(slots=True)
 class FileBlockEvent(Event):

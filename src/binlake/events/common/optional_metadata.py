@@ -15,13 +15,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format import optional_metadata as fields
 
-__all__ = [
-    "DefaultCharset",
-    "OptionalMetadata",
-    "decode_optional_metadata",
-    "encode_optional_metadata",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DefaultCharset:

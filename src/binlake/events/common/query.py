@@ -40,8 +40,6 @@ from binlake.format.flags import flag_names
 from binlake.format.query_status import Q_CHARSET_CODE, Q_HRNOW, Q_MICROSECONDS
 from binlake.values.frame import EventFormat, Frame, most_inflated
 
-__all__ = ["QueryEvent"]
-
 _POST_HEADER_BYTES = 13
 
 

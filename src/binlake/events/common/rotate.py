@@ -22,8 +22,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.format.magic import FIRST_EVENT
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["RotateEvent"]
-
 # Where the first event of a file begins: after the magic.
 
 

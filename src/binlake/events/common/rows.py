@@ -31,8 +31,6 @@ from binlake.format.event_types import EVENT_TYPES
 from binlake.format.flags import ROWS_FLAGS, ROWS_STMT_END_F
 from binlake.values.frame import EventFormat, Frame, most_inflated
 
-__all__ = ["RowsEvent"]
-
 _NDB = 0
 _PARTITION = 1
 _NDB_HEAD_BYTES = 2

@@ -19,8 +19,6 @@ from typing import ClassVar
 from binlake.events.base import Event
 from binlake.events.body.fields import U8, U64, FieldFormat
 
-__all__ = ["IntvarEvent", "RandEvent"]
-
 _VARIABLES = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}
 
 

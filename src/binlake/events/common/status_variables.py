@@ -23,8 +23,6 @@ from binlake.format.query_status import (
     StatusVariable,
 )
 
-__all__ = ["StatusItem", "decode_status", "encode_status", "status_values"]
-
 #: Code and value of one variable.
 StatusItem = tuple[int, Any]
 

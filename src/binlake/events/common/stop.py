@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from binlake.events.base import Event
 
-__all__ = ["StopEvent"]
-
 
 @dataclass(slots=True)
 class StopEvent(Event):

@@ -20,8 +20,6 @@ from binlake.format import column_types as ct
 from binlake.format.column_types import column_type_name, is_character_type
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-__all__ = ["ColumnsDescription", "TableDescription"]
-
 _Value = TypeVar("_Value")
 
 

@@ -43,9 +43,6 @@ from binlake.format.flags import TABLE_MAP_FLAGS
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.plan import TableDefinition
 
-__all__ = ["TableMapEvent"]
-
-
 _Known = TypeVar("_Known")
 
 

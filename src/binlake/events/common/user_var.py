@@ -31,8 +31,6 @@ from binlake.format.column_types import MYSQL_TYPE_NEWDECIMAL
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["UserVarEvent"]
-
 _STRING, _REAL, _INT, _DECIMAL = 0, 1, 2, 4
 _TYPES = {_STRING: "STRING", _REAL: "REAL", _INT: "INT", 3: "ROW", _DECIMAL: "DECIMAL"}
 _NUMBER_BYTES = 8

@@ -22,8 +22,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["XaPrepareEvent"]
-
 
 @dataclass(slots=True)
 class XaPrepareEvent(Event):

@@ -14,8 +14,6 @@ from typing import ClassVar
 from binlake.events.base import Event
 from binlake.events.body.fields import U64, FieldFormat
 
-__all__ = ["XidEvent"]
-
 
 @dataclass(slots=True)
 class XidEvent(Event):

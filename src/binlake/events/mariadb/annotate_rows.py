@@ -13,8 +13,6 @@ from typing import ClassVar
 from binlake.events.base import HIDDEN, Event, Render, text_or_hex
 from binlake.events.body.fields import REST, FieldFormat
 
-__all__ = ["AnnotateRowsEvent"]
-
 
 @dataclass(slots=True)
 class AnnotateRowsEvent(Event):

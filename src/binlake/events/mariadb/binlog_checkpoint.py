@@ -15,8 +15,6 @@ from typing import ClassVar
 from binlake.events.base import HIDDEN, Event, Render, file_name_text
 from binlake.events.body.fields import FieldFormat, counted
 
-__all__ = ["BinlogCheckpointEvent"]
-
 
 @dataclass(slots=True)
 class BinlogCheckpointEvent(Event):

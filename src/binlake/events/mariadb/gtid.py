@@ -25,8 +25,6 @@ from binlake.format.flags import (
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import MariaGtid
 
-__all__ = ["MariadbGtidEvent"]
-
 
 @dataclass(slots=True)
 class MariadbGtidEvent(Event):

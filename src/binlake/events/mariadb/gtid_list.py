@@ -20,8 +20,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import MariaGtid, MariaGtidSet
 
-__all__ = ["GtidListEvent"]
-
 _COUNT_MASK = (1 << 28) - 1
 _ENTRY_BYTES = 16
 _FLAGS = {1 << 28: "UNTIL_REACHED", 1 << 29: "IGN_GTIDS"}

@@ -23,8 +23,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["PartialRowDataEvent"]
-
 _HAS_SIZE = 0x01
 
 

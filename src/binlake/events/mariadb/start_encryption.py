@@ -17,8 +17,6 @@ from typing import ClassVar
 from binlake.events.base import Event
 from binlake.events.body.fields import U8, U32, FieldFormat, fixed
 
-__all__ = ["StartEncryptionEvent"]
-
 
 @dataclass(slots=True)
 class StartEncryptionEvent(Event):

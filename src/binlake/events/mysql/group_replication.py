@@ -34,8 +34,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GtidSet
 
-__all__ = ["TransactionContextEvent", "ViewChangeEvent"]
-
 _ITEM = counted(2)
 _KEY = counted(2)
 _VALUE = counted(4)

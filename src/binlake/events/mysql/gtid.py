@@ -20,8 +20,6 @@ from binlake.format.flags import MYSQL_GTID_FLAGS
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import Gtid
 
-__all__ = ["GtidEvent"]
-
 _FIXED_BYTES = 25  # flags, sid, gno
 _LOGICAL_CLOCK = 2  # the only clock type; the fields after another one are not read
 

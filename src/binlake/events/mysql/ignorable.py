@@ -14,8 +14,6 @@ from typing import ClassVar
 from binlake.events.base import Event
 from binlake.events.body.fields import REST, FieldFormat
 
-__all__ = ["IgnorableEvent"]
-
 
 @dataclass(slots=True)
 class IgnorableEvent(Event):

@@ -24,8 +24,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import event_name
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["LargeTransactionHeaderEvent"]
-
 _VERSION = 1
 
 

@@ -16,8 +16,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GtidSet
 
-__all__ = ["PreviousGtidsEvent"]
-
 _COUNT_BYTES = 8  # how many entries; its last byte is the format: 1 with tags, 0 without
 
 

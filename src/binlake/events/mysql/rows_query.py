@@ -16,8 +16,6 @@ from typing import ClassVar
 from binlake.events.base import HIDDEN, Event, Render, text_or_hex
 from binlake.events.body.fields import REST, U8, FieldFormat
 
-__all__ = ["RowsQueryEvent"]
-
 
 @dataclass(slots=True)
 class RowsQueryEvent(Event):

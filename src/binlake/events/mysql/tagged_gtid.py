@@ -26,8 +26,6 @@ from binlake.events.mysql.gtid import GtidEvent
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import TAG
 
-__all__ = ["GtidTaggedEvent"]
-
 _VERSION = 1
 _TAG_BYTES_MAX = 32
 

@@ -25,8 +25,6 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter, lenenc_bytes
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["MAX_WINDOW_BYTES", "TransactionPayloadEvent"]
-
 _END = 0
 _SIZE = 1
 _COMPRESSION = 2

@@ -35,8 +35,6 @@ from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import LOAD_EVENT
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["CreateFileEvent", "LoadEvent"]
-
 _DELIMITERS = ("field_term", "enclosed", "line_term", "line_start", "escaped")
 _OPT_FLAGS = {0x01: "DUMPFILE", 0x02: "OPT_ENCLOSED", 0x04: "REPLACE", 0x08: "IGNORE"}
 

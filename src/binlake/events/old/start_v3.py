@@ -26,8 +26,6 @@ from binlake.events.common.format_description import (
 from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT, ROTATE_EVENT, USER_VAR_EVENT
 from binlake.values.frame import EventFormat
 
-__all__ = ["FIRST_V3_BYTES", "StartV3Event", "format_before_v4"]
-
 #: The event has 56 bytes after its header, so its length gives the header's: 13 or 19 bytes.
 FIRST_V3_BYTES = 19 + 56
 

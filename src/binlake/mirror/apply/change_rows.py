@@ -23,8 +23,6 @@ from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
 
-__all__ = ["ABSENT", "BEFORE", "OP", "change_rows", "fact", "is_hidden", "is_special"]
-
 _SPECIAL = "\0"
 OP = f"{_SPECIAL}op"
 ABSENT = f"{_SPECIAL}absent"

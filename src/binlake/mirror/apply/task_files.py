@@ -19,8 +19,6 @@ import pyarrow.fs as pafs
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.tables.data_files import file_system, remove_file
 
-__all__ = ["TaskFiles", "task_output"]
-
 _FOLDER = "staging"  # below the lake
 
 

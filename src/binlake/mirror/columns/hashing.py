@@ -17,8 +17,6 @@ from binlake.errors import OptionError
 from binlake.mirror.equality.texts import is_digested, texts_of
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
-__all__ = ["NOTHING_HASHED", "HashedColumns", "KeyedHash", "read_key"]
-
 KEY_VARIABLE = "BINLAKE_HASH_KEY"
 _LEAST_BYTES, _MOST_BYTES = 16, 1 << 16
 _HINT = "`openssl rand -hex 32` prints a key; give its file with --hash-key-file"

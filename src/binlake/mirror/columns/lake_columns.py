@@ -11,8 +11,6 @@ from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
 from binlake.mirror.columns.texts import server_texts
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["AS_DECODED", "LakeColumns"]
-
 
 @dataclass(frozen=True)
 class LakeColumns:

@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from binlake.values.text import lower_case
 
-__all__ = ["ANOTHER_NAME", "caseless", "spelled", "why_same"]
-
 #: The advice for a table that has a column whose name the lake cannot have.
 ANOTHER_NAME = "leave the column out with --exclude-column, or rename it"
 

@@ -16,8 +16,6 @@ from binlake.table.plan import TableTypes
 from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import matches_column
 
-__all__ = ["ColumnRules", "Treatment"]
-
 Treatment = Literal["shown", "hashed", "as text", "left out"]
 
 

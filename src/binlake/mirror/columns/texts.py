@@ -16,8 +16,6 @@ import pyarrow as pa
 from binlake.mirror.equality.texts import Texts, real_text, texts_of
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["has_text", "server_texts"]
-
 _FLOAT_DIGITS = 6  # a server prints so many of a FLOAT
 _MOST_FLOAT_DIGITS = 9  # which every FLOAT survives
 _MOMENT_CHARACTERS = len("2026-01-02 03:04:05")

@@ -31,8 +31,6 @@ from binlake.table.schema.sql_tokens import Token
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 
-__all__ = ["ColumnChanges", "column_changes"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:

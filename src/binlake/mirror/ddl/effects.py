@@ -37,8 +37,6 @@ from binlake.table.schema.ddl_effects import (
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.options import ReadOptions
 
-__all__ = ["Effect", "departure_of", "effect_of"]
-
 _UNCERTAIN = "it is not certain which tables the statement names"
 
 

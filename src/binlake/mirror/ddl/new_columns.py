@@ -18,8 +18,6 @@ from binlake.table.plan import TableTypes
 from binlake.table.schema.declared import DeclaredColumn
 from binlake.table.schema.new_columns import constant_of, value_of
 
-__all__ = ["existing_value"]
-
 
 def existing_value(
     ddl: DdlStatement,

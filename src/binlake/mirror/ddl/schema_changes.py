@@ -20,8 +20,6 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import changes_no_column, concerns
 from binlake.values.position import Position
 
-__all__ = ["SchemaChanges"]
-
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanges:

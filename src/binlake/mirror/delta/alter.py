@@ -11,8 +11,6 @@ from binlake.mirror.columns.names import caseless
 from binlake.mirror.delta.schema import column_sql, type_sql
 from binlake.mirror.tables.schema import storage_schema
 
-__all__ = ["alter_sql"]
-
 Step = Mapping[str, Any]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from binlake.mirror.table_rules import PartitionField
 
-__all__ = ["DeltaLake", "check_key"]
-
 _SETTINGS = {
     # the mirror's output must not depend on the settings of the user's session
     "spark.sql.session.timeZone": "UTC",

@@ -19,8 +19,6 @@ import pyarrow.parquet as pq
 
 from binlake.errors import SourceError, UnsupportedError
 
-__all__ = ["Commit", "DeltaLog", "user_metadata"]
-
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
 _ANY_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.(?:parquet|json)")

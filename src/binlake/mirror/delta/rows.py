@@ -16,8 +16,6 @@ from binlake.mirror.delta.log import DeltaLog
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.schema import FIELD_ID
 
-__all__ = ["live_rows"]
-
 _BATCH_ROWS = 1 << 17
 
 

@@ -16,8 +16,6 @@ from binlake.mirror.tables.schema import FIELD_ID
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "column_sql", "spark_schema", "type_sql"]
-
 _ID = "delta.columnMapping.id"
 _TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

@@ -30,8 +30,6 @@ from binlake.mirror.tables.schema import conformed, iceberg_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaStored", "created", "define"]
-
 _TABLE = {
     # DROP COLUMN and RENAME COLUMN need it
     "delta.columnMapping.mode": "name",

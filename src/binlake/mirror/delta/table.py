@@ -33,8 +33,6 @@ from binlake.mirror.tables.schema import conformed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DeltaTable"]
-
 _SOURCE = "binlake_changes"
 _GONE = "gone"
 

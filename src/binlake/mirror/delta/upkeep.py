@@ -18,8 +18,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import due_groups
 
-__all__ = ["DeltaUpkeep"]
-
 _VACUUM_S = 24 * 3600.0
 _ROUNDS_S = 60.0
 _BACK_OFF_S = 600.0

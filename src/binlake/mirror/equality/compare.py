@@ -27,16 +27,6 @@ from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.values.position import Position
 
-__all__ = [
-    "Comparison",
-    "ExactSource",
-    "LakeRows",
-    "TableDifference",
-    "VerifyOptions",
-    "compare",
-    "exact_session",
-]
-
 _ROWS_IN_A_PART = 500
 _FEWEST_PARTS, _MOST_PARTS = 16, 65_536
 _ROWS_AT_ONCE = 200_000

@@ -22,8 +22,6 @@ from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 
-__all__ = ["PartSum", "RowTexts", "TableParts"]
-
 _BITS = 16  # hexadecimal digits of a digest that are added up
 
 

@@ -20,20 +20,6 @@ import pyarrow.compute as pc
 from binlake.format import column_types as ct
 from binlake.values.plan import ColumnDefinition
 
-__all__ = [
-    "MD5",
-    "NULL",
-    "SEPARATOR",
-    "SHA256",
-    "Digest",
-    "Hash",
-    "Texts",
-    "is_digested",
-    "real_text",
-    "sql_text",
-    "texts_of",
-]
-
 #: Stands for NULL. No value has this text.
 NULL = "~"
 SEPARATOR = "|"

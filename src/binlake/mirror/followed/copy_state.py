@@ -15,8 +15,6 @@ from typing import Any
 from binlake.errors import SourceError
 from binlake.mirror.tables.data_files import file_system
 
-__all__ = ["CopyState"]
-
 
 class CopyState:
     """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.

@@ -58,8 +58,6 @@ from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 
-__all__ = ["CopyTargets", "tag_as_before"]
-
 
 @dataclass(frozen=True, slots=True)
 class CopyTargets:

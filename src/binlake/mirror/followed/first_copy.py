@@ -56,8 +56,6 @@ from binlake.values.ledger import counted
 from binlake.values.option_texts import FilePosition
 from binlake.values.position import Position
 
-__all__ = ["CopyProgress", "FirstCopy", "LogLagsError", "lags"]
-
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 2
 

@@ -8,8 +8,6 @@ from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.table_names import TableName
 from binlake.mirror.tables.formats import LakeTables
 
-__all__ = ["MirroredTables"]
-
 
 class MirroredTables:
     """The lake tables of the tables whose copy is complete, in some namespaces. Only the mirror itself changes them during a round."""

@@ -18,39 +18,6 @@ from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
 
-__all__ = [
-    "begun_properties",
-    "begun_tables",
-    "copied_from",
-    "create_table_of",
-    "declared_before",
-    "definition_properties",
-    "flavour_of",
-    "has_pending_copy",
-    "is_partitioned_by",
-    "kept_columns",
-    "kept_properties",
-    "key_of",
-    "mirrored_tables",
-    "mode_of",
-    "offset_properties",
-    "offsets_of",
-    "partition_of",
-    "pending_columns",
-    "pending_properties",
-    "shard_column",
-    "shard_properties",
-    "shown_partition",
-    "snapshot_until",
-    "sources",
-    "stored_tables",
-    "table_properties",
-    "text_columns",
-    "text_properties",
-    "treated_columns",
-    "without_shard",
-]
-
 _TABLE = "binlake.table"
 _KEY = "binlake.key"
 _DECLARED = "binlake.create-table"

@@ -18,8 +18,6 @@ from binlake.mirror.iceberg.live_rows import live_batches
 from binlake.mirror.tables.data_files import DataFileWriter, remove_file
 from binlake.mirror.tables.formats import LakeTable
 
-__all__ = ["files_with_kept_values", "kept_name", "with_kept_values"]
-
 
 def kept_name(name: str, taken: Iterable[str]) -> str:
     """The name for a column's earlier values: `NAME_before_1`, or the next number that is not taken."""

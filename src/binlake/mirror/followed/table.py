@@ -54,8 +54,6 @@ from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
 
-__all__ = ["OF_ONE_TABLE", "Followed", "followed_tables", "widens"]
-
 #: Errors of one table that do not stop the others.
 OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 

@@ -27,8 +27,6 @@ from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 
-__all__ = ["COPY_S", "FollowedTables"]
-
 _TRIES = 3
 _COPIES = 10
 #: Seconds after which a copy gives way to the rounds of other tables.

@@ -23,8 +23,6 @@ from binlake.table.schema.create_table import UnreadableTableError, parse_create
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 
-__all__ = ["OF_DATABASE", "WantedTables"]
-
 #: The beginning of the reason for which tables of a database with a period are quarantined.
 OF_DATABASE = "the name of the database contains"
 _LIST = (

@@ -22,13 +22,6 @@ from binlake.mirror.iceberg.row_index import SortedKeys
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
-__all__ = [
-    "RewriteOrder",
-    "RewriteTask",
-    "Rewritten",
-    "gathered",
-]
-
 _GATHERED_ROWS = 1 << 17
 _GATHERED_BYTES = 32 << 20
 

@@ -31,8 +31,6 @@ from binlake.spark.java_class import java_instance
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["IcebergTable", "Lake"]
-
 
 class Lake:
     """A catalog of Iceberg, as the settings of a Spark session name it.

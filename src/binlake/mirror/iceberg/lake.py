@@ -10,8 +10,6 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema
 
-__all__ = ["IcebergLake"]
-
 _FORMAT_VERSION = {"vectors": "3", "position": "2"}
 _SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")} | {
     "write.metadata.delete-after-commit.enabled": "true",

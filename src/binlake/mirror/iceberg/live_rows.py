@@ -20,16 +20,6 @@ from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, keys_of_rows
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
 
-__all__ = [
-    "Lookup",
-    "deleted_counts",
-    "deleted_rows",
-    "live_batches",
-    "marked_rows",
-    "places_of_each",
-    "rows_at",
-]
-
 _BATCH_ROWS = 1 << 17
 
 

@@ -20,8 +20,6 @@ from binlake.mirror.tables.keys import Keys
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition, Partitioning
 from binlake.stream.lanes import usable_cores
 
-__all__ = ["FileRows", "parts_of", "write_parts"]
-
 _LEAST_BYTES = 32 << 20
 
 

@@ -16,8 +16,6 @@ from binlake.mirror.tables.data_files import FILE_PREFIX, file_system, finished
 from binlake.mirror.tables.partitions import Partition
 from binlake.mirror.tables.schema import FIELD_ID
 
-__all__ = ["position_delete_files"]
-
 # Iceberg's ids of the columns of a file of position deletes
 _DELETES = pa.schema(
     [

@@ -19,8 +19,6 @@ from binlake.mirror.tables.data_files import write_file
 from binlake.mirror.tables.deletion_vectors import encode_vector
 from binlake.mirror.tables.partitions import Partition
 
-__all__ = ["DeletionVector", "puffin", "vector_files"]
-
 _FILE_MAGIC = b"PFA1"
 _FILES_AT_ONCE = 8
 _ROW_POSITION_FIELD = 2147483645  # Iceberg's id of the reserved column _pos

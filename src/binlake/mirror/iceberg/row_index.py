@@ -27,8 +27,6 @@ import numpy.typing as npt
 from binlake.mirror.tables.keys import Keys
 from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
 
-__all__ = ["Locations", "RowIndex", "SortedKeys", "sorted_keys"]
-
 _META = "index.json"
 _VERSION = 3
 _FAN_IN = 8  # runs that are merged into one

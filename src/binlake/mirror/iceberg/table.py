@@ -43,8 +43,6 @@ from binlake.mirror.tables.keys import Keys, keys_of_rows, row_hashes
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 
-__all__ = ["MirrorTable"]
-
 _POSITION = np.uint64(0xFFFFFFFF)
 _NUMBER_BITS = np.uint64(32)
 

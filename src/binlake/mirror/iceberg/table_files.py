@@ -13,8 +13,6 @@ from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import without_metrics
 from binlake.mirror.tables.partitions import Partition
 
-__all__ = ["Entries", "TableFiles"]
-
 #: Files as Iceberg's JSON, by path.
 Entries = Mapping[str, Mapping[str, Any]]
 

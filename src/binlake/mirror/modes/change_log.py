@@ -26,8 +26,6 @@ from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import METADATA
 from binlake.values.position import Position
 
-__all__ = ["SNAPSHOT", "TRUNCATE", "UPDATE_BEFORE", "ChangeLog"]
-
 #: Values of `_op` beside insert, update and delete.
 SNAPSHOT, TRUNCATE, UPDATE_BEFORE = "snapshot", "truncate", "update_before"
 _GONE = ("delete", UPDATE_BEFORE)

@@ -9,8 +9,6 @@ from binlake.mirror.modes.history import History
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.soft_deletes import SoftDeletes
 
-__all__ = ["mode_named"]
-
 _MODES: dict[str, Mode] = {
     mode.name: mode for mode in (EqualRows(), SoftDeletes(), ChangeLog(), History())
 }

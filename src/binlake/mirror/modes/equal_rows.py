@@ -12,8 +12,6 @@ from binlake.mirror.modes.mode import Mode, RowChanges, Scan
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.tables.change import Change
 
-__all__ = ["EqualRows", "check_moves"]
-
 
 class EqualRows(Mode):
     """Writes the net change of each row."""

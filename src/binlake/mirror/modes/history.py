@@ -31,8 +31,6 @@ from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position
 
-__all__ = ["History"]
-
 _TIME = pa.timestamp("us", "UTC")
 #: The times at which a version began and ended; null: it is the current row.
 _FROM, _TO = "_valid_from", "_valid_to"

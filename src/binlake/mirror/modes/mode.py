@@ -15,8 +15,6 @@ from binlake.mirror.columns.names import ANOTHER_NAME, caseless
 from binlake.mirror.tables.change import Change
 from binlake.values.position import Position
 
-__all__ = ["Emptying", "Mode", "RowChanges", "Scan", "in_parts", "repeated"]
-
 #: Reads columns of all rows of a lake table, in the same order each time.
 Scan = Callable[[Sequence[str]], Iterator[pa.Table]]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["APPEND", "HISTORY", "MIRROR", "MODE_OPTIONS", "SOFT_DELETES"]
-
 #: The rows of the server.
 MIRROR = "mirror"
 #: Also those that the server has deleted.

@@ -20,8 +20,6 @@ from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
 from binlake.mirror.modes.names import SOFT_DELETES
 from binlake.mirror.tables.change import Change
 
-__all__ = ["SoftDeletes"]
-
 #: The column of the lake: null while the server has the row. Iceberg reserves `_deleted`.
 DELETED = "_deleted_at"
 _COMMITTED = fact("ts")

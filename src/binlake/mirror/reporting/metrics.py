@@ -8,8 +8,6 @@ from typing import Any
 from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
-__all__ = ["MIRROR_METRICS", "TABLE_METRICS", "Exporter", "prometheus_text"]
-
 _PREFIX = "binlake_mirror_"
 
 

@@ -19,8 +19,6 @@ from binlake.source.bytes import remove_partials, replacing
 from binlake.spark.streaming.logs import LogsNow
 from binlake.values.position import Position
 
-__all__ = ["EVERY_FEW_SECONDS", "Beat", "Beats", "Pulse", "behind_bytes", "last_beat"]
-
 _NAME = "pulse.json"
 _WINDOW_S = 60.0
 _SHOW_PAUSE = 10  # times as long as the last status took

@@ -28,8 +28,6 @@ from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
 
-__all__ = ["MirrorStatus", "TableStatus", "mirror_status", "utc_time"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:

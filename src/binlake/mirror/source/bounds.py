@@ -18,8 +18,6 @@ from binlake.source.replica.connection import ServerConnection
 from binlake.table.types.base import ColumnType
 from binlake.table.types.registry import STRING_TYPES
 
-__all__ = ["Bound", "between", "even_bounds", "walked_bounds"]
-
 #: One key: a literal for each of its columns.
 Bound = tuple[str, ...]
 

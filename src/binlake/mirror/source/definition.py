@@ -14,8 +14,6 @@ from binlake.table.schema.declared import A_COLLATION, DeclaredColumn, DeclaredT
 from binlake.table.types.network import NETWORK_BYTES
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-__all__ = ["definition_of", "is_text_without_charset"]
-
 #: Of the types that TABLE_MAP may give for one SQL type, the one that new tables have.
 _PREFERRED = (
     ct.MYSQL_TYPE_NEWDECIMAL,

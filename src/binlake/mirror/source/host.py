@@ -10,8 +10,6 @@ from binlake.source.replica.connection import connect, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.streaming.logs import StreamLogs
 
-__all__ = ["SourceHost", "is_log_of"]
-
 # `ServerConnection.identity`; a UUID cannot begin in this way.
 _OF_MARIADB = "server-"
 

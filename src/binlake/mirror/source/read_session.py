@@ -23,14 +23,6 @@ from binlake.source.replica.url import ServerUrl
 from binlake.values.ledger import counted
 from binlake.values.position import Position
 
-__all__ = [
-    "begin_snapshot",
-    "open_session",
-    "raw_definitions",
-    "settled_position",
-    "take_raw_text",
-]
-
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.002
 _SESSION = (

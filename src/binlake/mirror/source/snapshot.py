@@ -37,8 +37,6 @@ from binlake.values.builds import PickledByName
 from binlake.values.closing import Closing
 from binlake.values.position import Position
 
-__all__ = ["ChunkReading", "Snapshot", "SnapshotOptions", "TableChunk"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CHUNKS = 100_000
 

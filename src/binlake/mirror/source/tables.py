@@ -26,8 +26,6 @@ from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["SYSTEM_SCHEMAS", "SourceTable", "read_table", "read_tables"]
-
 #: The databases of the servers themselves, which are never mirrored.
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 _TABLES = (

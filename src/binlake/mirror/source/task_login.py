@@ -14,8 +14,6 @@ from binlake.mirror.source.read_session import open_session
 from binlake.source.replica.passwords import is_of_this_process
 from binlake.source.replica.url import ServerUrl
 
-__all__ = ["check_task_login"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Login(Task):

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["active_session"]
-
 
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from binlake.mirror.tables.keys import Keys
 
-__all__ = ["Change", "CommitConflictError", "CommittedBesideError", "Step", "in_order"]
-
 #: A step of a change of the schema, as `Lake.java` takes it.
 Step = dict[str, Any]
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
-__all__ = ["CompactionPolicy", "FileState", "all_groups", "due_groups"]
-
 _SMALLEST = 4096  # fractions of a full file that are distinguished
 _MIN_FILES = 8
 _NO_SMALL_WASTE_BYTES = 8 << 20

@@ -21,16 +21,6 @@ from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Par
 from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for
 
-__all__ = [
-    "FILE_PREFIX",
-    "DataFileWriter",
-    "file_system",
-    "finished",
-    "remove_file",
-    "without_metrics",
-    "write_file",
-]
-
 #: The first part of the name of each file that a mirror writes.
 FILE_PREFIX = "binlake-"
 _ROW_GROUP_ROWS = 1 << 20

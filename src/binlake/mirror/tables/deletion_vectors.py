@@ -13,8 +13,6 @@ from pyroaring import BitMap
 
 from binlake.errors import ChecksumError, MalformedError, UnsupportedError
 
-__all__ = ["decode_vector", "encode_vector"]
-
 _MAGIC = b"\xd1\xd3\x39\x64"
 
 

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from binlake.core.rows.value_digests import value_digests
 from binlake.errors import SchemaError
 
-__all__ = ["Keys", "is_whole", "keys_of", "keys_of_rows", "row_hashes", "value_bytes"]
-
 Numbers = npt.NDArray[np.generic]
 
 

@@ -21,8 +21,6 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.schema import FIELD_ID
 
-__all__ = ["NOT_PARTITIONED", "UNPARTITIONED", "Partition", "Partitioning", "check_partition"]
-
 _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
 _OF_DAYS = ("year", "month", "day")
 _CONTEXT = Context(prec=76)

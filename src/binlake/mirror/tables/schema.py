@@ -16,16 +16,6 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 
-__all__ = [
-    "FIELD_ID",
-    "conformed",
-    "iceberg_schema",
-    "older_rows",
-    "storage_schema",
-    "storage_type",
-    "with_initial_default",
-]
-
 #: The key of the field id in the metadata of an Arrow field, as Parquet's writer takes it.
 FIELD_ID = b"PARQUET:field_id"
 # of the value, as Iceberg's JSON, that the rows of files without the column have

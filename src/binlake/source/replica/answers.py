@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from binlake.errors import ServerError
 
-__all__ = ["AnswerLimits", "decimal_number", "integer", "large_number", "whole_number"]
-
 _MOST_SHOWN = 40
 _WHOLE = re.compile(r"\d{1,20}", re.ASCII)
 _LARGE = re.compile(r"\d{1,64}", re.ASCII)

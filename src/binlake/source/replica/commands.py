@@ -14,22 +14,6 @@ from binlake.errors import MalformedError, ServerError
 from binlake.format.magic import FIRST_EVENT
 from binlake.values.gtid import GtidSet
 
-__all__ = [
-    "ACK_FLAG",
-    "BINLOG_SEND_ANNOTATE_ROWS",
-    "BINLOG_SEND_HEARTBEAT_V2",
-    "COM_BINLOG_DUMP",
-    "COM_BINLOG_DUMP_GTID",
-    "COM_REGISTER_SLAVE",
-    "NON_BLOCK",
-    "SEMI_SYNC_MAGIC",
-    "Ack",
-    "BinlogDump",
-    "BinlogDumpGtid",
-    "Registration",
-    "error_of",
-]
-
 COM_BINLOG_DUMP = 0x12
 COM_REGISTER_SLAVE = 0x15
 COM_BINLOG_DUMP_GTID = 0x1E

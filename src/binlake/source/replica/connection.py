@@ -43,15 +43,6 @@ from binlake.values.position import Position
 if TYPE_CHECKING:
     from binlake.source.replica.driver import Driver
 
-__all__ = [
-    "ConnectionLostError",
-    "ServerConnection",
-    "ServerLog",
-    "check_options",
-    "connect",
-    "connect_any",
-]
-
 _CONNECT_SECONDS = 10.0
 _QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _LIMITS = AnswerLimits()

@@ -32,8 +32,6 @@ from binlake.source.replica.receiver import (
 )
 from binlake.source.replica.tls import TlsPolicy
 
-__all__ = ["Driver"]
-
 _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
 _MIN_COMPRESSED = 50  # the servers do not compress shorter packets

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from binlake.source.replica.connection import ServerConnection
     from binlake.source.replica.session import FollowOptions
 
-__all__ = ["Finding", "Look", "Severity", "is_on", "kept"]
-
 
 class Severity(StrEnum):
     """The severity of a finding."""

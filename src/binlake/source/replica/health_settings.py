@@ -11,8 +11,6 @@ from binlake.source.replica.finding import Finding, Severity, is_on, kept
 from binlake.source.replica.session import FollowOptions
 from binlake.values.ledger import counted
 
-__all__ = ["SETTINGS_LOOKS"]
-
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _DAY_S = 86_400
 

@@ -36,8 +36,6 @@ from binlake.source.replica.login_rules import (
     Sends,
 )
 
-__all__ = ["Login", "Wire", "handshake_response", "info_of_ok", "shown_method"]
-
 _OK, _MORE_DATA, _SWITCH = 0x00, 0x01, 0xFE
 _NONCE_BYTES = 20
 _MOST_ROUNDS = 16

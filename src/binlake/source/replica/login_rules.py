@@ -25,8 +25,6 @@ from binlake.errors import AuthError
 from binlake.source.replica import parsec
 from binlake.source.replica.passwords import Secret
 
-__all__ = ["METHODS", "RULES", "ChannelKind", "Credentials", "Sends", "rules_table"]
-
 
 class ChannelKind(Enum):
     """How a connection is protected; the value is the heading in the documentation."""

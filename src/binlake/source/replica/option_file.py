@@ -18,8 +18,6 @@ from pathlib import Path
 
 from binlake.errors import OptionError
 
-__all__ = ["client_options"]
-
 _GROUP = re.compile(r"\[(?P<name>[^\]]+)\]")
 _GROUPS = ("client", "binlake")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}

@@ -15,16 +15,6 @@ from binlake.errors import ServerError
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC
 from binlake.source.replica.receiver import Receiver
 
-__all__ = [
-    "EOF_STATUS",
-    "ERROR_STATUS",
-    "MAX_PACKET_BYTES",
-    "Answer",
-    "PacketReader",
-    "event_packet",
-    "framed",
-]
-
 #: The length of a packet that continues in the next one.
 MAX_PACKET_BYTES = (1 << 24) - 1
 

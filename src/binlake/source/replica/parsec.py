@@ -17,8 +17,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-__all__ = ["answer", "check_salt"]
-
 _NONCE_BYTES = 32
 _KEY_BYTES = 32
 _FIRST_ROUNDS = 1024

@@ -18,16 +18,6 @@ from typing import NamedTuple
 
 from binlake.errors import OptionError
 
-__all__ = [
-    "Account",
-    "Secret",
-    "ask",
-    "given_password",
-    "is_of_this_process",
-    "password_of_file",
-    "remember",
-]
-
 _MAX_PASSWORD_FILE = 64 << 10
 _ENVIRONMENT = ("BINLAKE_PASSWORD", "MYSQL_PWD")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import time
 
-__all__ = ["Pauses"]
-
 _LASTING = 10  # first pauses
 
 

@@ -30,8 +30,6 @@ from binlake.source.replica.receiver import Receiver, SilenceError
 from binlake.source.replica.url import seconds_option
 from binlake.values.plan import ColumnPlan
 
-__all__ = ["BatchLimits", "query_rows"]
-
 _COM_STMT_PREPARE = 0x16
 _COM_STMT_EXECUTE = 0x17
 _COM_STMT_CLOSE = 0x19

@@ -17,8 +17,6 @@ from binlake.format.flags import FL_STANDALONE
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GNO_END, Gtid, GtidSet, MariaGtid, MariaGtidSet
 
-__all__ = ["Progress"]
-
 _MARIADB_GTID_BYTES = HEADER_BYTES + 8 + 4 + 1
 _GTID_BYTES = HEADER_BYTES + 1 + 16 + 8  # of GTID_LOG_EVENT, to the end of gno
 # A server writes STOP_EVENT, when it shuts down, behind whole transactions only, and so does MariaDB

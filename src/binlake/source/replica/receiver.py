@@ -18,15 +18,6 @@ import zstandard
 
 from binlake.errors import ServerError
 
-__all__ = [
-    "COMPRESSED_HEADER",
-    "CompressedReceiver",
-    "PlainReceiver",
-    "Receiver",
-    "SilenceError",
-    "inflated",
-]
-
 #: Header of a packet of the compressed protocol: length as sent (3), sequence (1), inflated length (3).
 COMPRESSED_HEADER = struct.Struct("<HBBHB")
 

@@ -31,8 +31,6 @@ from binlake.source.replica.url import ServerUrl
 from binlake.source.streams import StreamReader
 from binlake.values.position import Position
 
-__all__ = ["open_server_log", "server_logs"]
-
 # A server that reports its end so often has lost what it listed.
 _PATIENCE = 5
 

@@ -31,8 +31,6 @@ from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.url import ServerUrl, choice_option, seconds_option
 from binlake.values.gtid import GtidSet
 
-__all__ = ["FollowOptions", "SessionReport", "check_allowed", "replica_ids", "start_dump"]
-
 _UNKNOWN_VARIABLE = 1193
 _SERVER_ID_BITS = 32
 # On 5.6.24, a replica that disconnects without having asked for a log stays in the server's list, and

@@ -36,8 +36,6 @@ from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, Pac
 from binlake.source.replica.progress import Progress
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["Block", "DumpStream", "Idle", "Item", "is_earlier_log"]
-
 _CHECKSUM_BYTES = 4
 _MASK32 = 0xFFFFFFFF
 # So that a reader of the beginning of a log does not wait for the rest of a large block.

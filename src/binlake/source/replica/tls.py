@@ -11,8 +11,6 @@ from binlake.errors import OptionError
 from binlake.source.replica.login_rules import ChannelKind
 from binlake.source.replica.url import ServerUrl, choice_option
 
-__all__ = ["SSL_MODES", "TlsPolicy", "tls_policy"]
-
 #: The values of `ssl-mode`, as MySQL's clients name them.
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 

@@ -22,20 +22,6 @@ from urllib.parse import parse_qsl, quote, unquote
 from binlake.errors import OptionError
 from binlake.source.replica.passwords import Account, remember
 
-__all__ = [
-    "DEFAULT_PORT",
-    "SERVER_SCHEMES",
-    "URL_OPTIONS",
-    "ServerUrl",
-    "UrlOption",
-    "choice_option",
-    "holds_password",
-    "is_server_url",
-    "port_number",
-    "seconds_option",
-    "without_password",
-]
-
 #: The schemes of live servers. They set the expected flavour; the server reports its own.
 SERVER_SCHEMES = ("mysql", "mariadb")
 #: The default port of servers.

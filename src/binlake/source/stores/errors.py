@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["credentials_of", "hint_of_store"]
-
 _OF_S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine"
 _OF_GCS = "GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, or the machine"
 _OF_AZURE = "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, az login, or the machine"

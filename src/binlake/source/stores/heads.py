@@ -14,8 +14,6 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-__all__ = ["KeptHead", "ObjectHeads"]
-
 _Key = tuple[str, str]
 
 

@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 from binlake.background import Background
 
-__all__ = ["opened_ahead"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

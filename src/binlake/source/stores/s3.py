@@ -12,8 +12,6 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["shared_s3"]
-
 _ATTEMPTS = 4  # of one request
 
 # A client looks for credentials in files and of roles when it is made, at the latest.

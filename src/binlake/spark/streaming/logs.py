@@ -35,8 +35,6 @@ from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
-__all__ = ["DirectoryLogs", "LogsNow", "StreamLogs"]
-
 _LONGEST_WAIT_S = 0.25
 _MOST_KNOWN = 10_000
 

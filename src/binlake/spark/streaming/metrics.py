@@ -33,8 +33,6 @@ from binlake.spark.streaming.offsets import StreamOffset
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STREAM_METRICS", "StreamMetrics", "stream_metrics"]
-
 _PREFIX = "binlake_stream_"
 # Spark reports every 10 seconds that there is nothing new. Without a report for so long, a batch runs, or
 # the source does not answer.

@@ -23,8 +23,6 @@ from binlake.errors import SourceError
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.position import Position
 
-__all__ = ["StreamOffset"]
-
 _VERSION = 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HINT = "start again with a new checkpoint, and set starting_offsets to where it begins"

@@ -33,8 +33,6 @@ from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
-__all__ = ["StreamPlanner"]
-
 _LATEST_US = 1 << 62
 _NUMBER = re.compile(r"\.(\d+)$")
 _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to where it begins"

@@ -24,8 +24,6 @@ from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
-__all__ = ["ServerLogs"]
-
 T = TypeVar("T")
 
 #: How long to try again after a server has not answered, before the query fails.

@@ -45,9 +45,6 @@ except ImportError:  # Spark 4.1
         """Newer Sparks look for their own class of this name."""
 
 
-__all__ = ["BinlogStreamReader"]
-
-
 class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Follows the logs of one server; each batch is whole transactions, in commit order."""
 

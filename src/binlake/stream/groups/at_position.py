@@ -14,8 +14,6 @@ from binlake.stream.groups.step_table import opens_transaction
 from binlake.stream.runs import ChainPosition, PlainRun
 from binlake.values.ledger import Ledger
 
-__all__ = ["AtPosition"]
-
 _TYPE_AT = 4  # of an event's header, in every version
 _HEADER_BYTES = 13  # of the shortest
 

@@ -19,8 +19,6 @@ from binlake.stream.sql.statements import Xid
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["Elsewhere", "ElsewhereInStream", "OpensFiles"]
-
 
 class OpensFiles(Protocol):
     """A chain of files, opened by ordinal; `ordinals` are those of its files, ascending."""

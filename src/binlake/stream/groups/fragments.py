@@ -29,8 +29,6 @@ from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["FragmentJoiner", "join_fragments"]
-
 _ROWS = codes_of(Role.ROWS)
 _BETWEEN = _ROWS | {TABLE_MAP_EVENT}  # events that may not stand between fragments
 _CRC_BYTES = 4

@@ -60,8 +60,6 @@ from binlake.values.step import Step
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["BEGIN_STEPS", "GTID_STEPS", "OPENING", "Group"]
-
 _DROP_TABLE = re.compile(r"\s*DROP\s+TABLE\b", re.IGNORECASE)
 
 #: Steps of events that name a transaction, and of statements that begin one.

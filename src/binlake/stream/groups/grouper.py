@@ -26,8 +26,6 @@ from binlake.values.step import Step
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["Ended", "FindPlain", "Grouper", "every_group_alone", "plain_runs"]
-
 
 class Ended(NamedTuple):
     """A group that has ended, and how."""

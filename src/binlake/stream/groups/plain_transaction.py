@@ -17,8 +17,6 @@ from binlake.format.event_types import Role, codes_of
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import ChainPosition, Outcome, Piece, PlainRun, Transaction
 
-__all__ = ["plain_transactions"]
-
 _SECOND_US = 1_000_000
 _GTID_CODES = frozenset(codes_of(Role.GTID))
 

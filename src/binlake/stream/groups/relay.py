@@ -20,8 +20,6 @@ from binlake.stream.groups.grouper import Ended, Grouper
 from binlake.stream.groups.step_table import steps_of
 from binlake.values.step import Step
 
-__all__ = ["carried_over", "source_file_before", "source_files"]
-
 
 def source_files(file: LogFile) -> list[tuple[int, str]]:
     """Return the source's log files that a relay log names, each with the offset at which it

@@ -20,8 +20,6 @@ from binlake.values.step import Step
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["STEP_OF_TYPE", "opens_transaction", "rules_of", "steps_of"]
-
 _BY_ROLE = {
     Role.UNKNOWN: Step.UNKNOWN,
     Role.FORMAT: Step.CONTROL,

@@ -25,8 +25,6 @@ from binlake.values.frame import EventFormat, Frame
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["HELD_BYTES", "TransactionFrames"]
-
 #: Bytes of windows that one open transaction may hold.
 HELD_BYTES = 64 << 20
 

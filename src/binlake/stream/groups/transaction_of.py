@@ -9,8 +9,6 @@ from binlake.stream.groups.fragments import join_fragments
 from binlake.stream.groups.group import Group
 from binlake.stream.runs import Outcome, Transaction
 
-__all__ = ["transaction_of"]
-
 
 def transaction_of(
     rows: Group, outcome: Outcome, decider: Group, undone: Sequence[tuple[int, int]] = ()

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
     from binlake.stream.groups.elsewhere import Elsewhere
 
-__all__ = ["FileRange", "TransactionReader"]
-
 
 @dataclass(frozen=True, slots=True)
 class FileRange:

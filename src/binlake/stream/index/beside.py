@@ -12,9 +12,6 @@ from binlake.source.reader import source_error
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["open_beside", "read_beside"]
-
-
 # An index is smaller than its log, of which the length may not be known. Others may have made the file.
 _MOST_BYTES = 64 << 20
 

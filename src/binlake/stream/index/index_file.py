@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from binlake.stream.index.index_columns import Stamp
     from binlake.stream.index.log_index import LogIndex
 
-__all__ = ["committed_between", "from_index"]
-
 T = TypeVar("T")
 
 

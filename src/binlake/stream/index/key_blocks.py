@@ -10,8 +10,6 @@ from typing import Any, Self
 from binlake.format.magic import FIRST_EVENT
 from binlake.stream.index.key_pairs import BLOCK_BITS, Blocks
 
-__all__ = ["MOST_BLOCKS", "KeyBlocks"]
-
 MOST_BLOCKS = 1 << BLOCK_BITS
 
 

@@ -16,8 +16,6 @@ from binlake.values.log_names import key_index_path
 if TYPE_CHECKING:
     from binlake.stream.index.key_index import KeyIndex
 
-__all__ = ["read_key_index"]
-
 # The header of a zstd frame is not longer.
 _FRAME_HEADER_BYTES = 18
 

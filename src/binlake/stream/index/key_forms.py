@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from zlib import crc32
 
-__all__ = ["BYTES", "HASH_BITS", "INTEGER", "hashes", "text_form"]
-
 INTEGER = "integer"
 BYTES = "bytes"
 #: As many as leave 8 bits of 32 for the number of a block.

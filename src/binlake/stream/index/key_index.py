@@ -33,8 +33,6 @@ from binlake.stream.index.key_blocks import KeyBlocks
 from binlake.stream.index.key_forms import INTEGER, hashes
 from binlake.stream.index.key_pairs import Blocks, KeyPairs
 
-__all__ = ["MOST_SHARE", "KeyColumn", "KeyIndex", "KeyTable"]
-
 #: The largest share of the log's bytes that lists take.
 MOST_SHARE = 0.018
 _METADATA = b"binlake.key_index"

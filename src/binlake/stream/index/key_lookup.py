@@ -31,8 +31,6 @@ from binlake.values.where import (
     parse_where,
 )
 
-__all__ = ["KeyLookup", "LooksUpBlocks", "RowLookup"]
-
 _INTEGER = re.compile(r"[+-]?\d{1,20}")
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

@@ -14,8 +14,6 @@ from zlib import crc32
 
 from binlake.stream.index.key_forms import HASH_BITS
 
-__all__ = ["BLOCK_BITS", "Blocks", "KeyPairs"]
-
 BLOCK_BITS = 32 - HASH_BITS
 #: A set of blocks: bit n is block n.
 Blocks = int

@@ -39,8 +39,6 @@ from binlake.stream.index.index_columns import (
 )
 from binlake.stream.index.parquet_footer import Footer
 
-__all__ = ["LogIndex"]
-
 # Of one row group, which is read at once: 40 MB in memory.
 _GROUP_ROWS = 1 << 18
 _DELTAS = ("pos", "end_pos", "bytes", "commit_us")

@@ -24,8 +24,6 @@ from binlake.stream.index.compact_protocol import (
     structs,
 )
 
-__all__ = ["Chunk", "Footer"]
-
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 8
 # One of 100 million transactions has 0.8 MB.

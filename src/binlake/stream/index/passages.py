@@ -22,8 +22,6 @@ from binlake.values.gtid_filter import GtidFilter
 from binlake.values.intervals import inside, intervals
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["ChosenBlocks", "IndexQuery", "Passage", "passages_between"]
-
 # Opening a file in the middle costs about as much as reading this many bytes.
 _WORTH_A_JUMP_BYTES = 256 << 10
 # Sets of more intervals are tested number by number.

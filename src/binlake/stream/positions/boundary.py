@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
     from binlake.stream.groups.group import Group
 
-__all__ = ["UNLIMITED", "BoundaryScan", "CountsRows", "Keeps", "Limits", "Wants", "seek"]
-
 _LARGEST_WINDOW = 8 << 20
 _SMALLEST_WINDOW = 64 << 10
 

@@ -23,8 +23,6 @@ from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.option_texts import FilePosition, parse_at
 from binlake.values.options import ReadOptions
 
-__all__ = ["chosen_chains", "only_read", "the_only_chain"]
-
 
 def chosen_chains(
     chains: Sequence[Chain],

@@ -25,8 +25,6 @@ from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGti
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["GtidProgress", "shown_before"]
-
 # The end of a GTID, too: a UUID of MySQL may begin with three groups of decimal digits.
 _MARIADB = re.compile(r"\d+-\d+-\d+(?:,|$)")
 _HEADS = re.compile(

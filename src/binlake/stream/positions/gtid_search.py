@@ -33,21 +33,6 @@ from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidIntervals, Ma
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.step import Step
 
-__all__ = [
-    "Absence",
-    "AnyGtid",
-    "AnyGtidSet",
-    "LocatedTransaction",
-    "NotFound",
-    "accounted",
-    "executed",
-    "head_event",
-    "head_gtids",
-    "holds_any",
-    "locate",
-    "state_at",
-]
-
 AnyGtid = Gtid | MariaGtid
 AnyGtidSet = GtidSet | MariaGtidIntervals
 

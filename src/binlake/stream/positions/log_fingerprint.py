@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
     from binlake.source.window import Window
 
-__all__ = ["LogFingerprint"]
-
 # A transaction with its GTID, if it is a small one. For a large one its XID, which is unique.
 _MOST_BYTES = 4096
 _DIGEST_BYTES = 8

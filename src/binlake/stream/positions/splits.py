@@ -34,8 +34,6 @@ from binlake.stream.runs import ChainPosition
 from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions
 
-__all__ = ["Split", "StreamSplit", "numbered", "pack", "plan_files", "plan_splits"]
-
 
 @dataclass(frozen=True, slots=True)
 class Split(PickledByName):

@@ -19,8 +19,6 @@ from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import without_set_statement
 
-__all__ = ["DdlStatement", "TakesDdl", "ignore_ddl"]
-
 
 class DdlStatement(NamedTuple):
     """A CREATE, ALTER, DROP, RENAME or TRUNCATE that a server executed.

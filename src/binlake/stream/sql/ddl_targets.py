@@ -13,25 +13,6 @@ from binlake.format.sql_names import NAME, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.table_filter import TableFilter
 
-__all__ = [
-    "changed_tables",
-    "converted_table",
-    "dropped_database",
-    "may_change",
-    "may_change_any",
-    "named_tables",
-    "names",
-    "possible_tables",
-    "renamed_tables",
-    "renames_only",
-    "renames_what_exists",
-    "renaming",
-    "spelling_decides",
-    "spellings",
-    "takes_name",
-    "without_comments",
-]
-
 #: Database and table.
 _Name = tuple[str, str]
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["digest_text"]
-
 _KEYWORDS = frozenset(
     re.findall(
         r"\w+",

@@ -18,8 +18,6 @@ from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
 from binlake.stream.sql.statements import without_set_statement
 from binlake.values.text import decode, encode
 
-__all__ = ["executed_text", "with_if_exists"]
-
 # ER_BAD_TABLE_ERROR; MariaDB: ER_UNKNOWN_SEQUENCES, ER_UNKNOWN_VIEW
 _SOME_DID_NOT_EXIST = frozenset((1051, 4091, 4092))
 # A comment that the server executes may contain the IF EXISTS.

@@ -10,16 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "CHANGE_KINDS",
-    "KINDS",
-    "KIND_WORDS",
-    "UNSHOWN_KINDS",
-    "statement_kind",
-    "without_set_statement",
-    "xid_of_statement",
-]
-
 DML = "statement DML"
 LOAD_DATA = "LOAD DATA"
 TRUNCATE = "TRUNCATE"

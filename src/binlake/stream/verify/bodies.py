@@ -21,8 +21,6 @@ from binlake.stream.verify.problems import Kind, Problem
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["BodyCheck", "ImageCheck", "no_images"]
-
 #: Takes the windows of one log in order, and returns the errors of the row images in each, with
 #: `event_pos`.
 ImageCheck = Callable[["Window"], Iterator[BinlogError]]

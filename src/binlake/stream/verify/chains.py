@@ -34,8 +34,6 @@ from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.log_names import LogName
 
-__all__ = ["FileCheck", "VerifyReport", "verify"]
-
 #: A further check of a file: takes the file, its ordinal in the chain, and its report, to which it
 #: adds.
 FileCheck = Callable[[LogPath, int, FileReport], None]

@@ -47,8 +47,6 @@ from binlake.stream.verify.bodies import BodyCheck, ImageCheck, no_images
 from binlake.stream.verify.problems import Kind, Problem
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
 
-__all__ = ["FileReport", "verify_file"]
-
 #: Bad checksums, and bad bodies, that are listed one by one; all are counted.
 LISTED_BAD = 1000
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["ChainProblem", "Kind", "Problem"]
-
 
 class Kind(StrEnum):
     """The kind of a problem. A file that is only IN_USE does not fail the verification."""

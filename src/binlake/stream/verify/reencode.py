@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
     from binlake.stream.verify.log_file import FileReport
 
-__all__ = ["Reencoding", "RowCheck", "no_rows", "reencode_problems"]
-
 #: Takes the windows of one log in order, and returns the problems of the row images in each.
 RowCheck = Callable[["Window"], Iterator[Problem]]
 

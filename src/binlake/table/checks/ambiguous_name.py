@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from binlake.errors import OptionError
 from binlake.format.sql_names import quoted_name
 
-__all__ = ["ambiguous_name"]
-
 
 def ambiguous_name(found_where: str, tables: Sequence[tuple[str, str]], hint: str) -> OptionError:
     """Return the error for `database.table`, which `tables` have in common.

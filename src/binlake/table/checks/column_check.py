@@ -15,8 +15,6 @@ from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ColumnCheck", "unknown_column"]
-
 _SHOWN_TABLES = 3
 
 

@@ -26,8 +26,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["RowImages"]
-
 
 class RowImages:
     """Decodes the row images of one log; called with its windows, in order.

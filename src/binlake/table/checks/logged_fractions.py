@@ -30,8 +30,6 @@ from binlake.values.plan import NameSource, TableDefinition
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["LoggedFractions"]
-
 _QUERIES = (QUERY_EVENT, QUERY_COMPRESSED_EVENT)
 
 

@@ -38,8 +38,6 @@ from binlake.values.plan import Kernel
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["RowBytes"]
-
 _ROWS = codes_of(Role.ROWS)
 _OPTIONS = ReadOptions.parse(
     {"invalid": "hex"}

@@ -17,8 +17,6 @@ from binlake.stream.runs import PlainRun, Run, Transaction
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["CHANGES", "TRANSACTIONS", "Batch", "CountedBatch", "column"]
-
 #: Columns of `CountedBatch.transactions`, one row per transaction, in commit order. `pos` and
 #: `end_pos` in `file`; `commit_us` since 1970 UTC; `duration_us` as `Transaction` has it; null: the log does not contain it. `counted`: its rows could be
 #: counted.

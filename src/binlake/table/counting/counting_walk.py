@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions
 
-__all__ = ["CountingWalk"]
-
 
 class CountingWalk:
     """Counts the row changes of the wanted tables and operations.

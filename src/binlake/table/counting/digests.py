@@ -31,8 +31,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
-__all__ = ["Digests"]
-
 _MOST_DIGESTS = 1 << 16
 _CHARACTERS = 2000
 _ROWS = re.compile(

@@ -18,8 +18,6 @@ from binlake.table.counting.run_counts import RunCounter
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["TakesCounts", "gather"]
-
 
 class TakesCounts(Protocol):
     """Receives the results of a pass over logs: `stream.statistics.Statistics`, or more than that."""

@@ -25,8 +25,6 @@ from binlake.table.counting.run_counts import RunCounter
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["index_of"]
-
 
 def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
     """Read and verify a whole log; return the index of its transactions.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions
 
-__all__ = ["RowCounter"]
-
 
 class RowCounter:
     """Counts the row changes of single transactions, of the wanted tables and operations.

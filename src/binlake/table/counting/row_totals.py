@@ -13,8 +13,6 @@ from binlake.table.counting.run_counts import RunCounter
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["RowTotals"]
-
 
 class RowTotals:
     """Counts the wanted rows (options table and op), transaction by transaction.

@@ -40,8 +40,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["RunCounter"]
-
 # From this size on a transaction is not combined with others.
 _LARGE_BYTES = 16 << 20
 _MOST_TABLES = 1 << 14

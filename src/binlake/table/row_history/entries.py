@@ -11,16 +11,6 @@ from typing import Any, Final
 
 from binlake.stream.sql.ddl_targets import without_comments
 
-__all__ = [
-    "NOT_LOGGED",
-    "ColumnChange",
-    "NotLogged",
-    "RowChange",
-    "RowHistory",
-    "TableStatement",
-    "moment",
-]
-
 Row = dict[str, Any]
 
 _DROPS = re.compile(

@@ -17,8 +17,6 @@ from binlake.table.row_history.keys import BoundKey, RowKey
 from binlake.table.row_history.lives import KeyChange
 from binlake.table.where.images import Rows
 
-__all__ = ["HistoryChange", "HistoryChanges"]
-
 _INSERT, _DELETE = OPERATIONS[0], OPERATIONS[2]
 
 

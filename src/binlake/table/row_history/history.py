@@ -31,8 +31,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_table_pattern, possible_names
 from binlake.values.options import ReadOptions
 
-__all__ = ["HistoryReader", "history_options"]
-
 #: Row changes, the columns of the key, and the databases and tables of the changes.
 _Batch = tuple[list[HistoryChange], tuple[str, ...], frozenset[tuple[str, str]]]
 

@@ -41,8 +41,6 @@ from binlake.values.plan import TableDefinition
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
-__all__ = ["BoundKey", "KeyRows", "RowKey"]
-
 _INTEGER = re.compile(r"[+-]?\d+")
 _NAME_IT = "name its columns and values with --key COLUMN=VALUE, in Python as keywords"
 

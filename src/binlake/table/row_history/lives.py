@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["KeyChange", "keys_of_others", "lives_of", "other_keys"]
-
 
 class KeyChange(NamedTuple):
     """The key before and after a change, None where there is no row. `had`, `has`: whether that is the requested key."""

@@ -21,8 +21,6 @@ from binlake.table.row_history.entries import TableStatement, moment
 from binlake.table.schema.ddl_effects import brings_rows
 from binlake.values.option_texts import possible_names
 
-__all__ = ["StatementsOfTable", "TableEnd"]
-
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
 _UNCLEAR_TEXT = "its text does not determine that"

@@ -14,8 +14,6 @@ from binlake.table.row_history.entries import RowChange
 from binlake.table.row_history.found import HistoryChange
 from binlake.table.row_history.keys import KeyRows
 
-__all__ = ["UndonePlaces", "first_undone"]
-
 _AFTER = "after:"
 
 

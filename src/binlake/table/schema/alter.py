@@ -28,15 +28,6 @@ from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing
 from binlake.table.types.registry import STRING_TYPES
 from binlake.values.text import lower_case
 
-__all__ = [
-    "added_definitions",
-    "alter_table",
-    "altered_columns",
-    "dropped_columns",
-    "new_name",
-    "renamed_columns",
-]
-
 # First words of items that concern no column. Items about partitions come last or alone, and may contain lists.
 _PARTITIONS = {"PARTITION", "TRUNCATE", "REORGANIZE", "REBUILD", "ANALYZE", "CHECK", "OPTIMIZE", "REPAIR", "DISCARD",
                "IMPORT", "COALESCE", "EXCHANGE", "REMOVE", "UPGRADE"}  # fmt: skip

@@ -16,8 +16,6 @@ from dataclasses import replace
 
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, LogPosition
 
-__all__ = ["DROPPED", "Catalogue", "TableName"]
-
 #: Database and table.
 TableName = tuple[str, str]
 

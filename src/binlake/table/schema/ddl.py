@@ -35,8 +35,6 @@ from binlake.table.schema.sql_tokens import (
     split,
 )
 
-__all__ = ["apply_ddl"]
-
 _ABOUT_TABLES = re.compile(r"\b(?:TABLES?|DATABASE|SCHEMA|SEQUENCE)\b", re.IGNORECASE)
 _NAME = r"(?:`(?:[^`]|``){1,64}`|\"[^\"]{1,64}\"|[\w$]{1,64})"
 _OF_ONE_TABLE = re.compile(

@@ -18,28 +18,6 @@ from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
 
-__all__ = [
-    "altered_table",
-    "brings_rows",
-    "changes_index",
-    "changes_no_column",
-    "check_foreign_keys",
-    "check_retaken_names",
-    "concerns",
-    "concerns_certainly",
-    "created_table",
-    "creates",
-    "creates_if_new",
-    "drops",
-    "moves_partitions",
-    "new_name",
-    "replaces",
-    "retaken_names",
-    "truncates",
-    "why_not_followed",
-    "why_values_may_change",
-]
-
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)

@@ -16,8 +16,6 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.sql_tokens import Token, UnreadableTableError, split, statement_tokens
 from binlake.values.text import encode
 
-__all__ = ["items_of", "tokens_of"]
-
 # They have every character of all other character sets.
 _WHOLE_CHARSETS = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030", BINARY})
 # In these, some ASCII characters have no code.

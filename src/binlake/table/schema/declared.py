@@ -23,24 +23,6 @@ from binlake.table.types.sql_types import sql_type
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 from binlake.values.text import lower_case
 
-__all__ = [
-    "A_COLLATION",
-    "OLD_TEMPORAL",
-    "DeclaredColumn",
-    "DeclaredSchema",
-    "DeclaredTable",
-    "ForeignKey",
-    "Lacks",
-    "LogPosition",
-    "charset_conflict",
-    "completed",
-    "lacks_computed",
-    "lacks_something",
-    "member_bytes",
-    "misfit",
-    "with_noted_columns",
-]
-
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 

@@ -14,8 +14,6 @@ from typing import BinaryIO
 from binlake.errors import SourceError
 from binlake.values.closing import Closing
 
-__all__ = ["LONGEST_TOKEN_BYTES", "SKIPPED", "DumpText", "DumpToken"]
-
 #: The kind of tokens that are left out.
 SKIPPED = "skipped"
 #: The servers' limit for a statement.

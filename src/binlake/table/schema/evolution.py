@@ -21,8 +21,6 @@ from binlake.source.arrays import array, scalar
 from binlake.table.schema.newest_names import ColumnRenames, newest_names
 from binlake.values.builds import PickledByName
 
-__all__ = ["Conformed", "Evolution", "distinct_versions", "promoted"]
-
 _INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19, pa.uint64(): 20}
 _MAX_DIGITS = 38  # of decimal128
 # integers that a float of so many mantissa bits holds exactly

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 from binlake.table.schema.declared import ForeignKey
 from binlake.table.schema.sql_tokens import Token, closing, read_name, split
 
-__all__ = ["foreign_key_of", "named_keys"]
-
 _GENERATED_NAME = re.compile(r"_ibfk_(\d{1,9})$")
 _ACTIONS = {"SET": 2, "NO": 2, "CASCADE": 1, "RESTRICT": 1}  # words of each
 

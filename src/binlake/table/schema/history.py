@@ -39,8 +39,6 @@ from binlake.table.schema.declared import (
 from binlake.values.log_names import LogName
 from binlake.values.plan import NameSource, TableDefinition
 
-__all__ = ["SchemaHistory", "position_of"]
-
 #: Returns the statements before the place where reading begins, in order. Raises BinlogError.
 DdlBefore = Callable[[], Iterable[DdlStatement]]
 

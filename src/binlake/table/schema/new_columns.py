@@ -44,8 +44,6 @@ from binlake.table.types.temporal import TimeType
 from binlake.table.types.text import TextType
 from binlake.values.text import decode, encode
 
-__all__ = ["Constant", "constant_of", "value_of"]
-
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _REAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)

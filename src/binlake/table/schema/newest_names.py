@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
-__all__ = ["ColumnRenames", "newest_names", "unnamed_renames"]
-
 #: Old and new names of the columns that one statement renames, all at the same time.
 ColumnRenames: TypeAlias = Sequence[tuple[str, str]]
 

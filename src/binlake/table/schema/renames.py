@@ -19,8 +19,6 @@ from binlake.table.schema.sql_tokens import (
 )
 from binlake.values.ledger import RenamedColumn
 
-__all__ = ["noting_renames", "renames_of"]
-
 _RENAMES = re.compile(r"\b(?:RENAME|CHANGE)\b", re.IGNORECASE)
 _MODIFIERS = ("ONLINE", "OFFLINE", "IGNORE")
 

@@ -28,15 +28,6 @@ from binlake.table.schema.schema_text import read_note
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
 
-__all__ = [
-    "DumpPart",
-    "declared_schema",
-    "dump_parts",
-    "named_database",
-    "parse_schema",
-    "read_schema_file",
-]
-
 _QUOTED = rb"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|`[^`]*+`"""
 _NOTE = rb"--(?= Current Database: | Host: | binlake: )[^\n]*+"
 # Text without meaning here, many items in one token: a token costs a microsecond, and a file of 1 MB may consist of

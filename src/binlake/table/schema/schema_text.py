@@ -19,8 +19,6 @@ from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
 
-__all__ = ["VersionTexts", "column_text", "create_table_text", "read_note"]
-
 _LISTED = {ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET}
 _NAME = r"`((?:[^`]|``)+)`"
 _ESCAPE = re.compile(r"\\([\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5})")

@@ -29,8 +29,6 @@ from binlake.table.schema.declared import (
 from binlake.table.text.sql_text import string_text
 from binlake.values.plan import NameSource, TableDefinition
 
-__all__ = ["ServerSchema", "SourceSchema"]
-
 _NO_SUCH_TABLE = (1049, 1146)
 _REFERENCES = (
     "SELECT CONCAT(k.TABLE_SCHEMA, '.', k.TABLE_NAME), k.CONSTRAINT_NAME, k.COLUMN_NAME,"

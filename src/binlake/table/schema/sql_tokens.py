@@ -14,17 +14,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = [
-    "Token",
-    "UnreadableTableError",
-    "closing",
-    "outer_words",
-    "read_name",
-    "source_text",
-    "split",
-    "statement_tokens",
-]
-
 # No server's definitions are larger: 4096 columns with comments, 8192 partitions.
 _LONGEST = 4 << 20
 # Of those the longest has 12 words for each partition, and some for each column. A word costs 300 bytes.

@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from binlake.errors import SourceError
 
-__all__ = ["BackwardsFile"]
-
 
 class BackwardsFile:
     """Takes chunks in order and returns them last first; the content of a chunk stays unchanged.

@@ -33,8 +33,6 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
-__all__ = ["ChosenRows", "UndoneChanges"]
-
 _MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes of others are not searched for
 _SHOWN_KEYS = 3
 # A read with these filters only has everything that follows: nothing comes later.

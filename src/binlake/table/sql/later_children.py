@@ -17,8 +17,6 @@ from binlake.table.sql.row_sql import Row, Shape, SqlTable
 from binlake.table.text.json_text import join
 from binlake.values.ledger import counted
 
-__all__ = ["LaterChildren"]
-
 _MOST_KEYS = 4_000_000
 
 #: Database and table.

@@ -35,8 +35,6 @@ from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
-__all__ = ["PseudoTable", "PseudoTables"]
-
 _OPTIONS = ReadOptions()
 # a compressed column, a geometry or a vector is stored as bytes after a length
 _BYTES_TYPE = {

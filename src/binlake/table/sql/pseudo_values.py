@@ -25,16 +25,6 @@ from binlake.source.arrays import array
 from binlake.table.text.json_values import number_values, text_values
 from binlake.values.plan import ColumnDefinition
 
-__all__ = [
-    "Around",
-    "Comments",
-    "Number",
-    "Show",
-    "TypeForm",
-    "quoted_text",
-    "type_form",
-]
-
 _TEXT = pa.large_string()
 _BLOB_NAMES = {
     1: "TINYBLOB/TINYTEXT",

@@ -35,8 +35,6 @@ from binlake.table.text.sql_text import ANY_VALUE_MODE, STRICT_MODE
 from binlake.table.types.base import ColumnType
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-__all__ = ["Redo", "Shape", "SqlFaces", "SqlTable", "Undo", "UndoGuard", "shapes_of"]
-
 _TEXT = pa.large_string()
 _NULL = scalar("NULL", _TEXT)
 _EMPTY = scalar("", _TEXT)

@@ -15,8 +15,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
 
-__all__ = ["undo_of_row"]
-
 
 def undo_of_row(
     point: str,

@@ -29,8 +29,6 @@ from binlake.table.sql.row_sql import SqlFaces
 from binlake.table.text.json_text import join
 from binlake.table.text.sql_text import SESSION
 
-__all__ = ["ForeignKeys", "Watched", "backward_script", "forward_script", "session_lines"]
-
 _TEXT = pa.large_string()
 _EMPTY = scalar("", _TEXT)
 _COMMIT = "COMMIT;\n"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from binlake.source.replica.connection import ServerConnection
     from binlake.source.replica.url import ServerUrl
 
-__all__ = ["Cascades", "ServerComparison"]
-
 _PASSIVE = ("RESTRICT", "NO ACTION")
 _MOST_ROWS = 1_000_000
 _ROWS_A_QUERY = 100

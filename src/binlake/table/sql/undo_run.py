@@ -28,8 +28,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["UndoChoices", "UndoRun", "UndoScript"]
-
 
 @dataclass(frozen=True, slots=True)
 class UndoChoices:

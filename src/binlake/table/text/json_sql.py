@@ -19,8 +19,6 @@ from binlake.core.values.number_text import double_text, read_back_the_same
 from binlake.source.arrays import array
 from binlake.table.text.sql_text import string_literal, string_text
 
-__all__ = ["differences_sql", "document_literals", "document_sql"]
-
 _FUNCTIONS = {"replace": "JSON_REPLACE", "insert": "JSON_INSERT", "remove": "JSON_REMOVE"}
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 

@@ -14,15 +14,6 @@ import pyarrow.compute as pc
 
 from binlake.source.arrays import array, scalar
 
-__all__ = [
-    "base64_text",
-    "hex_text",
-    "join",
-    "number",
-    "real",
-    "used_data",
-]
-
 _TEXT = pa.large_string()
 _QUOTE = scalar('"', _TEXT)
 _EMPTY = scalar("", _TEXT)

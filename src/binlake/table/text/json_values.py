@@ -13,21 +13,6 @@ import pyarrow as pa
 from binlake.core.text.text_rows import RowTemplate, ValueColumn, ValueForm, write_values
 from binlake.table.text.json_text import base64_text, real
 
-__all__ = [
-    "as_array",
-    "base64_values",
-    "hex_values",
-    "int64_array",
-    "integers",
-    "number_values",
-    "plain_strings",
-    "raw_values",
-    "reals",
-    "row_index",
-    "strings",
-    "text_values",
-]
-
 _TEXT = pa.large_string()
 _WITH_OFFSETS = (
     pa.types.is_string,

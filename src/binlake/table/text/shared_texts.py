@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from binlake.core.rows.text import spread
 
-__all__ = ["spread_texts"]
-
 _FEW_BYTES = 1 << 16
 _PADDING = bytes(64)  # after few texts, so that the kernel may copy beyond the end of each
 

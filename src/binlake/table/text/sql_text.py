@@ -14,18 +14,6 @@ import pyarrow.compute as pc
 from binlake.source.arrays import scalar
 from binlake.table.text.json_text import hex_text, join, used_data
 
-__all__ = [
-    "ANY_VALUE_MODE",
-    "CLIENT_CHARSET",
-    "SESSION",
-    "STRICT_MODE",
-    "bytes_literal",
-    "float_literal",
-    "plain_string",
-    "string_literal",
-    "string_text",
-]
-
 # 0 is a value of AUTO_INCREMENT columns, and zero, partial and invalid dates are values
 ANY_VALUE_MODE = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
 #: A value that its column cannot hold is an error, never changed.

@@ -35,20 +35,6 @@ from binlake.table.types.sql_types import sql_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
 
-__all__ = [
-    "MAX_COLUMN_BYTES",
-    "Buffers",
-    "ByteValues",
-    "ColumnContext",
-    "ColumnType",
-    "Target",
-    "UndecodableType",
-    "fixed_bytes",
-    "fixed_width",
-    "var_width",
-]
-
-
 # Arrow's string and binary layouts count with int32
 MAX_COLUMN_BYTES = 0x7FFF_FFFF
 

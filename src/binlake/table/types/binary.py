@@ -18,8 +18,6 @@ from binlake.table.types.base import Buffers, ColumnType, fixed_bytes, var_width
 from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["BinaryType", "UnknownTextType", "behind_prefix", "length_prefix_bytes", "prefixed"]
-
 _COUNTED_BY_LENGTH = (
     ct.MYSQL_TYPE_VARCHAR,
     ct.MYSQL_TYPE_VARCHAR_COMPRESSED,

@@ -10,8 +10,6 @@ from binlake.table.text.json_values import integers
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["BitType"]
-
 
 class BitType(ColumnType):
     """BIT(1) to BIT(63) fit int64; BIT(64) is decimal(20,0), or uint64 for the text target."""

@@ -24,8 +24,6 @@ from binlake.table.types.binary import BinaryType, behind_prefix, length_prefix_
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["CompressedType", "deflate_value", "inflate_value"]
-
 # one byte of deflate inflates to at most 1032 bytes: a larger claim is false
 _MAX_RATIO = 1032
 

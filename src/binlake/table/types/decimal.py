@@ -22,8 +22,6 @@ from binlake.table.types.base import (
 )
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["DecimalType", "decimal_bytes"]
-
 _MAX_DECIMAL128_DIGITS = 38
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
 

@@ -32,8 +32,6 @@ from binlake.table.types.base import (
 from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["EnumType", "SetType"]
-
 _INVALID = scalar("0", pa.large_string())
 
 

@@ -16,8 +16,6 @@ from binlake.table.text.sql_text import float_literal
 from binlake.table.types.base import Buffers, ColumnType, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["FloatingType"]
-
 _LIKE_NEGATIVE = scalar(" LIKE '-%'", pa.large_string())
 _LIKE_POSITIVE = scalar(" NOT LIKE '-%'", pa.large_string())
 

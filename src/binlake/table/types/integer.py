@@ -18,8 +18,6 @@ from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, f
 from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["IntegerType", "YearType"]
-
 # by bytes on the wire
 _SIGNED = {1: pa.int8(), 2: pa.int16(), 3: pa.int32(), 4: pa.int32(), 8: pa.int64()}
 _UNSIGNED = {1: pa.int16(), 2: pa.int32(), 3: pa.int32(), 4: pa.int64()}

@@ -23,8 +23,6 @@ from binlake.table.types.json_wire import document_bytes
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["JsonType"]
-
 
 class JsonType(TextType):
     """JSON: a string in the server's text; with the option nested, embedded in `rows`."""

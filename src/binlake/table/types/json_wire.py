@@ -19,8 +19,6 @@ from binlake.table.types.base import fixed_bytes
 from binlake.table.types.decimal import decimal_bytes
 from binlake.table.types.temporal_wire import packed_datetime, packed_time
 
-__all__ = ["document_bytes"]
-
 _LITERAL, _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64 = range(0x04, 0x0B)
 _DOUBLE, _STRING, _OPAQUE = 0x0B, 0x0C, 0x0F
 

@@ -7,8 +7,6 @@ from enum import Enum
 
 from binlake.values.plan import NameSource, TableDefinition
 
-__all__ = ["Missing", "missing_sentence"]
-
 _SHOWN_COLUMNS = 10
 
 

@@ -22,8 +22,6 @@ from binlake.table.types.base import Buffers, var_width
 from binlake.table.types.binary import BinaryType
 from binlake.values.plan import ColumnPlan
 
-__all__ = ["NETWORK_BYTES", "InetType", "UuidType", "inet6_text"]
-
 NETWORK_BYTES = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 

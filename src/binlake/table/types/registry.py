@@ -22,9 +22,6 @@ from binlake.table.types.text import InflatedTextType, TextType
 from binlake.table.types.vector import VectorType
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["STRING_TYPES", "column_charset", "column_type"]
-
-
 _FAMILIES: dict[int, type[ColumnType]] = {
     ct.MYSQL_TYPE_TINY: IntegerType,
     ct.MYSQL_TYPE_SHORT: IntegerType,

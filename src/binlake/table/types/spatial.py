@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from binlake.table.types.binary import BinaryType
 
-__all__ = ["GeometryType"]
-
 
 class GeometryType(BinaryType):
     """GEOMETRY, in the server's storage format."""

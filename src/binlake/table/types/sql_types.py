@@ -6,8 +6,6 @@ from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["sql_type"]
-
 _NAMES = {
     ct.MYSQL_TYPE_DECIMAL: "decimal",
     ct.MYSQL_TYPE_FLOAT: "float",

@@ -23,8 +23,6 @@ from binlake.table.types.temporal_wire import WIRE_OF_TEXT
 from binlake.values.durations import IN_MICROSECONDS
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["DateTimeType", "DateType", "TemporalType", "TimeType", "TimestampType"]
-
 
 class TemporalType(ColumnType):
     """Common to all: a typed kernel and a text kernel per wire format."""

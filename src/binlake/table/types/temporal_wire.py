@@ -15,8 +15,6 @@ from types import MappingProxyType
 from binlake.format import column_types as ct
 from binlake.table.types.base import fixed_bytes
 
-__all__ = ["WIRE_OF_TEXT", "packed_datetime", "packed_time"]
-
 _DATE = r"(\d{4})-(\d\d)-(\d\d)"
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?"
 _DATE_TEXT = re.compile(_DATE, re.A)

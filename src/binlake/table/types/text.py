@@ -29,8 +29,6 @@ from binlake.table.types.binary import behind_prefix, length_prefix_bytes, prefi
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 from binlake.values.text import decode, encode, single_byte_table
 
-__all__ = ["InflatedTextType", "TextType"]
-
 _FAITHFUL = ("latin1", "ucs2", "utf16", "utf16le", "utf32")  # no two codes are one character
 _INDEXED_BYTES = 256  # of a literal that is worth comparing twice
 _SHOWN_BYTES = 32  # of an invalid value, in a message

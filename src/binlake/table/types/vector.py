@@ -19,8 +19,6 @@ from binlake.table.types.base import Buffers
 from binlake.table.types.binary import BinaryType
 from binlake.values.plan import ColumnPlan
 
-__all__ = ["VectorType"]
-
 _FLOAT_BYTES = 4
 
 

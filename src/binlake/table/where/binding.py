@@ -64,8 +64,6 @@ from binlake.values.where import (
     column_names,
 )
 
-__all__ = ["BoundCondition"]
-
 T = TypeVar("T")
 
 #: A condition of rows, for the image that unqualified columns mean.

@@ -40,17 +40,6 @@ from binlake.values.where import Condition, names_in, parse_where
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
-__all__ = [
-    "ChoosesRows",
-    "ChosenRows",
-    "RunChooser",
-    "WhereRows",
-    "WhereRowsNow",
-    "check_where_columns",
-    "check_where_types",
-    "probe_options",
-]
-
 _MATCHES_NONE = ", so option where matches no row of this definition"
 _DID_YOU_MEAN = "did you mean "
 _SHOWN_TABLES = 3

@@ -22,8 +22,6 @@ import pyarrow.compute as pc
 from binlake.source.arrays import array, scalar
 from binlake.table.where.comparing import COMPARE, Operator
 
-__all__ = ["TextRules", "rules_of"]
-
 _UNICODE = ("utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32")
 _IN_BYTE_ORDER = ("utf8mb4", "utf8mb3", "ascii")  # the bytes of UTF-8 sort as these do
 _COMPARED = (*_UNICODE, "ascii", "latin1")

@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 
 from binlake.source.arrays import scalar
 
-__all__ = ["COMPARE", "Operator", "Test", "constant"]
-
 Operator = Literal["=", "<", "<=", ">", ">="]
 
 #: A comparison of two arrays, bool or null per row; of a column and a constant, without the second.

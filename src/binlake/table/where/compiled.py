@@ -15,20 +15,6 @@ from binlake.table.where.comparing import Operator
 from binlake.table.where.numbers import NUMBERS, integer_range
 from binlake.values.where import ColumnName
 
-__all__ = [
-    "Steps",
-    "changed",
-    "compares",
-    "compiled",
-    "is_null",
-    "joined",
-    "negated",
-    "never_null",
-    "nothing",
-    "one_of",
-    "unknown",
-]
-
 Range = tuple[int, int]
 #: (code, image, ordinal, ranges) as `RowCondition` takes them; None: there is no such form.
 Steps = tuple[tuple[int, int, int, tuple[Range, ...]], ...] | None

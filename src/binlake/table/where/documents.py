@@ -25,8 +25,6 @@ from binlake.table.where.collations import rules_of
 from binlake.table.where.comparing import Operator, Test
 from binlake.values.where import Document
 
-__all__ = ["DocumentTests", "is_document"]
-
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "<": operator.lt,

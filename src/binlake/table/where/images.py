@@ -16,8 +16,6 @@ from binlake.source.arrays import array, scalar
 from binlake.table.batches import TableChanges
 from binlake.table.images import Image, has_column
 
-__all__ = ["Cells", "Rows"]
-
 _UPDATE = 1  # the number of the operation in `batches.OPERATIONS`
 
 

@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 from binlake.source.arrays import array, scalar
 from binlake.table.batches import TableChanges
 
-__all__ = ["KeptRows"]
-
 
 class KeptRows:
     """The decisions about rows, in their order, from the first one that has not been given out."""

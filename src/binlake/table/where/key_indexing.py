@@ -44,8 +44,6 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import NameSource, TableDefinition
 
-__all__ = ["LEAST_BLOCK_BYTES", "key_index_of", "note_ddl"]
-
 #: Passing over fewer bytes than these saves nothing.
 LEAST_BLOCK_BYTES = 256 << 10
 

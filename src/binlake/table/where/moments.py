@@ -18,8 +18,6 @@ from binlake.table.types.base import ColumnType
 from binlake.table.types.temporal import DateTimeType, DateType, TimestampType, TimeType
 from binlake.table.where.comparing import COMPARE, Operator, Test
 
-__all__ = ["MOMENTS", "moment_pair", "moment_test"]
-
 MOMENTS = (DateType, DateTimeType, TimestampType, TimeType)
 
 _MIDNIGHT = " 00:00:00.000000"

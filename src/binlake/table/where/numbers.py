@@ -19,15 +19,6 @@ from binlake.table.types.floating import FloatingType
 from binlake.table.types.integer import IntegerType, YearType
 from binlake.table.where.comparing import COMPARE, Operator, Test, constant
 
-__all__ = [
-    "FLOAT_DOUBT",
-    "NUMBERS",
-    "float_doubt",
-    "integer_range",
-    "number_pair",
-    "number_test",
-]
-
 NUMBERS = (IntegerType, YearType, BitType, DecimalType, FloatingType)
 _INTEGER_DIGITS = 20
 _MOST_DIGITS = 76  # of Arrow's decimal256

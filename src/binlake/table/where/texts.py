@@ -22,17 +22,6 @@ from binlake.table.types.vector import VectorType
 from binlake.table.where.collations import TextRules, rules_of
 from binlake.table.where.comparing import COMPARE, Operator, Test
 
-__all__ = [
-    "TextTest",
-    "bytes_test",
-    "is_bytes",
-    "is_text",
-    "like_test",
-    "or_false",
-    "text_pair",
-    "text_test",
-]
-
 _ADVICE = "write BINARY before the column, or COLLATE {bin} after it, to compare exactly"
 
 

@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from binlake.source.arrays import scalar
 
-__all__ = ["Doubt", "Truth", "both", "either", "negated", "one_of", "repeated"]
-
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
