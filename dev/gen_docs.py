@@ -372,7 +372,7 @@ def alter_page() -> str:
         "",
         "The mirror follows the tables `a`, `b` and `c`, and `spare` while it exists. It does not follow `x` and `tmp`. A table that is copied again",
         "begins with the rows that the server has under its name; the rows before are under a",
-        "[tag](mirror.md#renamed-and-dropped-tables) `before-rename-…`. A test runs these statements in all modes, and with changes before and after them:",
+        "[tag](mirror-schema-changes.md#renamed-and-dropped-tables) `before-rename-…`. A test runs these statements in all modes, and with changes before and after them:",
         "",
         "    .venv/bin/python -m pytest tests/mirror/ddl/test_circles_of_renames.py",
         "",

@@ -210,7 +210,7 @@ class Log:
         import pyarrow as pa
 
         from binlake.state.filtering import check_where, row_filter
-        from binlake.state.moments import Moment
+        from binlake.state.log_range import StateMoment
         from binlake.state.origin import given_origin
         from binlake.state.reading import StateRequest, read_state
         from binlake.state.table_state import state_options, table_names
@@ -220,7 +220,7 @@ class Log:
             given_origin(from_position, from_gtid),
             state_options(self.options),
         )
-        moment = Moment.of(as_of)
+        moment = StateMoment.of(as_of)
         check_where(where)
         ledger = self.ledger = Ledger()
 

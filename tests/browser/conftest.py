@@ -16,8 +16,8 @@ pytest.importorskip("starlette")
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from binlake.source.chain import resolve
+from binlake.ui.opened_logs import LogSession
 from binlake.ui.server import PageServer
-from binlake.ui.session import LogSession
 from binlake.values.options import ReadOptions
 from conftest import missing
 

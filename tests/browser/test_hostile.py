@@ -15,8 +15,8 @@ from playwright.sync_api import Page, expect
 
 from binlake.cli.main import main
 from binlake.source.chain import resolve
+from binlake.ui.opened_logs import LogSession
 from binlake.ui.server import PageServer
-from binlake.ui.session import LogSession
 from binlake.values.options import ReadOptions
 from support.logs.hostile_log import MYSQL, named
 

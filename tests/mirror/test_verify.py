@@ -11,8 +11,8 @@ import pytest
 
 from binlake.errors import ServerError, UnsupportedError
 from binlake.mirror.equality.compare import (
-    Comparison,
     LakeRows,
+    TableComparison,
     VerifyOptions,
     compare,
     exact_session,
@@ -69,7 +69,7 @@ def copy_of(server: Server, table: SourceTable) -> pa.Table:
 
 def compared(
     server: Server, table: SourceTable, lake: pa.Table, options: VerifyOptions | None = None
-) -> Comparison:
+) -> TableComparison:
     def scan() -> Iterable[pa.Table]:
         yield from (lake.slice(at, 7000) for at in range(0, lake.num_rows, 7000))
 

@@ -10,8 +10,8 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.source.replica.connection import connect
+from binlake.source.replica.handshake import FollowOptions
 from binlake.source.replica.health import Finding, Who, clashes, examine
-from binlake.source.replica.session import FollowOptions
 from binlake.source.replica.url import ServerUrl
 from dev.servers import Server, running
 from support.servers.live import tcp_url, url_of

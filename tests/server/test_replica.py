@@ -13,7 +13,7 @@ import pytest
 from binlake.core.events.frames import FrameBlock, scan
 from binlake.errors import OptionError, PositionLostError
 from binlake.format.event_types import ANNOTATE_ROWS_EVENT
-from binlake.source.replica import session as replica_session
+from binlake.source.replica import handshake as replica_session
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.url import ServerUrl

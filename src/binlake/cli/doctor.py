@@ -11,8 +11,8 @@ from binlake.cli.common.parameters import Exit, Option
 from binlake.cli.common.server_flags import ServerUrls, with_server_flags
 from binlake.errors import BinlogError, OptionError
 from binlake.source.replica.connection import connect
+from binlake.source.replica.handshake import FollowOptions
 from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
-from binlake.source.replica.session import FollowOptions
 
 
 @with_server_flags(beside_config=("as_json",))
@@ -84,7 +84,7 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     have one name in the lake; return whether there are
     problems. Raises OptionError.
     """
-    from binlake.cli.mirror.session import need_libraries
+    from binlake.cli.mirror.common import need_libraries
     from binlake.mirror.configuration import read_mirror_configuration
 
     values = read_mirror_configuration(config).values

@@ -42,8 +42,8 @@ from binlake.serve.settings import Settings
 from binlake.source.bytes import is_uri
 from binlake.source.keyring import Keyring
 from binlake.source.replica.connection import check_options
+from binlake.source.replica.handshake import FollowOptions
 from binlake.source.replica.passwords import password_of_file, remember
-from binlake.source.replica.session import FollowOptions
 from binlake.source.replica.url import ServerUrl
 
 _DEFAULT_METRICS_ADDRESS = "127.0.0.1"

@@ -18,9 +18,9 @@ import pyarrow as pa
 from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.mirror.control import place_key
 from binlake.mirror.equality.compare import (
-    Comparison,
     ExactSource,
     LakeRows,
+    TableComparison,
     TableDifference,
     VerifyOptions,
     compare,
@@ -202,7 +202,7 @@ def _compared(
     followed: Followed,
     mirror: Mirror,
     options: VerifyOptions | None,
-) -> Comparison:
+) -> TableComparison:
     there = followed.lake.schema
     shown = pa.schema([there.field(name) for name in followed.columns])
     lake = LakeRows(shown, followed.present)
@@ -213,7 +213,7 @@ def _compared(
     return compare(source.server, table, lake, expected=expected, options=options, columns=columns)
 
 
-def _described(name: str, found: Comparison) -> TableVerification:
+def _described(name: str, found: TableComparison) -> TableVerification:
     return TableVerification(
         name,
         "equal" if found.is_equal else "different",

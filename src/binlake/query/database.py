@@ -24,7 +24,7 @@ from binlake.query.assumed import AssumedTable, OtherDefinitionError, assumed_ta
 from binlake.query.connection import Workspace, connect
 from binlake.query.dataset import LogDataset
 from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
-from binlake.query.scans import ChangesTable, Input, Scan, SourceTable, TypedTable, ViewTable
+from binlake.query.scans import ChangesTable, Input, Scan, SqlTable, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
 from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
@@ -392,7 +392,7 @@ class LogDatabase:
         if 1 <= number <= len(found.evolution.versions) and shown not in self._registered:
             self._register(TypedTable(self._input, found, number))
 
-    def _register(self, table: SourceTable) -> None:
+    def _register(self, table: SqlTable) -> None:
         dataset = LogDataset(table, self._begun, self._errors.append, self._workspace)
         self.connection.register(table.name, dataset)
         self._registered.add(table.name)

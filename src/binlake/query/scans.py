@@ -1,6 +1,6 @@
 """The read of a log for a scan of a table: options narrowed to columns and tests, and batches.
 
-Each table is a `SourceTable`: its schema, and `scan`, which starts a new read of the log every time.
+Each table is a `SqlTable`: its schema, and `scan`, which starts a new read of the log every time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Scan:
     ledger: Ledger = field(default_factory=Ledger)
 
 
-class SourceTable(ABC):
+class SqlTable(ABC):
     """A table that SQL can name."""
 
     def __init__(self, name: str, source: Input, schema: pa.Schema) -> None:
@@ -86,7 +86,7 @@ class SourceTable(ABC):
         """Read: yield batches with at least the columns of the scan. Raises BinlogError."""
 
 
-class ChangesTable(SourceTable):
+class ChangesTable(SqlTable):
     """The row changes of all tables, with both images as JSON text."""
 
     def __init__(self, source: Input) -> None:
@@ -117,7 +117,7 @@ class ChangesTable(SourceTable):
         check.finish(ledger)
 
 
-class TypedTable(SourceTable):
+class TypedTable(SqlTable):
     """The row changes of one table, with typed columns: `Log.to_arrow` as a table.
 
     `number` is None, or the n of `<table>@<n>` for rows of an older definition that do not fit.
@@ -242,7 +242,7 @@ class TypedTable(SourceTable):
         return replace(full, schema=schema, versions=versions)
 
 
-class ViewTable(SourceTable):
+class ViewTable(SqlTable):
     """A view of the log: events, transactions, statements."""
 
     _MEANINGS = {

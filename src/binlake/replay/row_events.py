@@ -60,15 +60,15 @@ def rows_flags_text(flags: int, flavour: str) -> str:
     return " flags: " + " ".join(words) if words else ""
 
 
-class RowChanges(NamedTuple):
+class EventRows(NamedTuple):
     """The changes of an event: the number of rows, and their comments."""
 
     rows: int
     comments: bytes | memoryview
 
-    def followed_by(self, more: RowChanges) -> RowChanges:
+    def followed_by(self, more: EventRows) -> EventRows:
         """These, and more of the same event."""
-        return RowChanges(self.rows + more.rows, b"".join((self.comments, more.comments)))
+        return EventRows(self.rows + more.rows, b"".join((self.comments, more.comments)))
 
 
 class PseudoSql:
@@ -86,7 +86,7 @@ class PseudoSql:
         self._name_of = name_of
         self._tables = PseudoTables()
         self._window: Window | None = None
-        self._whole: dict[int, RowChanges] | None = None  # by the event's offset in the window
+        self._whole: dict[int, EventRows] | None = None  # by the event's offset in the window
         self._open_maps: list[tuple[Window, int]] = []  # of the statement that has not ended
         self._start()
 
@@ -103,7 +103,7 @@ class PseudoSql:
         sink.purpose = table
         return sink
 
-    def whole(self, window: Window, index: int) -> dict[int, RowChanges] | None:
+    def whole(self, window: Window, index: int) -> dict[int, EventRows] | None:
         """The changes of a window from an event on, by the offsets of rows events; None where not
         all of them can be decoded, or where they are too much text to hold.
         """
@@ -123,7 +123,7 @@ class PseudoSql:
         except (UnsupportedError, FormatError):
             self._start()
 
-    def changes(self, window: Window, index: int, event: RowsEvent) -> Iterator[RowChanges]:
+    def changes(self, window: Window, index: int, event: RowsEvent) -> Iterator[EventRows]:
         """Yield the decoded changes of a rows event, in parts that do not take much memory.
 
         Where they cannot be decoded (an unknown table, a type of old), the comment is one line that
@@ -135,17 +135,17 @@ class PseudoSql:
         if event.is_dummy:
             return
         if self._whole is not None:
-            yield self._whole.get(event.frame.offset, RowChanges(0, b""))
+            yield self._whole.get(event.frame.offset, EventRows(0, b""))
             return
         try:
             for found in self._decoded(window, index, index + 1):
                 yield from found.values()
         except MissingContextError:
             self._start()
-            yield RowChanges(0, f"### Row event for unknown table #{event.table_id}\n".encode())
+            yield EventRows(0, f"### Row event for unknown table #{event.table_id}\n".encode())
         except UnsupportedError as error:
             self._start()
-            yield RowChanges(0, f"### {printable(error.message)}\n".encode())
+            yield EventRows(0, f"### {printable(error.message)}\n".encode())
         except BinlogError:
             self._start()
             raise
@@ -168,11 +168,11 @@ class PseudoSql:
         for window, index in self._open_maps:
             self._take_alone(window, index)
 
-    def _decoded_whole(self, window: Window, first: int) -> dict[int, RowChanges] | None:
+    def _decoded_whole(self, window: Window, first: int) -> dict[int, EventRows] | None:
         """The changes of a window from an event on, by the offsets of events; None if they are too much
         text.
         """
-        found: dict[int, RowChanges] = {}
+        found: dict[int, EventRows] = {}
         size = 0
         for part in self._decoded(window, first, len(window)):
             size += sum(len(more.comments) for more in part.values())
@@ -183,7 +183,7 @@ class PseudoSql:
                 found[position] = more if begun is None else begun.followed_by(more)
         return found
 
-    def _decoded(self, window: Window, first: int, last: int) -> Iterator[dict[int, RowChanges]]:
+    def _decoded(self, window: Window, first: int, last: int) -> Iterator[dict[int, EventRows]]:
         """Yield the changes of events [first, last), by their offsets, whenever enough are held."""
         at = first
         while at < last:
@@ -194,7 +194,7 @@ class PseudoSql:
         self._walker.set_format(window.format)
         return self._walker.run_rows(window.data, window.base, window.block, first, last)
 
-    def _written(self) -> dict[int, RowChanges]:
+    def _written(self) -> dict[int, EventRows]:
         """Return the walker's results, by event."""
         found = self._walker.finish().tables
         if not found:
@@ -214,7 +214,7 @@ class PseudoSql:
         first = 0
         ends = zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True)
         for position, end in ends:
-            result[position] = RowChanges(end - first, text[starts[first] : starts[end]])
+            result[position] = EventRows(end - first, text[starts[first] : starts[end]])
             first = end
         return result
 

@@ -21,7 +21,7 @@ from binlake.format.event_types import Role, codes_of
 from binlake.format.flags import FL_STANDALONE, LOG_EVENT_SKIP_REPLICATION_F
 from binlake.serve import made_up
 from binlake.serve.answers import lost
-from binlake.serve.selection import DumpSelection, SelectedEvents
+from binlake.serve.dump_selection import DumpSelection, SelectedEvents
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat

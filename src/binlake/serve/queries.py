@@ -26,11 +26,11 @@ from binlake.serve.login import Identity
 from binlake.serve.replica_sql import (
     Expression,
     Kill,
-    Literal,
     NotUnderstoodError,
     Select,
     Set,
     Show,
+    SqlLiteral,
     SystemVariable,
     UserVariable,
     parse,
@@ -100,7 +100,7 @@ class Queries:
             ) from None  # fmt: skip
 
     def _value(self, expression: Expression) -> Value:
-        if isinstance(expression, Literal):
+        if isinstance(expression, SqlLiteral):
             return expression.value
         if isinstance(expression, UserVariable):
             return self.user.get(expression.name)

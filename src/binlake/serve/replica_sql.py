@@ -46,7 +46,7 @@ class NotUnderstoodError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class SqlLiteral:
     """A number, a string, NULL; a bare word (ON, utf8mb4) is a string too."""
 
     value: str | int | None
@@ -75,7 +75,7 @@ class Call:
     arguments: tuple[Expression, ...]
 
 
-Expression = Literal | SystemVariable | UserVariable | Call
+Expression = SqlLiteral | SystemVariable | UserVariable | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +299,9 @@ def _kill(words: _Words) -> Kill:
 def _expression(words: _Words, depth: int = 0) -> Expression:
     token = words.take()
     if token.kind == "string":
-        return Literal(_plain(token))
+        return SqlLiteral(_plain(token))
     if token.kind == "number":
-        return Literal(token.text if "." in token.text else _integer(token))
+        return SqlLiteral(token.text if "." in token.text else _integer(token))
     if token.kind == "system":
         return _system(token.text)
     if token.kind == "user":
@@ -309,7 +309,7 @@ def _expression(words: _Words, depth: int = 0) -> Expression:
     if token.kind != "word":
         raise NotUnderstoodError
     if not words.sign("("):
-        return Literal(None if token.text.upper() == "NULL" else _plain(token))
+        return SqlLiteral(None if token.text.upper() == "NULL" else _plain(token))
     arguments: list[Expression] = []
     while not words.sign(")"):
         if arguments and not words.sign(","):

@@ -18,9 +18,9 @@ from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.magic import FIRST_EVENT
 from binlake.serve.answers import lost, printable
+from binlake.serve.dump_selection import DumpSelection, Everything, MissingTransactions
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes
-from binlake.serve.selection import DumpSelection, Everything, MissingTransactions
 from binlake.source.chain import LogPath
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from binlake.spark.driver import Driver
+from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.ledgers import ReadLedger, name_of_read, watch
 from binlake.spark.log_part import with_ddl
@@ -32,7 +32,7 @@ class BinlogReader(Shipped, DataSourceReader):
         options: SourceOptions,
         schema: StructType,
         inferred: InferredView | None,
-        driver: Driver,
+        driver: SessionDriver,
     ) -> None:
         self.options = options
         self.schema = schema

@@ -14,7 +14,7 @@ from binlake.stream.lanes import usable_cores
 
 
 @dataclass(frozen=True)
-class Driver:
+class SessionDriver:
     """`collector` listens in the driver of a cluster; `cores` are those of a session on one machine.
 
     Both are None if binlake has not prepared the session, and under Connect.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError, SourceError
-from binlake.spark.driver import Driver
+from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import cores
 from binlake.spark.ledger_collector import CollectorAddress, LedgerCollector
 from binlake.spark.ledgers import tell
@@ -131,14 +131,14 @@ def prepare(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def _driver_of(spark: SparkSession) -> Driver:
+def _driver_of(spark: SparkSession) -> SessionDriver:
     """Return the facts about a session. Under Connect, the driver is another process."""
     context = getattr(spark, "sparkContext", None)
     if context is None:
-        return Driver()
+        return SessionDriver()
     if context.master.partition("[")[0] == "local":
-        return Driver(cores=cores(spark))
-    return Driver(_collector_of(spark, context))
+        return SessionDriver(cores=cores(spark))
+    return SessionDriver(_collector_of(spark, context))
 
 
 def _collector_of(spark: SparkSession, context: SparkContext) -> CollectorAddress | None:

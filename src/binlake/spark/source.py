@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from binlake.errors import SchemaError, SourceError, UnsupportedError
-from binlake.spark.driver import Driver
+from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.options import SourceOptions
 
@@ -27,11 +27,11 @@ class BinlogDataSource(Shipped, DataSource):
     Sessions that binlake prepares register a class that knows their `driver` (`for_session`).
     """
 
-    driver: Driver = Driver()
+    driver: SessionDriver = SessionDriver()
     _inferred: InferredView | None = None
 
     @classmethod
-    def for_session(cls, driver: Driver) -> type[BinlogDataSource]:
+    def for_session(cls, driver: SessionDriver) -> type[BinlogDataSource]:
         """Return the class to register in a session with this driver."""
         return type(cls.__name__, (cls,), {"driver": driver})
 

@@ -13,7 +13,7 @@ from binlake.state.base import Base, MissingTableError, ambiguous_in
 from binlake.state.created import CreatedLater, created_later
 from binlake.state.dump import Dump
 from binlake.state.live import LiveTable
-from binlake.state.moments import from_origin
+from binlake.state.log_range import from_origin
 from binlake.state.origin import Origin
 from binlake.state.parquet_rows import ParquetRows, is_parquet
 from binlake.stream.positions.chosen_chains import the_only_chain

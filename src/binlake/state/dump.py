@@ -16,7 +16,7 @@ from binlake.errors import SchemaError, SourceError
 from binlake.format.sql_names import quoted_name
 from binlake.state.base import Base, MissingTableError
 from binlake.state.dump_file import open_dump
-from binlake.state.dump_values import Literal, insert_head, insert_rows, value_reader
+from binlake.state.dump_values import DumpLiteral, insert_head, insert_rows, value_reader
 from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
@@ -144,7 +144,7 @@ class Dump(Base):
     def _misfit(
         self,
         columns: Sequence[tuple[str, object] | None],
-        values: list[Literal | None],
+        values: list[DumpLiteral | None],
         error: Exception,
     ) -> str:
         for column, value in zip(columns, values, strict=True):

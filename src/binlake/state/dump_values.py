@@ -51,7 +51,7 @@ class InsertHead(NamedTuple):
     end: int
 
 
-class Literal(NamedTuple):
+class DumpLiteral(NamedTuple):
     """A literal that is not NULL: its bytes; of a number, and of b'…', its digits and their base."""
 
     raw: bytes
@@ -71,7 +71,7 @@ def insert_head(text: bytes) -> InsertHead | None:
     return InsertHead(database, _unquoted(found["table"]), columns, end)
 
 
-def insert_rows(text: bytes, start: int, count: int) -> Iterator[list[Literal | None]]:
+def insert_rows(text: bytes, start: int, count: int) -> Iterator[list[DumpLiteral | None]]:
     """Yield the rows of an INSERT that begin at `start`, each of `count` values.
 
     Raises SourceError with the `offset` of a text that is not a literal.
@@ -99,20 +99,20 @@ def _shown(text: bytes, at: int) -> str:
     return repr(text[at : at + 40].decode("utf-8", "replace")) if at < len(text) else "the end"
 
 
-def _literal(found: re.Match[bytes]) -> Literal | None:
+def _literal(found: re.Match[bytes]) -> DumpLiteral | None:
     if found["number"] is not None:
-        return Literal(found["number"], 10)
+        return DumpLiteral(found["number"], 10)
     if found["text"] is not None:
         text = found["text"]
         if b"\\" in text or b"''" in text:
             text = _ESCAPE.sub(_escaped, text)
-        return Literal(text)
+        return DumpLiteral(text)
     if found["null"] is not None:
         return None
     if found["bits"] is not None:
-        return Literal(found["bits"] or b"0", 2)
+        return DumpLiteral(found["bits"] or b"0", 2)
     digits = (found["hex"] if found["hex"] is not None else found["quoted_hex"]).decode()
-    return Literal(bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")))
+    return DumpLiteral(bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")))
 
 
 def _escaped(found: re.Match[bytes]) -> bytes:
@@ -130,7 +130,7 @@ def _unquoted(name: bytes) -> str:
 # -- values of columns -----------------------------------------------------------------------------
 
 
-def value_reader(kind: ColumnType) -> Callable[[Literal], Any]:
+def value_reader(kind: ColumnType) -> Callable[[DumpLiteral], Any]:
     """Return a function that converts a literal to a value of a column. It raises ValueError for one that the
     column cannot hold.
     """
@@ -150,28 +150,28 @@ def value_reader(kind: ColumnType) -> Callable[[Literal], Any]:
     return lambda literal: _bytes(literal).decode("utf-8")
 
 
-def _bytes(literal: Literal) -> bytes:
+def _bytes(literal: DumpLiteral) -> bytes:
     if literal.base == 2:
         raise ValueError("bits are not expected here")
     return literal.raw
 
 
-def _bits(literal: Literal) -> int:
+def _bits(literal: DumpLiteral) -> int:
     if literal.base:
         return int(literal.raw, literal.base)
     return int.from_bytes(literal.raw, "big")
 
 
-def _floats(literal: Literal) -> list[float]:
+def _floats(literal: DumpLiteral) -> list[float]:
     raw = _bytes(literal)
     return list(struct.unpack(f"<{len(raw) // _FLOAT_BYTES}f", raw))
 
 
-def _enum_reader(kind: EnumType) -> Callable[[Literal], Any]:
+def _enum_reader(kind: EnumType) -> Callable[[DumpLiteral], Any]:
     members = list(kind.members or ())
     by_index = not pa.types.is_string(kind.arrow_type)
 
-    def read(literal: Literal) -> Any:
+    def read(literal: DumpLiteral) -> Any:
         text = _bytes(literal).decode("utf-8")
         if not by_index:
             return text

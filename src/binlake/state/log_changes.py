@@ -13,7 +13,7 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.state.names import TableNames
 from binlake.state.shape import Row, TableShape
-from binlake.state.tracks import RowChange
+from binlake.state.tracks import LoggedChange
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
@@ -38,12 +38,12 @@ _Order = tuple[int, int, int]
 class OfTable(NamedTuple):
     """The next item of the log: a row change with the `table` that it is of, or a statement."""
 
-    change: RowChange | None
+    change: LoggedChange | None
     statement: DdlStatement | None
     table: TableChanges | None = None
 
 
-class ForeignKeys:
+class CascadeCheck:
     """Refuses ranges in which foreign keys changed rows of the table that the log does not have."""
 
     def __init__(self, keys: Sequence[ForeignKey]) -> None:
@@ -161,7 +161,7 @@ class LogChanges:
         self._ledger = ledger
         self._names = names
         self._name = shape.full_name
-        self._foreign = ForeignKeys(shape.declared.foreign_keys)
+        self._foreign = CascadeCheck(shape.declared.foreign_keys)
         self._statements: deque[tuple[tuple[int, int], OfTable]] = deque()
 
     def read(self, seen: Seen) -> Iterator[OfTable]:
@@ -200,7 +200,7 @@ class LogChanges:
             for order, place, (before, after) in zip(orders, places, images, strict=True):
                 key = (order["file"], order["pos"], order["row"])
                 if self._has_name(table, key, place):
-                    found.append((key, OfTable(RowChange(before, after, place), None, table)))
+                    found.append((key, OfTable(LoggedChange(before, after, place), None, table)))
         found.sort(key=lambda one: one[0])
         return found
 

@@ -20,7 +20,7 @@ from binlake.source.replica.url import is_server_url
 from binlake.state.base import Base, MissingTableError
 from binlake.state.bases import opened
 from binlake.state.log_changes import Seen
-from binlake.state.moments import Moment, between
+from binlake.state.log_range import StateMoment, between
 from binlake.state.names import (
     NameMovedError,
     TableNames,
@@ -41,7 +41,7 @@ class StateRequest:
     """
 
     names: Sequence[tuple[str, str]]
-    moment: Moment
+    moment: StateMoment
     rows: str
     given: Origin
     force: bool

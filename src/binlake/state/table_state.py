@@ -24,7 +24,7 @@ from binlake.state.created import CreatedLater, created_shape
 from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
-from binlake.state.moments import Moment, between, remark_on_end
+from binlake.state.log_range import StateMoment, between, remark_on_end
 from binlake.state.names import NameMovedError, TableNames, certain_renaming
 from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
@@ -96,7 +96,7 @@ class TableState:
         options: ReadOptions,
         ledger: Ledger,
         base: Base,
-        moment: Moment,
+        moment: StateMoment,
         *,
         names: TableNames | None = None,
         force: bool = False,

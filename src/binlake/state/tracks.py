@@ -28,7 +28,7 @@ _BATCH_ROWS = 8192
 _IMAGE_HINT = "the log needs binlog_row_image=FULL"
 
 
-class RowChange(NamedTuple):
+class LoggedChange(NamedTuple):
     """A row change of the log: both images with the columns that they have, and its place."""
 
     before: Row | None
@@ -104,7 +104,7 @@ class KeyedRows:
         self._now: dict[Key, _Track] = {}
         self._gone: list[_Track] = []
 
-    def take(self, change: RowChange) -> None:
+    def take(self, change: LoggedChange) -> None:
         """Take the next change. Raises IncompleteError, UnsupportedError."""
         before, after = change.before, change.after
         if before is None:
@@ -197,7 +197,7 @@ class KeyedRows:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _taken(self, before: Row, change: RowChange) -> _Track:
+    def _taken(self, before: Row, change: LoggedChange) -> _Track:
         """The row that has the key of a before-image; from now on no row has it."""
         key = self._key(before, change)
         track = self._now.pop(key, None)
@@ -218,7 +218,7 @@ class KeyedRows:
         self._starts.setdefault(key, None)
         self._now[key] = track
 
-    def _key(self, row: Row, change: RowChange) -> Key:
+    def _key(self, row: Row, change: LoggedChange) -> Key:
         try:
             return self.shape.key_of(row)
         except KeyError as error:
@@ -298,7 +298,7 @@ class CountedRows:
         self._memory = _Memory(shape.full_name, most_bytes)
         self._more: dict[Key, tuple[int, Row, str]] = {}
 
-    def take(self, change: RowChange) -> None:
+    def take(self, change: LoggedChange) -> None:
         """Take the next change. Raises UnsupportedError for an image that lacks columns."""
         for row, step in ((change.before, -1), (change.after, 1)):
             if row is None:

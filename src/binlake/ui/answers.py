@@ -12,12 +12,12 @@ from typing import Any
 
 from binlake.errors import OptionError
 from binlake.source.reader import without_secrets
+from binlake.ui.change_objects import found_rows
 from binlake.ui.code import program
 from binlake.ui.history import key_of, row_history
+from binlake.ui.opened_logs import LogSession
 from binlake.ui.overview import Overview, document
-from binlake.ui.rows import found_rows
-from binlake.ui.selection import Selection
-from binlake.ui.session import LogSession
+from binlake.ui.request_options import Selection
 from binlake.ui.transactions import one_transaction, options_of_one, transaction_page
 from binlake.ui.undo import undo_of_row_text, undo_text
 from binlake.values.ledger import Ledger

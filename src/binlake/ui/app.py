@@ -20,7 +20,7 @@ from binlake.errors import BinlogError, OptionError
 from binlake.ui.answers import Answers
 from binlake.ui.assets import index_page, static_file
 from binlake.ui.guard import Guard
-from binlake.ui.session import LogSession, Stopped
+from binlake.ui.opened_logs import LogSession, Stopped
 
 #: Reads that run side by side; the others wait.
 _READS = 2

@@ -13,8 +13,8 @@ from binlake.table.row_history.entries import NOT_LOGGED, ColumnChange, RowChang
 from binlake.table.row_history.history import HistoryReader, history_options
 from binlake.table.row_history.keys import RowKey
 from binlake.table.schema.schema_file import declared_schema
-from binlake.ui.rows import value_texts
-from binlake.ui.session import LogSession, stoppable
+from binlake.ui.change_objects import value_texts
+from binlake.ui.opened_logs import LogSession, stoppable
 from binlake.values.ledger import Ledger
 
 _MOST_ENTRIES = 500

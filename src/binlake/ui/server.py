@@ -12,7 +12,7 @@ import uvicorn
 from binlake.errors import OptionError
 from binlake.ui.app import application
 from binlake.ui.guard import new_token
-from binlake.ui.session import LogSession
+from binlake.ui.opened_logs import LogSession
 
 _HOST = "127.0.0.1"
 _GRACE_SECONDS = 1

@@ -20,9 +20,9 @@ from binlake.table.batches import OPERATIONS
 from binlake.table.counting.counted import CountedBatch
 from binlake.table.counting.row_counts import RowCounter
 from binlake.table.counting.run_counts import RunCounter
-from binlake.ui.rows import MOST_ROWS, row_objects
-from binlake.ui.selection import Selection
-from binlake.ui.session import LogSession, stoppable
+from binlake.ui.change_objects import MOST_ROWS, row_objects
+from binlake.ui.opened_logs import LogSession, stoppable
+from binlake.ui.request_options import Selection
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition, parse_file_position
 from binlake.values.options import ReadOptions

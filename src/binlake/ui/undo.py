@@ -14,7 +14,7 @@ from binlake.table.row_history.keys import RowKey
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.sql.row_undo import undo_of_row
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
-from binlake.ui.session import LogSession, stoppable
+from binlake.ui.opened_logs import LogSession, stoppable
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 

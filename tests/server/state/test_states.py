@@ -32,7 +32,7 @@ START = {"FULL": 1_790_000_000, "MINIMAL": 1_790_010_000}
 
 
 @dataclass
-class Moment:
+class StateMoment:
     """The rows between two transactions."""
 
     position: str
@@ -94,11 +94,11 @@ def swap(session: Session) -> None:
 
 def run(
     server: Server, session: Session, rng: random.Random, images: str, tables: list[str]
-) -> Iterator[Moment]:
+) -> Iterator[StateMoment]:
     """Random transactions; yields some of the moments between them."""
     second = START[images]
     chosen = set(rng.sample(range(1, TRANSACTIONS - 1), MOMENTS))
-    pending: Moment | None = None
+    pending: StateMoment | None = None
     for number in range(TRANSACTIONS):
         second += 10
         if server.flavour == "mariadb":  # it logs whole seconds, those of the session
@@ -114,7 +114,7 @@ def run(
             swap(session)
         if number in chosen:
             file, offset = server.position()
-            pending = Moment(
+            pending = StateMoment(
                 f"{file}:{offset}", last_gtid(server), "", {t: rows_of(session, t) for t in tables}
             )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.history.arguments import key_and_files
-from binlake.cli.history.text import lines, value_text
+from binlake.cli.history.text_form import lines, value_text
 from binlake.cli.main import main
 from binlake.errors import OptionError
 from binlake.table.row_history.entries import NOT_LOGGED

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from binlake.cli.main import main
-from binlake.cli.stats.text import bytes_text, duration_text, one_line
+from binlake.cli.stats.text_form import bytes_text, duration_text, one_line
 from binlake.stream.views import VIEWS
 from support.logs.hostile_log import MARIADB, MYSQL, named
 

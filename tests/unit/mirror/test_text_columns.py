@@ -11,8 +11,8 @@ import pytest
 
 from binlake.errors import OptionError
 from binlake.format import column_types as ct
+from binlake.mirror.columns.kept_as_text import server_texts
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.columns.texts import server_texts
 from binlake.mirror.followed.kept_columns import kept_name
 from binlake.mirror.options import MirrorOptions
 from binlake.values.plan import ColumnDefinition

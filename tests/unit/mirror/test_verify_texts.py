@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
-from binlake.mirror.equality.texts import MD5, SHA256, texts_of
+from binlake.mirror.equality.value_texts import MD5, SHA256, texts_of
 from binlake.mirror.source.tables import SourceTable
 from binlake.values.plan import ColumnDefinition, TableDefinition
 

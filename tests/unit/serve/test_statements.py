@@ -11,11 +11,11 @@ from binlake.serve.replica_sql import (
     Assignment,
     Call,
     Kill,
-    Literal,
     NotUnderstoodError,
     Select,
     Set,
     Show,
+    SqlLiteral,
     SystemVariable,
     UserVariable,
     parse,
@@ -29,17 +29,17 @@ from binlake.serve.variables import like
         ("SELECT UNIX_TIMESTAMP()", Select((Call("UNIX_TIMESTAMP", ()),), ("UNIX_TIMESTAMP()",))),
         ("select @@GLOBAL.Server_Id;", Select((SystemVariable("server_id", "global"),), ("@@GLOBAL.Server_Id",))),
         ("SELECT @@version_comment LIMIT 1", Select((SystemVariable("version_comment", ""),), ("@@version_comment",))),
-        ("SELECT @@`sql_mode` AS m, 'it''s'", Select((SystemVariable("sql_mode", ""), Literal("it's")), ("m", "'it''s'"))),
+        ("SELECT @@`sql_mode` AS m, 'it''s'", Select((SystemVariable("sql_mode", ""), SqlLiteral("it's")), ("m", "'it''s'"))),
         ("SELECT binlog_gtid_pos('binlog.000001',4)",
-         Select((Call("BINLOG_GTID_POS", (Literal("binlog.000001"), Literal(4))),), ("binlog_gtid_pos('binlog.000001',4)",))),
-        ("SET @master_heartbeat_period= 1000000000", Set((Assignment(UserVariable("master_heartbeat_period"), Literal(1000000000)),))),
+         Select((Call("BINLOG_GTID_POS", (SqlLiteral("binlog.000001"), SqlLiteral(4))),), ("binlog_gtid_pos('binlog.000001',4)",))),
+        ("SET @master_heartbeat_period= 1000000000", Set((Assignment(UserVariable("master_heartbeat_period"), SqlLiteral(1000000000)),))),
         ("SET @a = @@global.binlog_checksum, @B := 'x\\'y'",
          Set((Assignment(UserVariable("a"), SystemVariable("binlog_checksum", "global")),
-              Assignment(UserVariable("b"), Literal("x'y"))))),
+              Assignment(UserVariable("b"), SqlLiteral("x'y"))))),
         ("SET NAMES utf8mb4 COLLATE utf8mb4_bin", Set(())),
-        ("/*!40100 SET @@SQL_MODE='' */", Set((Assignment(SystemVariable("sql_mode", ""), Literal("")),))),
-        ("SET SESSION skip_replication=1", Set((Assignment(SystemVariable("skip_replication", "session"), Literal(1)),))),
-        ("SET GLOBAL read_only = OFF", Set((Assignment(SystemVariable("read_only", "global"), Literal("OFF")),))),
+        ("/*!40100 SET @@SQL_MODE='' */", Set((Assignment(SystemVariable("sql_mode", ""), SqlLiteral("")),))),
+        ("SET SESSION skip_replication=1", Set((Assignment(SystemVariable("skip_replication", "session"), SqlLiteral(1)),))),
+        ("SET GLOBAL read_only = OFF", Set((Assignment(SystemVariable("read_only", "global"), SqlLiteral("OFF")),))),
         ("SHOW VARIABLES LIKE 'SERVER_ID'", Show(("VARIABLES",), "SERVER_ID")),
         ("show /* all */ binary logs -- now", Show(("BINARY", "LOGS"), None)),
         ("SHOW VARIABLES WHERE Variable_name = 'x'", Show(("VARIABLES",), "x")),
@@ -134,7 +134,7 @@ def test_numbers_are_bounded(sql: str) -> None:
     with pytest.raises(NotUnderstoodError):
         parse(sql)
     assert parse("SELECT 18446744073709551615") == Select(
-        (Literal((1 << 64) - 1),), ("18446744073709551615",)
+        (SqlLiteral((1 << 64) - 1),), ("18446744073709551615",)
     )
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake.source.bytes
 import binlake.spark.ledgers as ledgers
 from binlake.errors import OptionError, SourceError
-from binlake.spark.driver import Driver
+from binlake.spark.driver import SessionDriver
 from binlake.spark.ledger_collector import LedgerCollector, ReadPart
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
 from binlake.spark.log_part import TaskSize
@@ -173,12 +173,12 @@ def test_a_collector_believes_only_tasks(collector: LedgerCollector) -> None:
 
 def test_a_collector_knows_the_cores_of_a_cluster(collector: LedgerCollector) -> None:
     address = collector.address
-    assert Driver(address).task_size(None) == TaskSize(cores=7)
-    assert Driver(address).task_size(1000) == TaskSize(1000)
+    assert SessionDriver(address).task_size(None) == TaskSize(cores=7)
+    assert SessionDriver(address).task_size(1000) == TaskSize(1000)
     assert replace(address, secret="guessed").cores() is None
     collector.close()
-    assert Driver(address).task_size(None) == TaskSize(cores=usable_cores())
-    assert Driver(cores=3).task_size(None) == TaskSize(cores=3)
+    assert SessionDriver(address).task_size(None) == TaskSize(cores=usable_cores())
+    assert SessionDriver(cores=3).task_size(None) == TaskSize(cores=3)
 
 
 def test_a_collector_keeps_few_reads_that_never_end() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import binlake
 from binlake.errors import OptionError, SourceError
-from binlake.state.moments import Moment
+from binlake.state.log_range import StateMoment
 from binlake.values.option_texts import FilePosition
 
 GOLDEN = Path(__file__).parents[3] / "demo" / "mysql-9.7" / "binlog.000001"
@@ -18,14 +18,14 @@ GOLDEN = Path(__file__).parents[3] / "demo" / "mysql-9.7" / "binlog.000001"
 @pytest.mark.parametrize("text", ["2026-11-21T25:00", "2026-11-21 14:60:00", "2026-11-21:4"])
 def test_a_wrong_time_is_no_position(text: str) -> None:
     with pytest.raises(OptionError, match="expected a time like"):
-        Moment.parse(text)
+        StateMoment.parse(text)
 
 
 @pytest.mark.parametrize(
     "name", ["binlog.000012", "2026-11-21-bin.000003", "2026-11-21x", "2026-11-21.000001"]
 )
 def test_a_position_names_a_file(name: str) -> None:
-    assert Moment.parse(f"{name}:4711").place == FilePosition(name, 4711)
+    assert StateMoment.parse(f"{name}:4711").place == FilePosition(name, 4711)
 
 
 def test_a_position_in_a_missing_log_names_the_logs_that_are_there(tmp_path: Path) -> None:

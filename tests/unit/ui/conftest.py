@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from binlake.source.chain import resolve
-from binlake.ui.session import LogSession
+from binlake.ui.opened_logs import LogSession
 from binlake.values.options import ReadOptions
 
 OpensSession = Callable[..., LogSession]

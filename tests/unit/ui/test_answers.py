@@ -17,7 +17,7 @@ from binlake.cli.main import main
 from binlake.errors import OptionError
 from binlake.ui.answers import Answers
 from binlake.ui.code import program
-from binlake.ui.session import LogSession, Stopped
+from binlake.ui.opened_logs import LogSession, Stopped
 from binlake.values.options import ReadOptions
 
 OpensSession = Callable[..., LogSession]

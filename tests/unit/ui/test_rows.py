@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from binlake.table.types.base import Target
-from binlake.ui.rows import row_objects
+from binlake.ui.change_objects import row_objects
 from binlake.values.options import ReadOptions
 from support.logs.table_log import decode, save_log_of_one_name
 

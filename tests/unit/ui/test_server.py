@@ -19,8 +19,8 @@ pytest.importorskip("uvicorn")
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.ui.assets import SCRIPTS, STYLES
+from binlake.ui.opened_logs import LogSession
 from binlake.ui.server import PageServer
-from binlake.ui.session import LogSession
 from binlake.values.options import ReadOptions
 
 Answer = tuple[int, dict[str, str], bytes]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.errors import MalformedError
-from binlake.events.body.texts import collation_text
+from binlake.events.body.collated_text import collation_text
 from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS

@@ -26,7 +26,7 @@ from binlake.cli.common.terminal import (
 from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script, require_undo
 from binlake.cli.history.arguments import key_and_files
 from binlake.cli.history.html import page
-from binlake.cli.history.text import lines, paints
+from binlake.cli.history.text_form import lines, paints
 from binlake.errors import OptionError
 from binlake.source.chain import Chain
 from binlake.stream.positions.chosen_chains import the_only_chain

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from binlake.cli.history.text import facts, key_text, summary, value_text, when
+from binlake.cli.history.text_form import facts, key_text, summary, value_text, when
 from binlake.printable import printable
 from binlake.table.row_history.entries import (
     NOT_LOGGED,

@@ -98,7 +98,7 @@ def _around(fields: Mapping[str, Any], first: str, second: str) -> tuple[bytes, 
 
 
 def _sql_text(collation: int | None) -> SqlText:
-    """Return which statements are plain text in a client's collation (events/body/texts.py)."""
+    """Return which statements are plain text in a client's collation (events/body/collated_text.py)."""
     known = None if collation is None else COLLATIONS.get(collation)
     if known is None or known.charset not in CHARSETS or known.charset == "utf8mb4":
         return SqlText.UTF8

@@ -20,9 +20,7 @@ from binlake.cli.common.server_flags import (
     with_server_flags,
 )
 from binlake.cli.common.terminal import note
-from binlake.cli.mirror.flags import naming_flags, with_mirror_options
-from binlake.cli.mirror.progress import CopyBar
-from binlake.cli.mirror.session import (
+from binlake.cli.mirror.common import (
     RUN,
     SPARK_FLAGS,
     LakeArgument,
@@ -35,6 +33,8 @@ from binlake.cli.mirror.session import (
     need_mirror,
     with_spark_flags,
 )
+from binlake.cli.mirror.flags import naming_flags, with_mirror_options
+from binlake.cli.mirror.progress import CopyBar
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.ledger import counted

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from binlake.cli.common.parameters import Argument
 from binlake.cli.common.terminal import note
-from binlake.cli.mirror.session import (
+from binlake.cli.mirror.common import (
     LakeArgument,
     SparkSettings,
     StateOption,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.terminal import note
-from binlake.cli.mirror.session import (
+from binlake.cli.mirror.common import (
     LakeArgument,
     SparkSettings,
     lake_session,

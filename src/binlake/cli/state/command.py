@@ -19,7 +19,7 @@ from binlake.cli.common.terminal import (
 from binlake.cli.state.writer import FORMATS, row_writer
 from binlake.errors import OptionError
 from binlake.state.filtering import check_where, row_filter
-from binlake.state.moments import Moment
+from binlake.state.log_range import StateMoment
 from binlake.state.origin import given_origin
 from binlake.state.reading import StateRequest, read_state
 from binlake.state.table_state import state_options, table_names
@@ -116,7 +116,7 @@ def state(
     if rows is None:
         raise OptionError("--from is missing: a dump, or the URL of the live server", name="from")
     names = table_names(table)
-    moment = Moment.parse(as_of)
+    moment = StateMoment.parse(as_of)
     given = given_origin(from_position, from_gtid)
     check_where(where)
     options = state_options(options)

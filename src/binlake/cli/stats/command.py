@@ -24,7 +24,7 @@ from binlake.cli.common.terminal import (
     say_time_zone,
 )
 from binlake.cli.stats.statements import StatementChoices, print_statements
-from binlake.cli.stats.text import report
+from binlake.cli.stats.text_form import report
 from binlake.errors import OptionError
 from binlake.stream.sql.statements import KIND_WORDS
 from binlake.stream.statistics import UNITS, Statistics

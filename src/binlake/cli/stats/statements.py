@@ -17,7 +17,7 @@ from binlake.cli.common.terminal import (
     say_nothing_found,
     say_result,
 )
-from binlake.cli.stats.text import digest_line, statement_line
+from binlake.cli.stats.text_form import digest_line, statement_line
 from binlake.errors import OptionError
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader

@@ -57,8 +57,8 @@ def ui(
     _refuse_what_is_read_once(files)
     chains = chains_of(files, options)
     _expect_logs(chains, options)
+    from binlake.ui.opened_logs import LogSession
     from binlake.ui.server import PageServer
-    from binlake.ui.session import LogSession
 
     server = PageServer(LogSession(chains, options, files), port)
     stop = threading.Event()

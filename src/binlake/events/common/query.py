@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Self
 from binlake.core.events.inflate import inflate_event_data
 from binlake.errors import MalformedError
 from binlake.events.base import HIDDEN, Event, Render, json_value
+from binlake.events.body.collated_text import collation_text
 from binlake.events.body.deflate import deflate_event_data
 from binlake.events.body.reader import BodyReader
-from binlake.events.body.texts import collation_text
 from binlake.events.body.writer import BodyWriter
 from binlake.events.common.status_variables import (
     StatusItem,

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.body.texts import collation_text
+from binlake.events.body.collated_text import collation_text
 from binlake.events.common.column_metadata import ColumnMetadata
 from binlake.events.common.optional_metadata import DefaultCharset, OptionalMetadata
 from binlake.format import column_types as ct

@@ -23,9 +23,9 @@ from typing import ClassVar, Self
 from binlake.core.rows.sink import make_sink
 from binlake.errors import MalformedError
 from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.body.collated_text import collation_text
 from binlake.events.body.fields import FieldFormat, counted
 from binlake.events.body.reader import BodyReader
-from binlake.events.body.texts import collation_text
 from binlake.events.body.writer import BodyWriter
 from binlake.format.column_types import MYSQL_TYPE_NEWDECIMAL
 from binlake.values.frame import EventFormat, Frame

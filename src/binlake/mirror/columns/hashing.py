@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from binlake.errors import OptionError
-from binlake.mirror.equality.texts import is_digested, texts_of
+from binlake.mirror.equality.value_texts import is_digested, texts_of
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
 KEY_VARIABLE = "BINLAKE_HASH_KEY"

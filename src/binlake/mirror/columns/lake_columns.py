@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
-from binlake.mirror.columns.texts import server_texts
+from binlake.mirror.columns.kept_as_text import server_texts
 from binlake.values.plan import ColumnDefinition
 
 

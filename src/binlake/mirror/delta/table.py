@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from binlake.errors import SchemaError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.delta.alter import alter_sql
-from binlake.mirror.delta.rows import live_rows
+from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
 from binlake.mirror.delta.stored import DeltaStored, in_one_line
 from binlake.mirror.tables.change import Change, CommitConflictError

@@ -20,7 +20,7 @@ import pyarrow as pa
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
-from binlake.mirror.equality.texts import MD5, SHA256, Hash
+from binlake.mirror.equality.value_texts import MD5, SHA256, Hash
 from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import SourceTable
@@ -85,7 +85,7 @@ class TableDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TableComparison:
     """The result of comparing one table.
 
     `source_rows` and `lake_rows` are those that were compared; `parts` how many checksums, of which
@@ -131,7 +131,7 @@ def compare(
     expected: pa.Schema | None = None,
     options: VerifyOptions | None = None,
     columns: LakeColumns = AS_DECODED,
-) -> Comparison:
+) -> TableComparison:
     """Compare a table with its copy in the lake. The server's transaction determines the moment.
 
     `expected` is the schema that the lake should have, the source's own by default. With hashed `columns`
@@ -149,7 +149,7 @@ def compare(
     fields = tuple(_common(expected or table.arrow_schema, lake.schema))
     parts = _parts(table, digest, fields, options)
     if any(name not in {f.name for f in parts.fields} for name in table.key) or not parts.fields:
-        return Comparison(table.full_name, 0, 0, 0, 0, tuple(differences))
+        return TableComparison(table.full_name, 0, 0, 0, 0, tuple(differences))
     source = _SourceRows(server, parts, columns)
     there, here = source.sums(), parts.of_rows(lake.scan())
     differing = sorted(n for n in there.keys() | here.keys() if there.get(n) != here.get(n))
@@ -161,7 +161,7 @@ def compare(
         search.look_at(numbers)
         if search.is_full:
             break
-    return Comparison(
+    return TableComparison(
         table.full_name,
         sum(part.rows for part in there.values()),
         sum(part.rows for part in here.values()),

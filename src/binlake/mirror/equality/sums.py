@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.format.sql_names import quoted_name
-from binlake.mirror.equality.texts import NULL, SEPARATOR, Hash, Texts, sql_text, texts_of
+from binlake.mirror.equality.value_texts import NULL, SEPARATOR, Hash, Texts, sql_text, texts_of
 from binlake.mirror.source.table_rows import text_rows
 from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.answers import large_number, whole_number

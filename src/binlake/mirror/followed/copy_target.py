@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, UnsupportedError
+from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.columns.texts import has_text
 from binlake.mirror.control import offset_of
 from binlake.mirror.followed.kept import (
     begun_properties,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from binlake.source.replica.connection import ServerConnection
-    from binlake.source.replica.session import FollowOptions
+    from binlake.source.replica.handshake import FollowOptions
 
 
 class Severity(StrEnum):

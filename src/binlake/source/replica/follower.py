@@ -35,10 +35,10 @@ from binlake.source.replica.connection import (
     ServerLog,
     connect,
 )
+from binlake.source.replica.handshake import FollowOptions, start_dump
 from binlake.source.replica.packets import PacketReader
 from binlake.source.replica.pauses import Pauses
 from binlake.source.replica.progress import Progress
-from binlake.source.replica.session import FollowOptions, start_dump
 from binlake.source.replica.stream import (
     PLAIN_TYPES,
     Block,

@@ -15,8 +15,8 @@ from binlake.format.sql_names import quoted_name
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept
+from binlake.source.replica.handshake import FollowOptions, check_allowed, replica_ids
 from binlake.source.replica.health_settings import SETTINGS_LOOKS
-from binlake.source.replica.session import FollowOptions, check_allowed, replica_ids
 
 __all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
 

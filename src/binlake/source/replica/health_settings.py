@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity, is_on, kept
-from binlake.source.replica.session import FollowOptions
+from binlake.source.replica.handshake import FollowOptions
 from binlake.values.ledger import counted
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from binlake.errors import OptionError, PositionLostError
 from binlake.source.replica.url import ServerUrl, is_server_url
-from binlake.spark.driver import Driver
+from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_spark_frames
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch, tell
 from binlake.spark.options import SourceOptions
@@ -53,7 +53,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         options: SourceOptions,
         schema: StructType,
         pinned: PinnedView | None,
-        driver: Driver,
+        driver: SessionDriver,
     ) -> None:
         self.options = options
         self.schema = schema

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from binlake.events.body.texts import collation_text
+from binlake.events.body.collated_text import collation_text
 from binlake.events.common.query import QueryEvent
 from binlake.format.collations import charset_of
 from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES

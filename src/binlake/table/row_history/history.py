@@ -24,7 +24,7 @@ from binlake.table.row_history.entries import RowChange, RowHistory, TableStatem
 from binlake.table.row_history.found import HistoryChange, HistoryChanges
 from binlake.table.row_history.keys import KeyRows, RowKey
 from binlake.table.row_history.lives import KeyChange, keys_of_others, lives_of, other_keys
-from binlake.table.row_history.statements import StatementsOfTable, TableEnd
+from binlake.table.row_history.table_statements import StatementsOfTable, TableEnd
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger

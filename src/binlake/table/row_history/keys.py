@@ -29,8 +29,8 @@ from binlake.table.types.enum_set import EnumType
 from binlake.table.types.floating import FloatingType
 from binlake.table.types.sql_types import sql_type
 from binlake.table.where.comparing import COMPARE, Test
+from binlake.table.where.dates import MOMENTS, moment_test
 from binlake.table.where.images import Rows
-from binlake.table.where.moments import MOMENTS, moment_test
 from binlake.table.where.numbers import NUMBERS, number_test
 from binlake.table.where.texts import bytes_test, is_bytes, is_text, text_test
 from binlake.table.where.truth import Doubt, Truth, both, either

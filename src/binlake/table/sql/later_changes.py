@@ -46,7 +46,7 @@ _Place = tuple[int, int]
 _Identity = tuple[_Place, int, str, str, int, str | None, str | None]
 
 
-class ChosenRows:
+class ChosenChanges:
     """The row changes that an undo chooses from its transactions. They are recognised by their event, operation and
     keys, because the number of a row in a compressed transaction depends on the tables that are read. All events of such a
     transaction have one position, so of several updates of a row, another one may be taken for the undone one.
@@ -88,7 +88,7 @@ class UndoneChanges:
     """
 
     def __init__(
-        self, options: ReadOptions, generated: Sequence[str] = (), rows: ChosenRows | None = None
+        self, options: ReadOptions, generated: Sequence[str] = (), rows: ChosenChanges | None = None
     ) -> None:
         self._options = options
         # where everything that follows is undone, nothing comes later

@@ -29,7 +29,7 @@ from binlake.printable import printable_bytes
 from binlake.table.batches import OPERATIONS
 from binlake.table.images import Presence, has_column
 from binlake.table.plan import ByColumns, TableTypes, TypesOfTables
-from binlake.table.sql.pseudo_values import Around, Comments, Number, Show, type_form
+from binlake.table.sql.pseudo_values import Around, Comments, FixedWidth, Show, type_form
 from binlake.table.text.json_values import row_index
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
@@ -132,9 +132,9 @@ _MakeValues = Callable[[int, Any, None, Any], ValueColumn]
 
 
 def _number_maker(
-    show: Show | Number, kind: ColumnType, column: ColumnDefinition, around: Around
+    show: Show | FixedWidth, kind: ColumnType, column: ColumnDefinition, around: Around
 ) -> _MakeValues | None:
-    if not isinstance(show, Number):
+    if not isinstance(show, FixedWidth):
         return None
     written: dict[str, Any] = around.of(show.before, show.after)
     return partial(
@@ -223,7 +223,7 @@ class PseudoTable:
                 found.append(make(count, validity if nulls else None, None, data))
                 continue
             show = self._columns.shows[at]
-            assert not isinstance(show, Number)
+            assert not isinstance(show, FixedWidth)
             around = self._columns.around(at, comments=comments)
             values = self.types.columns[at].finish(decoded)
             found.append(show(self._columns.told[at], values, around))

@@ -80,7 +80,7 @@ def quoted_text(raw: bytes, flavour: str) -> bytes:
 Show = Callable[[ColumnDefinition, pa.Array, Around], ValueColumn]
 
 
-class Number(NamedTuple):
+class FixedWidth(NamedTuple):
     """Numbers of a fixed width, which are shown as the core stores them, without an array between.
 
     `bits` are those of a column, `before` and `after` stand around a value.
@@ -92,11 +92,11 @@ class Number(NamedTuple):
     after: bytes = b""
 
 
-_integer = Number(
+_integer = FixedWidth(
     ValueForm.BOTH_SIGNS, lambda column: 8 * (ct.COLUMN_TYPES[column.type_code].value_bytes or 0)
 )
-_bits = Number(ValueForm.BITS, lambda column: column.length, b"b'", b"'")
-_real = Number(ValueForm.REAL, lambda _column: 0)
+_bits = FixedWidth(ValueForm.BITS, lambda column: column.length, b"b'", b"'")
+_real = FixedWidth(ValueForm.REAL, lambda _column: 0)
 
 
 def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
@@ -200,7 +200,7 @@ def _vector_text(raw: bytes) -> bytes:
 class TypeForm(NamedTuple):
     """How to show a type's values, and its name in the comment."""
 
-    show: Show | Number
+    show: Show | FixedWidth
     name: Callable[[ColumnDefinition], str]
 
 

@@ -17,7 +17,7 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.row_history.undoing import UndonePlaces
 from binlake.table.schema.declared import DeclaredSchema, ForeignKey, lacks_computed
 from binlake.table.schema.history import SchemaHistory
-from binlake.table.sql.later_changes import ChosenRows, UndoneChanges
+from binlake.table.sql.later_changes import ChosenChanges, UndoneChanges
 from binlake.table.sql.row_sql import Undo, UndoGuard
 from binlake.table.sql.sql_script import ForeignKeys, Watched, backward_script
 from binlake.table.sql.undo_guards import Cascades, ServerComparison
@@ -149,7 +149,7 @@ class UndoRun:
             decoder = ChangeDecoder(
                 self._options, Target.TEXT, self._ledger, history=self._history, rows=rows
             )
-            chosen = ChosenRows() if self._chooses_rows else None
+            chosen = ChosenChanges() if self._chooses_rows else None
             undone = UndoneChanges(self._options, self._choices.generated, chosen)
             self._undone.append((chain, undone))
             changes = decoder.read(Watched(reader, self._keys))

@@ -25,9 +25,9 @@ from binlake.table.types.sql_types import sql_type
 from binlake.table.where import compiled
 from binlake.table.where.comparing import COMPARE, Operator, Test
 from binlake.table.where.compiled import Steps
+from binlake.table.where.dates import MOMENTS, moment_pair, moment_test
 from binlake.table.where.documents import DocumentTests, is_document
 from binlake.table.where.images import Cells, Rows
-from binlake.table.where.moments import MOMENTS, moment_pair, moment_test
 from binlake.table.where.numbers import (
     FLOAT_DOUBT,
     NUMBERS,

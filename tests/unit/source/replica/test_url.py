@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binlake.errors import OptionError
+from binlake.source.replica.handshake import FollowOptions
 from binlake.source.replica.option_file import client_options
 from binlake.source.replica.passwords import Secret, given_password
-from binlake.source.replica.session import FollowOptions
 from binlake.source.replica.url import ServerUrl, is_server_url, without_password
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from binlake.mirror.equality.texts import Texts, real_text, texts_of
+from binlake.mirror.equality.value_texts import Texts, real_text, texts_of
 from binlake.values.plan import ColumnDefinition
 
 _FLOAT_DIGITS = 6  # a server prints so many of a FLOAT

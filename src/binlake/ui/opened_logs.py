@@ -31,7 +31,7 @@ from binlake.table.reading import as_they_are, read_changes
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.ui.overview import Overview
-from binlake.ui.selection import Selection
+from binlake.ui.request_options import Selection
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions

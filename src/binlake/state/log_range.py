@@ -29,7 +29,7 @@ _MOST_NAMED = 4  # of the logs, in messages
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StateMoment:
     """A moment as a user names it: a time (microseconds since 1970 UTC), a GTID, or a position."""
 
     text: str
@@ -37,14 +37,14 @@ class Moment:
     place: FilePosition | Gtid | MariaGtid | None = None
 
     @classmethod
-    def of(cls, value: str | datetime) -> Moment:
+    def of(cls, value: str | datetime) -> StateMoment:
         """Return the moment of a text or a time; one without a zone is UTC. Raises OptionError."""
         if isinstance(value, str):
             return cls.parse(value)
         return cls.parse((value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat())
 
     @classmethod
-    def parse(cls, text: str) -> Moment:
+    def parse(cls, text: str) -> StateMoment:
         """Parse the value of --as-of. Raises OptionError, also for a time in the future."""
         try:
             moment = parse_time_us(text)
@@ -72,7 +72,13 @@ class Moment:
 
 
 def between(
-    chain: Chain, origin: Origin, base: str, moment: Moment, options: ReadOptions, *, is_back: bool
+    chain: Chain,
+    origin: Origin,
+    base: str,
+    moment: StateMoment,
+    options: ReadOptions,
+    *,
+    is_back: bool,
 ) -> ReadOptions:
     """The options of a read of everything between the place of some rows and a moment, which is earlier if `is_back`.
 
@@ -102,7 +108,7 @@ def _check_order(chain: Chain, base: str, options: ReadOptions, *, is_back: bool
         raise OptionError(f"{later} {base}", name="as_of")
 
 
-def _up_to_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
+def _up_to_moment(chain: Chain, moment: StateMoment, options: ReadOptions) -> ReadOptions:
     """The options of a read of everything before a moment; a GTID's transaction is included.
 
     Raises SourceError if the logs do not contain it.
@@ -115,7 +121,7 @@ def _up_to_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOpt
     return replace(options, stop=FilePosition(found.name, found.pos + 1))
 
 
-def _check_begun(chain: Chain, moment: Moment, options: ReadOptions) -> None:
+def _check_begun(chain: Chain, moment: StateMoment, options: ReadOptions) -> None:
     """Raise SourceError if the logs may begin after a time. A GTID or a position is in the logs itself."""
     if moment.time_us is None:
         return
@@ -134,7 +140,7 @@ def _check_begun(chain: Chain, moment: Moment, options: ReadOptions) -> None:
         )
 
 
-def _after_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
+def _after_moment(chain: Chain, moment: StateMoment, options: ReadOptions) -> ReadOptions:
     """The options of a read of everything after a moment. Raises SourceError."""
     if moment.time_us is not None:
         return replace(options, since=moment.time_us)
@@ -167,7 +173,7 @@ def _up_to_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions)
     return replace(options, stop=_inside(chain, origin.position, base))
 
 
-def _check_not_later(chain: Chain, moment: Moment, base: str, options: ReadOptions) -> None:
+def _check_not_later(chain: Chain, moment: StateMoment, base: str, options: ReadOptions) -> None:
     """Raise SourceError if rows from `options.start` on contain transactions of after a moment."""
     assert options.start is not None, "the read starts at the place of the rows"
     names = list(chain.names)
@@ -190,7 +196,7 @@ def _check_not_later(chain: Chain, moment: Moment, base: str, options: ReadOptio
         )
 
 
-def remark_on_end(chain: Chain, moment: Moment, options: ReadOptions) -> str:
+def remark_on_end(chain: Chain, moment: StateMoment, options: ReadOptions) -> str:
     """Return a remark if the logs may end before a time, or "". Raises SourceError if they do."""
     last = chain.files[-1]
     if moment.time_us is None or is_server_url(last.path):

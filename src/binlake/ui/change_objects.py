@@ -12,8 +12,8 @@ from typing import Any
 from binlake.table.batches import Changes
 from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.row_json import change_batch
-from binlake.ui.selection import Selection
-from binlake.ui.session import LogSession
+from binlake.ui.opened_logs import LogSession
+from binlake.ui.request_options import Selection
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
