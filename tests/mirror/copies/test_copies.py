@@ -188,7 +188,7 @@ def test_progress_and_rate(
     assert lake.equals_source(f"{DATABASE}.slow")
 
 
-def test_rounds_of_other_tables_go_on_between_the_chunks_of_a_copy(
+def test_rounds_of_other_tables_between_the_chunks_of_a_copy(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """A table is copied again, for hours if it is large; the others stay fresh, and so does the copied one."""

@@ -53,8 +53,16 @@ def test_converted_partitions_and_tables(
     with server.session("parts") as session:
         make(session, "gains", "loses", "turns", "_hides", "_gains", "takes", *MODES)
         session.execute("RENAME TABLE takes_t TO _takes_t")
-        lake.catch_up()
+        mirror = lake.mirror()
+        try:
+            mirror.run(once=True)
+            session.execute("ALTER TABLE _hides CONVERT PARTITION p0 TO TABLE shown")
+            mirror.reach()
+            assert "parts.shown" in mirror.tables, "without another start"
+        finally:
+            mirror.close()
         session.execute(
+            "INSERT INTO shown VALUES (5, 5)",
             "UPDATE gains_t SET v = 310 WHERE id = 31",
             f"ALTER TABLE gains CONVERT TABLE gains_t {ADDED}",
             "UPDATE gains SET v = 320 WHERE id = 32",
@@ -66,8 +74,6 @@ def test_converted_partitions_and_tables(
             "UPDATE turns_p2 SET v = 9 WHERE id = 21",
             "ALTER TABLE turns CONVERT TABLE turns_p2 TO PARTITION p2 VALUES LESS THAN (30)",
             "INSERT INTO turns VALUES (4, 4)",
-            "ALTER TABLE _hides CONVERT PARTITION p0 TO TABLE shown",
-            "INSERT INTO shown VALUES (5, 5)",
             f"ALTER TABLE _gains CONVERT TABLE _gains_t {ADDED}",
             f"ALTER TABLE takes CONVERT TABLE _takes_t {ADDED}",
             "UPDATE takes SET v = 33 WHERE id = 32",
@@ -131,7 +137,8 @@ def test_a_partition_becomes_a_table_while_it_is_copied(
                 session.execute("ALTER TABLE parted CONVERT PARTITION p0 TO TABLE fresh")
 
         with chunk_by_chunk(monkeypatch, convert):
-            lake.catch_up()
+            mirror = lake.catch_up()
+    assert mirror.tables.keys() == {"copied.parted", "copied.fresh"}, "without another start"
     assert quarantined(lake) == {}
     assert states(lake) == {"copied.fresh": "equal", "copied.parted": "equal"}
     server.execute("DROP DATABASE copied")

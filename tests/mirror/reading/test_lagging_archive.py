@@ -118,7 +118,7 @@ def test_an_archive_that_lags_behind_a_copy(
     lake.check()
 
 
-def test_an_archive_that_goes_on_while_a_copy_waits(
+def test_an_archive_that_grows_while_a_copy_waits(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     lake = Lags(iceberg_spark, tmp_path / "lake", server, "waits")

@@ -25,7 +25,7 @@ def lake(iceberg_spark: Any) -> Iterator[IcebergLake]:
 
 
 def clean(control: Control, options: MirrorOptions) -> None:
-    """What a mirror does once a minute. Compaction needs no engine where there is no table."""
+    """The upkeep of a mirror once a minute. Compaction needs no engine where there is no table."""
     engine: Any = None
     Upkeep(engine, control, options, print).work({})
 

@@ -115,7 +115,7 @@ def test_a_tag_of_another_process_is_no_conflict(writers: Any) -> None:
     assert len(first.stored.tags()) == MEETINGS - 1
 
 
-def test_upkeep_goes_on_if_delete_files_cannot_become_one(
+def test_upkeep_continues_if_delete_files_cannot_become_one(
     iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """Format v2: another writer has committed before the position deletes are rewritten."""

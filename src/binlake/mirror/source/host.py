@@ -41,7 +41,7 @@ class SourceHost:
         return self._answering(now.server_uuid)[0]
 
     def copied_url(self) -> str:
-        """The same for a copy, which must read the server of the log. Raises ServerError, and SourceError if an archive has
+        """The URL for a copy, which must read the server of the log. Raises ServerError, and SourceError if an archive has
         the logs of another server.
         """
         now = None if self._logs is None else self._logs.look()

@@ -220,7 +220,7 @@ def test_a_table_without_changes_is_where_the_round_ended(
 
 
 def test_tables_of_others_in_a_shared_catalog(lake: FakeLake, tmp_path: Path) -> None:
-    """One that cannot be read ends nothing; later only namespaces with tables of the mirror are looked at."""
+    """One that cannot be read ends nothing; later only namespaces with tables of the mirror are read."""
     lake.copy_of("shop.t", "shop", "t")
     for name in ("theirs", "hidden"):
         lake.stored["finance", name] = Stored(("finance", name), {})
