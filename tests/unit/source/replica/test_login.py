@@ -259,7 +259,7 @@ def test_a_server_without_the_driver_is_one_line(monkeypatch: pytest.MonkeyPatch
     import sys
 
     monkeypatch.setitem(sys.modules, "binlake.source.replica.driver", None)
-    with pytest.raises(BinlogError, match=r"needs PyMySQL; pip install binlake\[server\]"):
+    with pytest.raises(BinlogError, match=r"needs PyMySQL; pip install 'binlake\[server\]'"):
         connect(url(1))
 
 
