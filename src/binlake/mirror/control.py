@@ -203,7 +203,7 @@ class Control:
         return set(json.loads(self._properties.get(_RESYNC, "[]")))
 
     def request_resync(self, names: set[str]) -> None:
-        """Ask the mirror to copy tables again, before its next round."""
+        """Ask the mirror to copy tables again."""
         self._change(lambda: {_RESYNC: _texts(self.to_resync | names)})
 
     @property

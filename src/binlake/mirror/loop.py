@@ -44,7 +44,7 @@ from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
-from binlake.mirror.source.host import SourceHost, is_log_of
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
@@ -58,7 +58,7 @@ from binlake.spark.streaming.planner import StreamPlanner
 from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.values.position import Position
+from binlake.values.position import Position, is_log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,11 +206,13 @@ class Mirror:
         self._tables.add()
         self._tables.tell_unmatched()
         until = self._planner.latest() if once else None
+        progressed = False
         while not self._stop.is_set():
             self._control.refresh()
             if not self._control.paused:
                 self._obey()
-                self._continue_copy()
+                if not progressed or self._tables.copies_are_due():
+                    self._tables.continue_copies()
             if until is not None:
                 until = self._with_copies(until)
             progressed = not self._control.paused and self._round(until)
@@ -218,6 +220,7 @@ class Mirror:
             if not self._control.paused:
                 self._upkeep.work(self._tables.followed)
             if progressed or self._has_copies():
+                self._waiting_since = None
                 continue
             if once:
                 if self._control.paused or not self._waits():
@@ -238,16 +241,6 @@ class Mirror:
         """Whether copies are to be continued now."""
         there = self._tables.unfinished - self._tables.lagging.keys()
         return bool(there) and not self._is_interrupted()
-
-    def _continue_copy(self) -> None:
-        """Continue one copy that is not complete; the others wait, so that rounds are not far apart."""
-        lagging = self._tables.lagging
-        for full_name in sorted(self._tables.unfinished, key=lambda name: (name in lagging, name))[
-            :1
-        ]:
-            self._tables.copy(full_name)
-            if full_name not in self._tables.unfinished:
-                self._control.resynced(full_name)
 
     def _with_copies(self, until: StreamOffset) -> StreamOffset:
         """The position, or a later one that makes the tables whole which have been copied since it was read."""
@@ -292,6 +285,9 @@ class Mirror:
         deadline = time.monotonic() + self._patience_s
         while not self._stop.is_set():
             if self._round(until):
+                continue
+            if self._has_copies():  # of tables that a statement has changed
+                self._tables.continue_copies()
                 continue
             log = self._planner.head().position
             if position is None or not lags(log, position):

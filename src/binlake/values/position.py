@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+_OF_MARIADB = "server-"
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -38,3 +40,13 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
+
+
+def is_log_of(identity: str, server: str) -> bool:
+    """Whether logs may be those of a server: the identity of the logs is "" if nothing records it, and an archive adds
+    a part to the identity of a MariaDB server.
+    """
+    identity, server = identity.lower(), server.lower()
+    return identity in ("", server) or (
+        server.startswith(_OF_MARIADB) and identity.startswith(f"{server}-")
+    )

@@ -11,8 +11,9 @@ import pytest
 
 from binlake.errors import ConnectionLostError, OptionError, SourceError
 from binlake.mirror.source import host
-from binlake.mirror.source.host import SourceHost, is_log_of
+from binlake.mirror.source.host import SourceHost
 from binlake.source.replica.url import ServerUrl
+from binlake.values.position import is_log_of
 
 SERVERS = {"db2": "uuid-2", "db3": "uuid-3"}
 

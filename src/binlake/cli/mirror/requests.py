@@ -29,7 +29,7 @@ def add(
 ) -> None:
     """Follow more tables.
 
-    The running mirror copies them before its next round, or the next one when it starts. The lake keeps the
+    The running mirror begins soon, or the next one when it starts. The lake keeps the
     request, so you need not change --table. A table that was removed before is copied again. The mirror reports a
     name or pattern that matches no table of the server.
 
@@ -39,7 +39,7 @@ def add(
       binlake mirror add /lake 'crm.*'
     """
     _request("add", lake, session, tables)
-    note(f"the mirror of {lake} copies {', '.join(tables)} before its next round")
+    note(f"the mirror of {lake} will copy {', '.join(tables)}")
 
 
 @mirror_command("remove")
@@ -79,7 +79,7 @@ def resync(
 ) -> None:
     """Copy tables again.
 
-    The running mirror does it before its next round, or the next one when it starts. A name that the lake does
+    The running mirror does it soon, or the next one when it starts. A name that the lake does
     not have is an error. If the columns
     are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
 
@@ -89,9 +89,7 @@ def resync(
       binlake mirror resync /lake 'shop.*'
     """
     _request("resync", lake, session, tables)
-    note(
-        f"the mirror of {lake} copies {', '.join(tables)} again before its next round, if it follows them"
-    )
+    note(f"the mirror of {lake} will copy {', '.join(tables)} again, if it follows them")
 
 
 @mirror_command("pause")

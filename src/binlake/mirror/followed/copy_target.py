@@ -58,6 +58,9 @@ from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 
+#: Errors of reading a lake table one of whose files is missing or damaged.
+DAMAGED = (FileNotFoundError, pa.ArrowInvalid)
+
 
 @dataclass(frozen=True, slots=True)
 class CopyTargets:
@@ -101,6 +104,7 @@ class CopyTargets:
         mode = self.mode(table)
         key = mode.index_key((*table.key, column) if table.key and column else table.key)
         known = self.lake.load(*name).describe() if self.lake.exists(*name) else None
+        why = "its columns or options have changed"
         # another table of the same name: values from before are those of other rows
         is_other = self.was_dropped(table.full_name)
         texts = () if known is None or is_other else self._texts(table, known)
@@ -114,7 +118,9 @@ class CopyTargets:
             if fits and not (is_other and kept_columns(known["properties"])):
                 for shard in self.shards_in(name).values() if column else ():
                     return shard.lake
-                return self.lake.open_table(*name, key, self.indexes, mode.open_column)
+                if (there := self._intact(name, key, mode.open_column)) is not None:
+                    return there
+                is_other, why = True, "a file of its lake table is missing or damaged"
             change = None if is_other else self._beside(table, known, schema)
             if change is not None:
                 there = self.lake.open_table(*name, key, self.indexes, mode.open_column)
@@ -122,12 +128,21 @@ class CopyTargets:
                 there.commit(change, _of_mirror(there.summary))
                 return there
             before = "" if is_other else declared_before(known["properties"], table.full_name)
-            self._make_way(table, known)
+            self._make_way(table, known, why)
         properties = begun_properties(table.full_name, column, partition, before)
         if texts:
             properties = {**properties, **text_properties(texts)}
         new = NewTable(schema, key, self.options.deletes, mode.open_column, properties, partition)
         return self.lake.create_table(*name, new, self.indexes)
+
+    def _intact(
+        self, name: tuple[str, str], key: Sequence[str] | None, open_column: str | None
+    ) -> LakeTable | None:
+        """The lake table; None if its files cannot be read, so that only a new table helps."""
+        try:
+            return self.lake.open_table(*name, key, self.indexes, open_column)
+        except DAMAGED:
+            return None
 
     def _lake_schema(self, table: SourceTable, texts: Sequence[str]) -> pa.Schema:
         """The columns that the lake table should have. `texts`: those that are text."""
@@ -137,12 +152,12 @@ class CopyTargets:
         column = self.shard_column(table)
         return schema.append(pa.field(column, pa.string())) if column else schema
 
-    def _make_way(self, table: SourceTable, known: Mapping[str, Any]) -> None:
-        """Note that the lake table is created again, and keep its snapshots if they may stay readable."""
+    def _make_way(self, table: SourceTable, known: Mapping[str, Any], why: str) -> None:
+        """Note that the lake table is created again, and why, and keep its snapshots if they may stay readable."""
         name = self.name(table)
         lost = kept_columns(known["properties"])
         self.note(
-            f"{table.full_name}: its columns or options have changed; the lake table is created again"
+            f"{table.full_name}: {why}; the lake table is created again"
             f"{', without ' if lost else ''}{', '.join(lost)}"
         )
         if not self._keeps_snapshots(table, known["properties"]):

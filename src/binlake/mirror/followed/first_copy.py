@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +44,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.host import SourceHost, is_log_of
+from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter
@@ -54,10 +55,11 @@ from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 from binlake.values.option_texts import FilePosition
-from binlake.values.position import Position
+from binlake.values.position import Position, is_log_of
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 2
+_SHARD_PATIENCE_S = 300.0
 
 
 class LogLagsError(BinlogError):
@@ -188,7 +190,7 @@ class FirstCopy:
             return None
         if definition() != create_table:
             raise ServerError(f"{table.full_name} was altered while it was copied")
-        self._check_log(table, state)
+        self._wait_for_log(table, state)
         # The end must be one that the log had when the last row was read, or later. An ALTER before it makes the mirror
         # copy the table again, so it is taken before earlier values are added, which may take hours.
         until = self.planner.latest()
@@ -269,10 +271,25 @@ class FirstCopy:
             hint="check that `binlake archive` runs; the copy continues when the archive has reached that position",
         )
 
+    def _wait_for_log(self, table: SourceTable, state: CopyState) -> None:
+        """As `_check_log`. The copy of a shard waits here for an archive that lags behind: the rounds of other shards
+        commit to the same lake table, after which it would have to begin again.
+        """
+        deadline = time.monotonic() + _SHARD_PATIENCE_S
+        while True:
+            try:
+                self._check_log(table, state)
+                return
+            except LogLagsError:
+                is_shard = self.targets.shard_column(table)
+                if not is_shard or self.is_interrupted() or time.monotonic() > deadline:
+                    raise
+            time.sleep(1.0)
+
     def _begun(self, table: SourceTable, state: CopyState, url: str) -> StreamOffset | None:
         """Divide the table, unless an earlier copy can be continued, because its position is still in the log."""
         if state.answers:
-            self._check_log(table, state)
+            self._wait_for_log(table, state)
             done, of = len(state.answers), len(state.chunks)
             oldest = (Position.from_json(one["position"]) for one in state.answers.values())
             try:

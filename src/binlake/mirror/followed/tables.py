@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pyarrow as pa
-
 from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
-from binlake.mirror.followed.copy_target import CopyTargets
+from binlake.mirror.followed.copy_target import DAMAGED, CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
@@ -76,6 +74,8 @@ class FollowedTables:
         self._note = note
         self._copy_s = copy_s
         self._copy_until = 0.0
+        self._copies_ended = float("-inf")
+        self._reported: set[str] = set()
         self._first_copy = FirstCopy(
             lake,
             host,
@@ -123,7 +123,7 @@ class FollowedTables:
             except (*OF_ONE_TABLE, CommitConflictError) as error:
                 self.quarantine(full_name, str(error))
                 continue
-            except (FileNotFoundError, pa.ArrowInvalid) as error:
+            except DAMAGED as error:
                 self.quarantine(
                     full_name,
                     f"a file of its lake table is missing or damaged: {error}; "
@@ -179,16 +179,43 @@ class FollowedTables:
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
         aside = {*self._control.quarantined, *self._control.to_resync}
+        ends = time.monotonic() + self._copy_s
         names = self.source.names()
         self._options.check_lake_names(names)
         for name in names:
             full_name = full_name_of(*name)
             if full_name in self.followed or full_name in aside:
                 continue
-            if self.unfinished:
+            if self.unfinished or (self.followed and time.monotonic() >= ends):
                 self.unfinished.add(full_name)
             else:
                 self.copy(full_name)
+
+    def copies_are_due(self) -> bool:
+        """Whether copies have waited for rounds as long as they may take themselves."""
+        return time.monotonic() - self._copies_ended >= self._copy_s
+
+    def continue_copies(self) -> None:
+        """Continue copies that are not complete, until one gives way or the time for copies is over."""
+        ends = time.monotonic() + self._copy_s
+        for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
+            self.copy(full_name)
+            if full_name not in self.unfinished:
+                self._control.resynced(full_name)
+            elif full_name not in self.lagging:
+                break
+            if time.monotonic() >= ends:
+                break
+        self._copies_ended = time.monotonic()
+
+    def _put_off(self, full_name: str) -> None:
+        """Continue a copy later. A followed table is forgotten, because rounds would take it past the change that makes
+        the copy necessary; the request survives this process.
+        """
+        if full_name in self.followed:
+            self._control.request_resync({full_name})
+            self.forget(full_name)
+        self.unfinished.add(full_name)
 
     def begin_round(self) -> None:
         """Notice what other processes have changed: follow the tables that users have added, and stop following those
@@ -231,7 +258,7 @@ class FollowedTables:
         """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
         self.unfinished.discard(full_name)
         self._copy_until = time.monotonic() + self._copy_s
-        waited = self.lagging.pop(full_name, None) is not None
+        self.lagging.pop(full_name, None)
         name = table_name(full_name)
         if not self.source.has(name):
             self._missing(full_name)
@@ -247,17 +274,19 @@ class FollowedTables:
                     lambda: self.source.read(name)[1],
                 )
                 if made is None:  # it is continued after a round or a pause, or at the next start
-                    self.forget(
-                        full_name
-                    )  # rounds would take it past the change that makes the copy necessary
-                    self.unfinished.add(full_name)
+                    self._put_off(full_name)
                     return
             except LogLagsError as error:
-                if not waited:
+                if full_name not in self._reported:
+                    self._reported.add(full_name)
                     self._note(f"{full_name}: its copy waits: {error}")
-                self.forget(full_name)
-                self.unfinished.add(full_name)
+                self._put_off(full_name)
                 self.lagging[full_name] = error
+                return
+            except DAMAGED as error:
+                self.quarantine(
+                    full_name, f"a file of its lake table is missing or damaged: {error}"
+                )
                 return
             except OF_ONE_TABLE as error:
                 self.quarantine(full_name, str(error))
@@ -278,6 +307,7 @@ class FollowedTables:
                 continue
             self.forget(full_name)
             self._take(made)
+            self._reported.discard(full_name)
             self._control.returned(full_name)
             return
 

@@ -9,9 +9,9 @@ from binlake.errors import ConnectionLostError, SourceError
 from binlake.source.replica.connection import connect, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.streaming.logs import StreamLogs
+from binlake.values.position import is_log_of
 
 # `ServerConnection.identity`; a UUID cannot begin in this way.
-_OF_MARIADB = "server-"
 
 
 class SourceHost:
@@ -73,13 +73,3 @@ class SourceHost:
             assert lost is not None, "a URL names a host"
             raise lost
         return first
-
-
-def is_log_of(identity: str, server: str) -> bool:
-    """Whether logs may be those of a server: the identity of the logs is "" if nothing records it, and an archive adds
-    a part to the identity of a MariaDB server.
-    """
-    identity, server = identity.lower(), server.lower()
-    return identity in ("", server) or (
-        server.startswith(_OF_MARIADB) and identity.startswith(f"{server}-")
-    )

@@ -31,7 +31,7 @@ from binlake.table.counting.row_totals import RowTotals
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
-from binlake.values.position import Position
+from binlake.values.position import Position, is_log_of
 
 _LATEST_US = 1 << 62
 _NUMBER = re.compile(r"\.(\d+)$")
@@ -134,8 +134,8 @@ class StreamPlanner:
         """Return whether the logs no longer have the file of a position, only later ones. Raises BinlogError."""
         now = self._logs.look()
         number = _NUMBER.search(position.file)
-        is_other = position.server_uuid and now.server_uuid not in ("", position.server_uuid)
-        return number is not None and not is_other and int(number[1]) < now.numbers[0]
+        is_same = not position.server_uuid or is_log_of(now.server_uuid, position.server_uuid)
+        return number is not None and is_same and int(number[1]) < now.numbers[0]
 
     # -- the end of the next batch --------------------------------------------------------------
 

@@ -130,3 +130,15 @@ def test_a_copy_that_adds_no_column_is_pending() -> None:
     assert has_pending_copy(change.table_properties)
     assert json.loads(change.table_properties["binlake.pending-columns"]) == [""]
     assert pending_columns(change.table_properties) == ()
+
+
+def test_a_lake_table_with_a_missing_file_is_created_again() -> None:
+    """The quarantine of such a table advises a resync, which has to end it."""
+
+    class DamagedLake(StoredLake):
+        def open_table(self, *_of: Any) -> Any:
+            raise FileNotFoundError("data/binlake-1.parquet")
+
+    lake = DamagedLake(dict(pending_properties(())))
+    opened(lake, MADE)
+    assert lake.created == ["t"]
