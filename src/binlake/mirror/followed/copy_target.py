@@ -58,7 +58,7 @@ from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 
-#: Errors of reading a lake table one of whose files is missing or damaged.
+#: Errors of reading a lake table with a missing or damaged file.
 DAMAGED = (FileNotFoundError, pa.ArrowInvalid)
 
 
