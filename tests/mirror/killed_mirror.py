@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binlake.lake.jobs import SparkEngine
-from binlake.mirror import loop
+from binlake.mirror.apply import decode_tables
 from binlake.mirror.control import Control
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.iceberg.compaction import RewriteOrder
@@ -32,7 +32,7 @@ PATIENCE_S = 300
 #: Where a mirror can be killed: the owner of a function, and its name.
 PLACES: dict[str, tuple[Any, str]] = {
     "tasks of a copy": (SparkEngine, "run"),
-    "decoding of a range": (loop, "decode_range"),
+    "decoding of a range": (decode_tables, "decode_range"),
     "data file": (DataFileWriter, "write"),
     "commit": (IcebergTable, "commit"),
     "commit of Delta": (DeltaStored, "commit"),

@@ -19,17 +19,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from binlake.errors import (
-    BinlogError,
-    ChecksumError,
     FormatError,
     IncompleteError,
-    MissingContextError,
-    SchemaError,
-    TruncatedError,
-    UnsupportedError,
 )
 from binlake.lake.jobs import SparkEngine
-from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.commits import commit_range
 from binlake.mirror.control import Control, place_key
@@ -49,7 +44,6 @@ from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
-from binlake.source.log_file import SKIP_HINT
 from binlake.source.replica.url import without_password
 from binlake.spark.options import check_no_password
 from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
@@ -63,10 +57,6 @@ from binlake.values.position import Position, is_log_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Errors in the values of one table.
-_OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
-# Errors of the log itself, which are those of all tables.
-_OF_THE_LOG = (ChecksumError, TruncatedError)
 _DAMAGED = (
     "the log is damaged: restore it from an intact copy, or read one with --logs; or run FLUSH BINARY LOGS on the "
     "server and `binlake mirror resync LAKE '*.*'`, and start the mirror again: it copies all tables"
@@ -122,7 +112,6 @@ class Mirror:
         self._note = note
         self._lake = open_lake(spark, catalog, lake, options.format)
         self._engine = SparkEngine(spark)
-        self._split_bytes = split_bytes
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         read = options.read_options()
@@ -152,6 +141,15 @@ class Mirror:
         self._stop = threading.Event()
         self._copied_anew: Counter[str] = Counter()
         self._recorded = time.monotonic()
+        self._decoder = TablesDecoder(
+            self._planner,
+            self._engine,
+            self._task_files,
+            options,
+            self._rules,
+            split_bytes,
+            self._tables.quarantine,
+        )
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
     def _followed_tables(
@@ -370,7 +368,7 @@ class Mirror:
         end = self._planner.advance(start, Limits(bytes=self.options.round_bytes), target)
         if end.place == start.place:
             return False
-        found = self._decoded(group, start, end)
+        found = self._decoder.decode(group, start, end)
         first = self._schema_changes.first(found.ddl, group)
         if first is None:
             self._apply(group, found, end)
@@ -385,69 +383,6 @@ class Mirror:
         if len({table.offset.position.server_uuid for table in tables}) > 1:
             for table in tables:
                 table.offset = self._planner.here(table.offset)
-
-    def _decoded(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
-        """The changes of a range. A table with changes that cannot be decoded is quarantined.
-
-        Raises the errors of the log, and an error that is the same for each of several tables.
-        """
-        try:
-            return self._read(group, start, end)
-        except _OF_THE_LOG:
-            raise
-        except _OF_A_VALUE as error:
-            if len(group) == 1:
-                self._tables.quarantine(group[0].full_name, str(error))
-                return Decoded()
-        # one of them has a change that cannot be decoded: each by itself, so that the others go on
-        found = Decoded()
-        failed: dict[str, BinlogError] = {}
-        for table in group:
-            try:
-                alone = self._read([table], start, end)
-            except _OF_THE_LOG:
-                raise
-            except _OF_A_VALUE as error:
-                failed[table.full_name] = error
-                continue
-            found.changes.update(alone.changes)
-            found.failed.update(alone.failed)
-            found.ddl = alone.ddl
-        if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:
-            raise failed[group[0].full_name]
-        for full_name, why in failed.items():
-            self._tables.quarantine(full_name, str(why))
-        return found
-
-    def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
-        """Decode a range for tables. Raises what `decode_range` raises."""
-        read = self.options.read_options([table.id for table in group])
-        rules = self._rules
-        for table in group:
-            rules = table.rules(rules)
-        wanted = Wanted(
-            {table.id: table.decoded_key for table in group},
-            "\n".join(table.create_table for table in group),
-            rules,
-            {table.id: table.mode.facts for table in group},
-        )
-        files = self._planner.splits(start, end)
-        splits = [part for file in files for part in file.ranges(self._split_bytes)]
-        refuses = self.options.on_statement == "error"
-        try:
-            return decode_range(
-                splits,
-                read,
-                wanted,
-                self._engine,
-                self._task_files,
-                refuse_statements=refuses,
-                task_bytes=2 * self._split_bytes,
-            )
-        except FormatError as error:
-            if error.hint == SKIP_HINT:  # a mirror has no such option
-                error.hint = None
-            raise
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
@@ -490,10 +425,10 @@ class Mirror:
         place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
         before = self._planner.advance(start, UNLIMITED, place)
         if before.place != start.place:
-            self._apply(group, self._decoded(group, start, before), before)
+            self._apply(group, self._decoder.decode(group, start, before), before)
             return
         end = self._planner.advance(start, Limits(transactions=1))
-        found = self._decoded(group, start, end)
+        found = self._decoder.decode(group, start, end)
         for table in group:
             for statement in found.ddl:
                 if self._tables.follows(table):

@@ -1,0 +1,108 @@
+"""Decode a range of the log for several tables, so that a table whose changes cannot be decoded does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from binlake.errors import (
+    BinlogError,
+    ChecksumError,
+    FormatError,
+    MissingContextError,
+    SchemaError,
+    TruncatedError,
+    UnsupportedError,
+)
+from binlake.lake.engine import Engine
+from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.task_files import TaskFiles
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.followed.table import Followed
+from binlake.mirror.options import MirrorOptions
+from binlake.source.log_file import SKIP_HINT
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
+
+# Errors in the values of one table.
+_OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
+# Errors of the log itself, which are those of all tables.
+_OF_THE_LOG = (ChecksumError, TruncatedError)
+
+
+@dataclass(frozen=True, slots=True)
+class TablesDecoder:
+    """Decodes ranges of the log of `planner`. `split_bytes` of log are half of what one task decodes; `quarantine`
+    receives the name of a table with changes that cannot be decoded, and the reason.
+    """
+
+    planner: StreamPlanner
+    engine: Engine
+    task_files: TaskFiles
+    options: MirrorOptions
+    rules: ColumnRules
+    split_bytes: int
+    quarantine: Callable[[str, str], None]
+
+    def decode(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
+        """The changes of a range. A table with changes that cannot be decoded is quarantined.
+
+        Raises the errors of the log, and an error that is the same for each of several tables.
+        """
+        try:
+            return self._read(group, start, end)
+        except _OF_THE_LOG:
+            raise
+        except _OF_A_VALUE as error:
+            if len(group) == 1:
+                self.quarantine(group[0].full_name, str(error))
+                return Decoded()
+        # one of them has a change that cannot be decoded: each by itself, so that the others go on
+        found = Decoded()
+        failed: dict[str, BinlogError] = {}
+        for table in group:
+            try:
+                alone = self._read([table], start, end)
+            except _OF_THE_LOG:
+                raise
+            except _OF_A_VALUE as error:
+                failed[table.full_name] = error
+                continue
+            found.changes.update(alone.changes)
+            found.failed.update(alone.failed)
+            found.ddl = alone.ddl
+        if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:
+            raise failed[group[0].full_name]
+        for full_name, why in failed.items():
+            self.quarantine(full_name, str(why))
+        return found
+
+    def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
+        """Decode a range for tables. Raises what `decode_range` raises."""
+        read = self.options.read_options([table.id for table in group])
+        rules = self.rules
+        for table in group:
+            rules = table.rules(rules)
+        wanted = Wanted(
+            {table.id: table.decoded_key for table in group},
+            "\n".join(table.create_table for table in group),
+            rules,
+            {table.id: table.mode.facts for table in group},
+        )
+        files = self.planner.splits(start, end)
+        splits = [part for file in files for part in file.ranges(self.split_bytes)]
+        refuses = self.options.on_statement == "error"
+        try:
+            return decode_range(
+                splits,
+                read,
+                wanted,
+                self.engine,
+                self.task_files,
+                refuse_statements=refuses,
+                task_bytes=2 * self.split_bytes,
+            )
+        except FormatError as error:
+            if error.hint == SKIP_HINT:  # a mirror has no such option
+                error.hint = None
+            raise
