@@ -9,13 +9,8 @@ from pathlib import Path
 import pytest
 
 import binlake.core
-from binlake.format import flags
-from binlake.format.flags import (
-    FLAG_MAY_HAVE_SBR,
-    LOG_EVENT_ARTIFICIAL_F,
-    LOG_EVENT_IGNORABLE_F,
-    ROWS_STMT_END_F,
-)
+from binlake.format import event_header, event_types, flags
+from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT
 
 FOLDER = Path(binlake.core.__file__).parent
 PYTHON = sorted(path for path in FOLDER.glob("*/*.py") if path.stem != "__init__")
@@ -54,30 +49,25 @@ def test_constants_of_the_core_are_c_constants(path: Path) -> None:
     assert not re.findall(r"^\w+: cython\..*", text, re.MULTILINE)
 
 
-#: What the core has as C constants, and format/ as the one definition.
-COPIES = {
-    ("events/steps.py", "_IGNORABLE"): LOG_EVENT_IGNORABLE_F,
-    ("events/steps.py", "_STMT_END"): ROWS_STMT_END_F,
-    ("events/packets.py", "ARTIFICIAL"): LOG_EVENT_ARTIFICIAL_F,
-    ("text/replay_text.pyx", "STMT_END"): ROWS_STMT_END_F,
-    ("text/replay_text.pyx", "MAY_HAVE_SBR"): FLAG_MAY_HAVE_SBR,
-    **{
-        ("text/replay_text.pyx", name): getattr(flags, name)
-        for name in (
-            "FL_STANDALONE",
-            "FL_GROUP_COMMIT_ID",
-            "FL_TRANSACTIONAL",
-            "FL_ALLOW_PARALLEL",
-            "FL_WAITED",
-            "FL_DDL",
-            "FL_EXTRA_THREAD_ID",
-        )
-    },
+#: Constants of the core that format/ has in a table.
+OTHER_CONSTANTS = {"QUERY_HEADER_BYTES": EVENT_TYPES[QUERY_EVENT].post_header_length}
+#: The C constants of the core, by name.
+C_CONSTANTS = {
+    name: int(value, 0)
+    for name, value in re.findall(
+        r"^    (\w+) = (\w+)", (FOLDER / "events/format_constants.pxd").read_text(), re.MULTILINE
+    )
 }
 
 
-@pytest.mark.parametrize(("file", "name"), COPIES, ids=" ".join)
-def test_c_constants_are_those_of_the_format(file: str, name: str) -> None:
-    pattern = rf"^ *{name} = (?:cython\.declare\(cython\.int, )?(\w+)"
-    found = re.findall(pattern, (FOLDER / file).read_text(), re.MULTILINE)
-    assert [int(value, 0) for value in found] == [COPIES[file, name]]
+@pytest.mark.parametrize("name", C_CONSTANTS)
+def test_c_constants_are_those_of_the_format(name: str) -> None:
+    tables = (vars(event_header), vars(event_types), vars(flags), OTHER_CONSTANTS)
+    assert [table[name] for table in tables if name in table] == [C_CONSTANTS[name]]
+
+
+def test_only_one_module_of_the_core_has_constants_of_the_format() -> None:
+    again = re.compile(rf"^ *({'|'.join(C_CONSTANTS)}) = (?:0x)?\d+", re.MULTILINE)
+    for path in FOLDER.rglob("*.p[yx]*"):
+        if path.suffix in (".py", ".pyx", ".pxd") and path.name != "format_constants.pxd":
+            assert not again.findall(path.read_text()), path

@@ -34,6 +34,7 @@ from binlake.archive.start import (
 )
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
+from binlake.format.event_header import TIMESTAMP_AT, TYPE_AT
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
@@ -301,7 +302,9 @@ class Archiver:
 
     def _count(self, block: Block) -> None:
         # the header of the last event is not looked for: the first one's time is as good
-        self.metrics.came(len(block.data), int.from_bytes(block.data[:4], "little"))
+        self.metrics.came(
+            len(block.data), int.from_bytes(block.data[TIMESTAMP_AT:TYPE_AT], "little")
+        )
 
     def _sync(self, writer: HistoryWriter, follower: Follower) -> None:
         file, offset = writer.sync(follower.position.gtid_set)

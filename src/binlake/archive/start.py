@@ -17,11 +17,12 @@ from binlake.archive.layout import (
     mariadb_identity,
     number_of,
 )
-from binlake.core.events.frames import HEADER_BYTES, FrameBlock, scan
+from binlake.core.events.frames import FrameBlock, scan
 from binlake.errors import BinlogError, OptionError, PositionLostError, SourceError
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.events.registry import decode_event, event_format
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.bytes import open_reader

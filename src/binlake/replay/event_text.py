@@ -10,14 +10,23 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
-from binlake.core.events.frames import HEADER_BYTES
+from binlake.format.event_header import (
+    CHECKSUM_BYTES,
+    FLAGS_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    LOG_POS_AT,
+    SERVER_ID_AT,
+    TIMESTAMP_AT,
+    TYPE_AT,
+    U32,
+)
 
 #: Ends a statement, since statements may hold semicolons.
 DELIMITER = b"/*!*/;"
-_CHECKSUM_BYTES = 4
 _DUMP_BYTES = 16
-_LENGTH_AT = 9
 
 
 class Base64(StrEnum):
@@ -87,9 +96,9 @@ class TextOptions:
 
 def sealed(raw: bytes, *, checksum: bool) -> bytes:
     """An event (given without checksum) with its length right, and a checksum if it has one."""
-    length = len(raw) + _CHECKSUM_BYTES * checksum
-    sized = raw[:_LENGTH_AT] + length.to_bytes(4, "little") + raw[_LENGTH_AT + 4 :]
-    return sized + zlib.crc32(sized).to_bytes(4, "little") if checksum else sized
+    length = len(raw) + CHECKSUM_BYTES * checksum
+    sized = raw[:LENGTH_AT] + U32.pack(length) + raw[LOG_POS_AT:]
+    return sized + U32.pack(zlib.crc32(sized)) if checksum else sized
 
 
 def clock_text(timestamp: int) -> str:
@@ -127,8 +136,10 @@ def mariadb_dump(raw: bytes, at: int) -> Iterator[bytes]:
     yield b"# Event: " if len(raw) == HEADER_BYTES else b"#\n# Event: "
 
 
-# timestamp, type, server id, length, end position, flags
-_FIELDS = ((0, 4), (4, 5), (5, 9), (9, 13), (13, 17), (17, HEADER_BYTES))
+# Where the fields of the header begin and end.
+_FIELDS = tuple(
+    pairwise((TIMESTAMP_AT, TYPE_AT, SERVER_ID_AT, LENGTH_AT, LOG_POS_AT, FLAGS_AT, HEADER_BYTES))
+)
 
 
 def _hex_columns(part: bytes) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.text.event_kinds import kind_table
 from binlake.core.text.replay_text import ReplayText
 from binlake.events.base import Event
@@ -18,6 +17,7 @@ from binlake.events.common.format_description import table_id_bytes
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.event_types import QUERY_EVENT
 from binlake.replay.event_text import TextOptions
 from binlake.replay.printer import Printer
@@ -27,7 +27,6 @@ from binlake.stream.log_events import LogEvent, first_bad_of
 from binlake.stream.runs import Piece
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat
 
-_CHECKSUM_BYTES = 4
 _MOST_WORDS = 1 << 12
 
 
@@ -111,7 +110,7 @@ class PlainEvents:
         if at < 0:
             return
         words = text[at + len(line) :]
-        body = bytes(shown.raw[HEADER_BYTES:-_CHECKSUM_BYTES])
+        body = bytes(shown.raw[HEADER_BYTES:-CHECKSUM_BYTES])
         if isinstance(event, TableMapEvent):
             tables = self._text.table_words
             if len(tables) >= _MOST_WORDS:
@@ -140,7 +139,7 @@ class PlainEvents:
         return (
             piece.outer is None
             and fmt.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32
-            and fmt.checksum_bytes == _CHECKSUM_BYTES
+            and fmt.checksum_bytes == CHECKSUM_BYTES
             and fmt.header_length == HEADER_BYTES
             and not self._options.hexdump
             and not self._options.short_form

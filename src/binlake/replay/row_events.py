@@ -22,8 +22,14 @@ from binlake.errors import BinlogError, FormatError, MissingContextError, Unsupp
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
+from binlake.format.event_header import TYPE_AT, U32
 from binlake.format.event_types import TABLE_MAP_EVENT
-from binlake.format.flags import ROWS_STMT_END_F
+from binlake.format.flags import (
+    ROWS_FLAGS,
+    ROWS_NO_CHECK_CONSTRAINT_CHECKS_F,
+    ROWS_STMT_END_F,
+    ROWS_USE_SQL_FOREIGN_KEY_F,
+)
 from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.replay.event_text import DELIMITER, TextOptions
@@ -37,21 +43,20 @@ _IN_MEMORY_BYTES = 8 << 20
 _CHUNK_BYTES = 1 << 20
 
 # as the servers' tools spell them
-_FLAG_WORDS = (
-    (0x0001, "STMT_END_F"),
-    (0x0002, "NO_FOREIGN_KEY_CHECKS_F"),
-    (0x0004, "RELAXED_UNIQUE_CHECKS_F"),
-    (0x0008, "COMPLETE_ROWS_F"),
-)
-_MYSQL_FLAG_WORDS = (*_FLAG_WORDS, (0x0010, "USE_SQL_FOREIGN_KEY_F"))
-_MARIADB_FLAG_WORDS = (*_FLAG_WORDS, (0x0080, "NO_CHECK_CONSTRAINT_CHECKS_F"))
+_FLAG_WORDS = {
+    flavour: {bit: f"{name}_F" for bit, name in ROWS_FLAGS.items() if bit != of_the_other}
+    for flavour, of_the_other in (
+        ("mysql", ROWS_NO_CHECK_CONSTRAINT_CHECKS_F),
+        ("mariadb", ROWS_USE_SQL_FOREIGN_KEY_F),
+    )
+}
 
 
 def rows_flags_text(flags: int, flavour: str) -> str:
     """The flags of a rows event by the flavour's names, unknown bits as hex; "" for none."""
     words = []
     rest = flags
-    for bit, word in _MARIADB_FLAG_WORDS if flavour == "mariadb" else _MYSQL_FLAG_WORDS:
+    for bit, word in _FLAG_WORDS[flavour].items():
         if flags & bit:
             words.append(word)
             rest &= ~bit
@@ -309,16 +314,16 @@ def _ending_statement(raw: bytes, fmt: EventFormat) -> bytes:
     """Print a statement's last rows event with STMT_END if the event that had the flag is not
     shown. Without the flag a server would keep the tables open, and refuse what comes next.
     """
-    if raw[4] == TABLE_MAP_EVENT:
+    if raw[TYPE_AT] == TABLE_MAP_EVENT:
         return raw
-    flags_at = fmt.header_length + fmt.table_id_bytes(raw[4])
+    flags_at = fmt.header_length + fmt.table_id_bytes(raw[TYPE_AT])
     if raw[flags_at] & ROWS_STMT_END_F:
         return raw
     body_end = len(raw) - fmt.checksum_bytes
     patched = (
         raw[:flags_at] + bytes((raw[flags_at] | ROWS_STMT_END_F,)) + raw[flags_at + 1 : body_end]
     )
-    return patched + zlib.crc32(patched).to_bytes(4, "little")[: fmt.checksum_bytes]
+    return patched + U32.pack(zlib.crc32(patched))[: fmt.checksum_bytes]
 
 
 def table_name(event: TableMapEvent, options: TextOptions) -> bytes:

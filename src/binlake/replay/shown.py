@@ -8,6 +8,7 @@ from typing import NamedTuple
 from binlake.events.base import Event
 from binlake.events.common.rows import RowsEvent
 from binlake.format import event_types as types
+from binlake.format.event_header import CHECKSUM_BYTES, SERVER_ID_AT, TYPE_AT
 from binlake.replay.event_text import clock_text, sealed
 from binlake.stream.log_events import LogEvent
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
@@ -59,15 +60,15 @@ def shown_event(log_event: LogEvent) -> Shown:
     fmt = log_event.window.format
     outer = log_event.outer
     if outer is None:
-        checksum = int.from_bytes(raw[-4:], "little") if fmt.checksum_bytes else None
+        checksum = int.from_bytes(raw[-CHECKSUM_BYTES:], "little") if fmt.checksum_bytes else None
         if isinstance(event, RowsEvent) and event.frame.type_code in _UNCOMPRESSED:
             raw = _uncompressed(event, raw, fmt)
         return Shown(event, raw, log_event.pos, event.frame.log_pos, checksum, fmt)
     checksum = None
     if fmt.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32:
-        fmt = replace(fmt, checksum_bytes=4)
+        fmt = replace(fmt, checksum_bytes=CHECKSUM_BYTES)
         raw = sealed(raw, checksum=True)
-        checksum = int.from_bytes(raw[-4:], "little")
+        checksum = int.from_bytes(raw[-CHECKSUM_BYTES:], "little")
     return Shown(event, raw, outer.log_pos, outer.log_pos, checksum, fmt)
 
 
@@ -76,4 +77,6 @@ def _uncompressed(event: RowsEvent, raw: bytes, fmt: EventFormat) -> bytes:
     rows = event.inflate(fmt)
     head = raw[: len(raw) - fmt.checksum_bytes - event.rows.nbytes]
     code = bytes((_UNCOMPRESSED[event.frame.type_code],))
-    return sealed(head[:4] + code + head[5:] + rows, checksum=fmt.checksum_bytes > 0)
+    return sealed(
+        head[:TYPE_AT] + code + head[SERVER_ID_AT:] + rows, checksum=fmt.checksum_bytes > 0
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 
+from binlake.format.event_header import HEADER_BYTES, LENGTH_AT, SERVER_ID_AT
 from binlake.format.magic import FIRST_EVENT
 from binlake.serve.library import Library
 from binlake.serve.login import Identity
@@ -23,8 +24,8 @@ def identity(settings: Settings, library: Library) -> Identity:
     """Return the identity of a served archive. Raises BinlogError."""
     file = library.chain.files[-1]
     with library.open(file) as log:
-        header = log.reader.read_at(FIRST_EVENT, 19)
-    of = f"{library.flavour}/{file.base}/{int.from_bytes(header[5:9], 'little')}"
+        header = log.reader.read_at(FIRST_EVENT, HEADER_BYTES)
+    of = f"{library.flavour}/{file.base}/{int.from_bytes(header[SERVER_ID_AT:LENGTH_AT], 'little')}"
     made = uuid.uuid5(_NAMESPACE, of)
     server_id = settings.server_id or _FIRST_SERVER_ID + made.int % _FIRST_SERVER_ID
     return Identity(

@@ -12,10 +12,19 @@ from dataclasses import replace
 
 from binlake.core.events.checksum import event_crc32
 from binlake.events.body.encoding import encode_event
+from binlake.events.common.format_description import SERVER_VERSION_BYTES
 from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.common.rotate import RotateEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.format import event_types as types
+from binlake.format.event_header import (
+    CHECKSUM_BYTES,
+    FLAGS_AT,
+    HEADER_BYTES,
+    LOG_POS_AT,
+    TYPE_AT,
+    U32,
+)
 from binlake.format.flags import (
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
@@ -28,20 +37,19 @@ from binlake.values.gtid import MariaGtid
 #: Flag of a GTID_LIST: the replica has everything up to its UNTIL.
 UNTIL_REACHED = 1 << 28
 
-_FLAGS_AT = 17
-_LOG_POS_AT = 13
-_CREATED_AT = 19 + 2 + 50
-_CHECKSUM_BYTES = 4
+# Of a FORMAT_DESCRIPTION event: after binlog_version and server_version.
+_CREATED_AT = HEADER_BYTES + 2 + SERVER_VERSION_BYTES
 
 # A QUERY event without status variables and database: header, post-header, zero byte, text.
-_QUERY_FIXED_BYTES = 19 + 13 + 1
+_QUERY_FIXED_BYTES = HEADER_BYTES + types.EVENT_TYPES[types.QUERY_EVENT].post_header_length + 1
 _CATALOG_NZ = 6  # status variable: a name that replicas read and do not use
-_USER_VAR_FIXED_BYTES = 19 + 4 + 1
+# A USER_VAR event without its name: header, length of the name, NULL.
+_USER_VAR_FIXED_BYTES = HEADER_BYTES + 4 + 1
 
 
 def with_checksum(format: EventFormat, *, wanted: bool) -> EventFormat:
     """The format with or without a checksum at each event."""
-    return replace(format, checksum_bytes=_CHECKSUM_BYTES if wanted else 0)
+    return replace(format, checksum_bytes=CHECKSUM_BYTES if wanted else 0)
 
 
 def rotate(format: EventFormat, server_id: int, name: str, position: int) -> bytes:
@@ -82,13 +90,13 @@ def format_description(raw: bytes, format: EventFormat, *, entered: bool, create
     their temporary tables, as they must if the server had not just started.
     """
     event = bytearray(raw)
-    event[_FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
+    event[FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
     if entered:
-        event[_LOG_POS_AT : _LOG_POS_AT + 4] = bytes(4)
+        U32.pack_into(event, LOG_POS_AT, 0)
     if not created:
-        event[_CREATED_AT : _CREATED_AT + 4] = bytes(4)
+        U32.pack_into(event, _CREATED_AT, 0)
     if format.checksum_alg is not None:  # it has a checksum even if the others have none
-        event[-4:] = event_crc32(event).to_bytes(4, "little")
+        event[-CHECKSUM_BYTES:] = U32.pack(event_crc32(event))
     return bytes(event)
 
 
@@ -97,7 +105,7 @@ def ignorable(raw: bytes, format: EventFormat) -> bytes:
     decrypted).
     """
     event = bytearray(raw)
-    event[_FLAGS_AT] |= LOG_EVENT_IGNORABLE_F
+    event[FLAGS_AT] |= LOG_EVENT_IGNORABLE_F
     return _resum(event, format)
 
 
@@ -116,25 +124,25 @@ def dummy_in_place_of(raw: bytes, format: EventFormat) -> bytes:
     """
     size = len(raw) - format.checksum_bytes
     if size >= _QUERY_FIXED_BYTES + 1:
-        text = f"# event {raw[4]} of another version".encode()[: size - _QUERY_FIXED_BYTES]
+        text = f"# event {raw[TYPE_AT]} of another version".encode()[: size - _QUERY_FIXED_BYTES]
         return _query(raw, format, b"", text.ljust(size - _QUERY_FIXED_BYTES, b"."))
     name = b"dummy".ljust(size - _USER_VAR_FIXED_BYTES, b"_")[: size - _USER_VAR_FIXED_BYTES]
-    event = bytearray(raw[:19]) + struct.pack("<I", len(name)) + name + b"\1"
-    event[4] = types.USER_VAR_EVENT
+    event = bytearray(raw[:HEADER_BYTES]) + struct.pack("<I", len(name)) + name + b"\1"
+    event[TYPE_AT] = types.USER_VAR_EVENT
     return _resum(event + bytes(format.checksum_bytes), format)
 
 
 def _query(raw: bytes, format: EventFormat, status: bytes, text: bytes) -> bytes:
-    event = bytearray(raw[:19])
-    event[4] = types.QUERY_EVENT
-    event[_FLAGS_AT] |= LOG_EVENT_SUPPRESS_USE_F
+    event = bytearray(raw[:HEADER_BYTES])
+    event[TYPE_AT] = types.QUERY_EVENT
+    event[FLAGS_AT] |= LOG_EVENT_SUPPRESS_USE_F
     event += struct.pack("<IIBHH", 0, 0, 0, 0, len(status)) + status + b"\0" + text
     return _resum(event + bytes(format.checksum_bytes), format)
 
 
 def _resum(event: bytearray, format: EventFormat) -> bytes:
     if format.checksum_bytes:
-        event[-4:] = zlib.crc32(event[:-4]).to_bytes(4, "little")
+        event[-CHECKSUM_BYTES:] = U32.pack(zlib.crc32(event[:-CHECKSUM_BYTES]))
     return bytes(event)
 
 

@@ -18,8 +18,9 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from binlake.core.events.checksum import event_crc32, stored_crc32
-from binlake.core.events.frames import HEADER_BYTES, read_frame
+from binlake.core.events.frames import read_frame
 from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
 from binlake.serve.answers import lost
 from binlake.serve.library import Library

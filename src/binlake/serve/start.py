@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from binlake.core.events.checksum import event_crc32, stored_crc32
-from binlake.core.events.frames import HEADER_BYTES, read_frame
+from binlake.core.events.frames import read_frame
 from binlake.errors import TruncatedError
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
 from binlake.serve.answers import lost, printable
 from binlake.serve.dump_selection import DumpSelection, Everything, MissingTransactions
@@ -200,7 +201,7 @@ def _begins_event(log: LogFile, position: int) -> bool:
     if len(head) < HEADER_BYTES or log.format is None:
         return False
     frame = read_frame(head, position, 0)
-    if frame.length < HEADER_BYTES + 4 or frame.log_pos != frame.end & 0xFFFFFFFF:
+    if frame.length < HEADER_BYTES + CHECKSUM_BYTES or frame.log_pos != frame.end & 0xFFFFFFFF:
         return False
     if not log.format.checksum_bytes:
         return True

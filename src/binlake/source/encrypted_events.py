@@ -15,21 +15,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.errors import KeyringError, MalformedError, UnsupportedError
+from binlake.format.event_header import (
+    CHECKSUM_BYTES,
+    HEADER_BYTES,
+    LENGTH_AT,
+    LOG_POS_AT,
+    TYPE_AT,
+    U32,
+)
 from binlake.format.event_types import EVENT_TYPES
 from binlake.source.aes import BLOCK_BYTES
 from binlake.source.keyring import NO_KEYRING, Keyring
 from binlake.source.message_modes import CbcMode, CounterMode
 from binlake.source.reader import ByteReader, WrappedReader
 
-_LENGTH_AT = 9
-_LENGTH = struct.Struct("<I")
-_POSITION = struct.Struct("<I")
-_LOG_POS_AT = 13
-_TYPE_AT = 4
+# A message is an event without its length, and with the timestamp after the server id.
+_TIMESTAMP_IN_MESSAGE = LENGTH_AT - TYPE_AT
+_LENGTH_BYTES = U32.size
 # The first block of a message ends here in the event: it contains the header.
-_FIRST_BLOCK_END = 20
+_FIRST_BLOCK_END = BLOCK_BYTES + _LENGTH_BYTES
 _BODY = struct.Struct("<BI12s")
 _SCHEME = 1
 # MariaDB encrypts its logs with the key of this id (ENCRYPTION_KEY_SYSTEM_DATA).
@@ -124,15 +129,16 @@ class EventDecryptor(WrappedReader):
         head = self._event(at, length, 0, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
             return None
-        if head[_TYPE_AT] not in EVENT_TYPES:
+        if head[TYPE_AT] not in EVENT_TYPES:
             return False, at + length
         end = (at + length) & 0xFFFFFFFF
-        fits = _POSITION.unpack_from(head, _LOG_POS_AT)[0] in (0, end)
+        fits = U32.unpack_from(head, LOG_POS_AT)[0] in (0, end)
         if (
             not fits and checksums and length <= _PROBED_CRC_BYTES
         ):  # a relay log: positions of another log
             event = self._event(at, length, 0, length)
-            fits = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+            stored = int.from_bytes(event[-CHECKSUM_BYTES:], "little")
+            fits = zlib.crc32(event[:-CHECKSUM_BYTES]) == stored
         return fits, at + length
 
     def _kept_from(self, offset: int) -> int:
@@ -188,9 +194,9 @@ class EventDecryptor(WrappedReader):
         of them.
         """
         while len(data := self._inner.read_at(at, _SEARCH_BYTES + _FIRST_BLOCK_END)) > HEADER_BYTES:
-            zero = data.find(0, _LOG_POS_AT - 1)
-            while 0 <= (place := zero - _LOG_POS_AT + 1) < _SEARCH_BYTES:
-                (length,) = _LENGTH.unpack_from(data, place + _LENGTH_AT)
+            zero = data.find(0, LOG_POS_AT - 1)
+            while 0 <= (place := zero - LOG_POS_AT + 1) < _SEARCH_BYTES:
+                (length,) = U32.unpack_from(data, place + LENGTH_AT)
                 if length >= HEADER_BYTES:
                     head = self._decrypt(at + place, length, data[place : place + _FIRST_BLOCK_END])
                     if _is_header(head, at + place + length):
@@ -222,7 +228,7 @@ class EventDecryptor(WrappedReader):
             raw = raw[last + length - at :]
             at = last + length
         if at < end and raw:
-            length = _LENGTH.unpack_from(raw, _LENGTH_AT)[0] if len(raw) > _LOG_POS_AT else 0
+            length = U32.unpack_from(raw, LENGTH_AT)[0] if len(raw) > LOG_POS_AT else 0
             # less than a header: the end of the file, or not an event
             pieces.append(self._decrypt(at, length, raw) if length >= HEADER_BYTES else raw)
         return b"".join(pieces)[: end - offset]
@@ -232,7 +238,7 @@ class EventDecryptor(WrappedReader):
         found: list[tuple[int, int]] = []
         at, size = 0, len(raw)
         while at < end - base and at + HEADER_BYTES <= size:
-            (length,) = _LENGTH.unpack_from(raw, at + _LENGTH_AT)
+            (length,) = U32.unpack_from(raw, at + LENGTH_AT)
             if length < HEADER_BYTES or at + length > size:
                 break
             found.append((base + at, length))
@@ -241,19 +247,19 @@ class EventDecryptor(WrappedReader):
 
     def _decrypt_all(self, raw: bytes, base: int, events: list[tuple[int, int]]) -> Iterator[bytes]:
         """Return the plain events that lie whole in `raw`, whose first byte is at `base`."""
-        nonce, pack = self._nonce, _POSITION.pack
+        nonce, pack = self._nonce, U32.pack
         ivs = [nonce + pack(at & 0xFFFFFFFF) for at, _ in events]
         messages = []
         for at, length in events:
             start = at - base
             messages.append(
-                raw[start + 4 : start + 9]
-                + raw[start : start + 4]
-                + raw[start + 13 : start + length]
+                raw[start + TYPE_AT : start + LENGTH_AT]
+                + raw[start : start + TYPE_AT]
+                + raw[start + LOG_POS_AT : start + length]
             )
         for plain, (at, _) in zip(self._mode.decrypt_all(ivs, messages), events, strict=True):
             start = at - base
-            yield plain[5:9] + plain[:5] + raw[start + 9 : start + 13] + plain[9:]
+            yield _in_order(plain, raw[start + LENGTH_AT : start + LOG_POS_AT])
 
     def _decrypt(self, at: int, length: int, raw: bytes) -> bytes:
         """Return the event at `at`, of which `raw` is the beginning or all.
@@ -263,9 +269,9 @@ class EventDecryptor(WrappedReader):
         """
         if len(raw) < min(length, _FIRST_BLOCK_END):
             return raw[: HEADER_BYTES - 1]
-        message = raw[4:9] + raw[:4] + raw[13:length]
-        plain = self._mode.decrypt_part(self._iv(at), 0, b"", message, length - 4)
-        return plain[5:9] + plain[:5] + raw[9:13] + plain[9:]
+        message = raw[TYPE_AT:LENGTH_AT] + raw[:TYPE_AT] + raw[LOG_POS_AT:length]
+        plain = self._mode.decrypt_part(self._iv(at), 0, b"", message, length - _LENGTH_BYTES)
+        return _in_order(plain, raw[LENGTH_AT:LOG_POS_AT])
 
     def _event(self, at: int, length: int, first: int, last: int) -> bytes:
         """Return the plain bytes [first, last) of the event at `at`, fewer at the end of the file."""
@@ -273,32 +279,32 @@ class EventDecryptor(WrappedReader):
         if first < _FIRST_BLOCK_END + BLOCK_BYTES:
             raw = self._inner.read_at(at, min(length, last + 2 * BLOCK_BYTES))
             return self._decrypt(at, length, raw)[first:last]
-        block, skip = divmod(first - 4, BLOCK_BYTES)
-        start = 4 + (block - 1) * BLOCK_BYTES  # of the block before
+        block, skip = divmod(first - _LENGTH_BYTES, BLOCK_BYTES)
+        start = _LENGTH_BYTES + (block - 1) * BLOCK_BYTES  # of the block before
         raw = self._inner.read_at(at + start, min(length, last + BLOCK_BYTES) - start)
         before, data = raw[:BLOCK_BYTES], raw[BLOCK_BYTES:]
-        plain = self._mode.decrypt_part(self._iv(at), block, before, data, length - 4)
+        plain = self._mode.decrypt_part(self._iv(at), block, before, data, length - _LENGTH_BYTES)
         return plain[skip : skip + last - first]
 
     def _iv(self, at: int) -> bytes:
-        return self._nonce + _POSITION.pack(at & 0xFFFFFFFF)
+        return self._nonce + U32.pack(at & 0xFFFFFFFF)
 
     def _length(self, at: int) -> int | None:
         """Return the length that the event at `at` declares; None at the end of the file."""
-        raw = self._inner.read_at(at + _LENGTH_AT, _LENGTH.size)
-        return int(_LENGTH.unpack(raw)[0]) if len(raw) == _LENGTH.size else None
+        raw = self._inner.read_at(at + LENGTH_AT, U32.size)
+        return int(U32.unpack(raw)[0]) if len(raw) == U32.size else None
 
     def _event_at(self, offset: int) -> int:
         """Return where the event begins that holds byte `offset`; else where the walk to it ends."""
         at = base = self._mark(offset)
         data = b""
         while at < offset:
-            field = at - base + _LENGTH_AT
-            if field + _LENGTH.size > len(data):
-                data, base, field = self._inner.read_at(at, _WALK_BYTES), at, _LENGTH_AT
-                if len(data) < field + _LENGTH.size:
+            field = at - base + LENGTH_AT
+            if field + U32.size > len(data):
+                data, base, field = self._inner.read_at(at, _WALK_BYTES), at, LENGTH_AT
+                if len(data) < field + U32.size:
                     break
-            length = _LENGTH.unpack_from(data, field)[0]
+            length = U32.unpack_from(data, field)[0]
             if length < HEADER_BYTES or at + length > offset:
                 break
             at += length
@@ -306,12 +312,18 @@ class EventDecryptor(WrappedReader):
         return at
 
 
+def _in_order(message: bytes, length: bytes) -> bytes:
+    """Return the event of a plain message and the four bytes of its length."""
+    at = _TIMESTAMP_IN_MESSAGE
+    return message[at:LENGTH_AT] + message[:at] + length + message[LENGTH_AT:]
+
+
 def _is_header(head: bytes, end: int) -> bool:
     """Whether a decrypted header is that of an event which ends at `end`."""
     return (
         len(head) >= HEADER_BYTES
-        and head[_TYPE_AT] in EVENT_TYPES
-        and _POSITION.unpack_from(head, _LOG_POS_AT)[0] == end & 0xFFFFFFFF
+        and head[TYPE_AT] in EVENT_TYPES
+        and U32.unpack_from(head, LOG_POS_AT)[0] == end & 0xFFFFFFFF
     )
 
 

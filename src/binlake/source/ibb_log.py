@@ -16,12 +16,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator, Iterator
 
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.errors import BinlogError, FormatError, MalformedError, TruncatedError
 from binlake.events.body.encoding import encode_event
 from binlake.events.common.format_description import SERVER_VERSION_BYTES, FormatDescriptionEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.format import event_types as types
+from binlake.format.event_header import HEADER_BYTES, LENGTH_AT, TYPE_AT, U32
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_BINLOG_IN_USE_F
 from binlake.format.magic import BINLOG_MAGIC
 from binlake.source.ibb_pages import PageFile, PageFiles
@@ -44,8 +44,6 @@ from binlake.values.gtid import MariaGtid
 
 #: The first server that writes such files; they do not record which server wrote them.
 _SERVER_VERSION = "12.3.0-MariaDB"
-_LENGTH_AT = 9
-_LENGTH = struct.Struct("<I")
 # server_id of the header, and seq_no and domain_id of a GTID event
 _GTID = struct.Struct("<5xI10xQI")
 # A longer event must look like an event before memory is allocated for it.
@@ -179,7 +177,7 @@ class IbbReader(WrappedReader):
                         server_id, seq_no, domain_id = _GTID.unpack_from(head)
                         return (
                             MariaGtid(domain_id, server_id, seq_no)
-                            if head[4] == types.GTID_EVENT
+                            if head[TYPE_AT] == types.GTID_EVENT
                             else None
                         )
             if chunk.kind not in (GTID_STATE, DUMMY, XA_COMPLETE):
@@ -276,7 +274,7 @@ class _Walk:
             return b""
         at = start
         while end - at >= HEADER_BYTES:
-            (length,) = _LENGTH.unpack_from(page, at + _LENGTH_AT)
+            (length,) = U32.unpack_from(page, at + LENGTH_AT)
             if length < HEADER_BYTES:
                 return b""
             at += length
@@ -360,9 +358,9 @@ class _WholeEvents:
             return b""
         at, size = 0, len(held)
         while size - at >= HEADER_BYTES:
-            (length,) = _LENGTH.unpack_from(held, at + _LENGTH_AT)
+            (length,) = U32.unpack_from(held, at + LENGTH_AT)
             if length < HEADER_BYTES or (
-                length > _LONG_EVENT_BYTES and held[at + 4] not in types.EVENT_TYPES
+                length > _LONG_EVENT_BYTES and held[at + TYPE_AT] not in types.EVENT_TYPES
             ):
                 raise MalformedError(
                     f"{self._place}: the group contains bytes that are not an event: its length "

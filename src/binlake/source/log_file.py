@@ -26,7 +26,7 @@ from enum import StrEnum
 from typing import Self
 
 from binlake.core.events.checksum import event_crc32, stored_crc32
-from binlake.core.events.frames import HEADER_BYTES, HEADER_BYTES_V1, read_frame
+from binlake.core.events.frames import read_frame
 from binlake.errors import (
     BinlogError,
     ChecksumError,
@@ -41,6 +41,7 @@ from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.old.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.events.registry import decode_event
 from binlake.format import event_types as types
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES, HEADER_BYTES_V1
 from binlake.format.flags import (
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_IGNORABLE_F,
@@ -67,8 +68,8 @@ from binlake.values.log_names import LogName
 #: The `kind` of the error for a file that is not a log at all.
 BAD_MAGIC = "bad magic"
 
-# A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
-_MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
+# A FORMAT_DESCRIPTION event has 57 bytes of other fields, one byte for each of at most 255 types, and the algorithm.
+_MAX_FORMAT_BYTES = HEADER_BYTES + 57 + 255 + 1 + CHECKSUM_BYTES
 
 
 #: The hint for damage where reading stops.

@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.events.frames import (
     FORMAT,
-    HEADER_BYTES,
     FrameBlock,
     find_anchor,
     find_pair,
@@ -50,6 +49,7 @@ from binlake.errors import FormatError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import effective_type
 from binlake.events.common.query import QueryEvent
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.event_types import (
     EVENT_TYPES,
     FORMAT_DESCRIPTION_EVENT,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from binlake.background import Background
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
-from binlake.core.events.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
+from binlake.core.events.frames import FORMAT, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
+from binlake.format.event_header import HEADER_BYTES, TYPE_AT
 from binlake.format.event_types import (
     EVENT_TYPES,
     FORMAT_DESCRIPTION_EVENT,
@@ -41,8 +42,8 @@ _MOST_INFLATION = 32
 # windows, even though its start is read twice.
 _BEGINNINGS = tuple(sorted(codes_of(Role.GTID)))
 _LAST_SHARE = 4
-# Where a log contains the type of its first event: after the magic and a timestamp.
-_FIRST_TYPE = len(BINLOG_MAGIC) + 4
+# The offset of the first event's type.
+_FIRST_TYPE = FIRST_EVENT + TYPE_AT
 # The first release whose log_pos is right inside transactions.
 _LOG_POS_SINCE = (5, 1, 0)
 

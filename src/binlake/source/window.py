@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
-from binlake.core.events.frames import HEADER_BYTES, FrameBlock
+from binlake.core.events.frames import FrameBlock
 from binlake.errors import ChecksumError, MalformedError
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, event_name
 from binlake.values.frame import EventFormat, Frame
 

@@ -17,6 +17,7 @@ from binlake.core.events.checksum import first_bad
 from binlake.errors import BinlogError, FormatError
 from binlake.events.base import Event
 from binlake.events.raw import RawEvent
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.event_types import (
     QUERY_COMPRESSED_EVENT,
     QUERY_EVENT,
@@ -112,7 +113,7 @@ class LogEvent:
 
     def as_raw(self) -> Event:
         """Make `event` return the raw bytes from now on: for an event that cannot be decoded."""
-        self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[19:]))
+        self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[HEADER_BYTES:]))
         return self._event
 
     @property

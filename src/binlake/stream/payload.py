@@ -11,10 +11,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.core.events.frames import BAD_LENGTH, HEADER_BYTES, MORE, FrameBlock, read_frame, scan
+from binlake.core.events.frames import BAD_LENGTH, MORE, FrameBlock, read_frame, scan
 from binlake.core.events.inflate import refuse_inflated
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
+from binlake.format.event_header import HEADER_BYTES
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat

@@ -15,12 +15,11 @@ event of version 1, in a window of their own, at the place of the event.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from binlake.core.events.frames import HEADER_BYTES, FrameBlock, scan
+from binlake.core.events.frames import FrameBlock, scan
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
 from binlake.events.common.format_description import effective_type
 from binlake.events.common.rows import RowsEvent
@@ -28,6 +27,7 @@ from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format import event_types as types
 from binlake.format.charsets import CHARSETS
+from binlake.format.event_header import HEADER, HEADER_BYTES
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
@@ -41,7 +41,6 @@ _ROWS = {
     types.PRE_GA_UPDATE_ROWS_EVENT: types.UPDATE_ROWS_EVENT_V1,
     types.PRE_GA_DELETE_ROWS_EVENT: types.DELETE_ROWS_EVENT_V1,
 }
-_HEADER = struct.Struct("<IBIIIH")
 _TABLE_ID = 1
 
 _BLOB_BYTES = {"tiny": 1, "medium": 3, "long": 4}  # of the length, by how the type begins; else 2
@@ -279,4 +278,4 @@ def _lenenc(value: int) -> bytes:
 
 def _event(frame: Frame, code: int, body: bytes) -> bytes:
     length = HEADER_BYTES + len(body)
-    return _HEADER.pack(frame.timestamp, code, frame.server_id, length, 0, frame.flags) + body
+    return HEADER.pack(frame.timestamp, code, frame.server_id, length, 0, frame.flags) + body

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 
-from binlake.format import column_types, event_types, flags, query_status
+from binlake.format import column_types, event_header, event_types, flags, query_status
 from binlake.format.event_types import EVENT_TYPES, Role, codes_of, event_name
 
 
@@ -115,3 +117,19 @@ def test_character_types_of_the_flavours() -> None:
 
 def test_fraction_bytes() -> None:
     assert [column_types.fraction_bytes(fsp) for fsp in range(7)] == [0, 1, 1, 2, 2, 3, 3]
+
+
+def test_the_offsets_of_the_header_are_those_of_its_fields() -> None:
+    fields = event_header.HEADER.format
+    offsets = [struct.calcsize(fields[:end]) for end in range(1, len(fields) + 1)]
+    assert offsets == [
+        event_header.TIMESTAMP_AT,
+        event_header.TYPE_AT,
+        event_header.SERVER_ID_AT,
+        event_header.LENGTH_AT,
+        event_header.LOG_POS_AT,
+        event_header.FLAGS_AT,
+        event_header.HEADER_BYTES,
+    ]
+    assert fields.startswith(event_header.HEADER_V1.format)
+    assert event_header.HEADER_V1.size == event_header.HEADER_BYTES_V1

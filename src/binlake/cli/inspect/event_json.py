@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 
 from binlake.cli.inspect.event_lines import ascii_collations
 from binlake.cli.inspect.event_writer import EventWriter
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.text.event_json import EventJson, SqlText
 from binlake.core.text.event_kinds import kind_table
 from binlake.events.common.query import QueryEvent
@@ -21,7 +20,8 @@ from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
-from binlake.format.event_types import QUERY_EVENT, event_name
+from binlake.format.event_header import HEADER_BYTES
+from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT, event_name
 from binlake.format.flags import (
     EVENT_FLAGS,
     MARIADB_GTID_EXTRA_FLAGS,
@@ -33,7 +33,7 @@ from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat
 
-_QUERY_HEADER_BYTES = 13
+_QUERY_HEADER_BYTES = EVENT_TYPES[QUERY_EVENT].post_header_length
 _MOST_FORMATS = 16
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.text.text_output import TextBuffer
+from binlake.format.event_header import HEADER_BYTES
 from binlake.stream.log_events import LogEvent, events_of_piece, first_bad_of
 from binlake.stream.runs import Piece
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32

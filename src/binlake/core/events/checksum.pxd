@@ -23,6 +23,14 @@ cdef extern from *:
     const char *binlake_crc32_library() noexcept nogil
 
 cimport cython
+from binlake.core.events.format_constants cimport (
+    CHECKSUM_BYTES,
+    FLAGS_AT,
+    FORMAT_DESCRIPTION_EVENT,
+    HEADER_BYTES,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    TYPE_AT,
+)
 from binlake.core.events.frames cimport FrameBlock
 
 cpdef Py_ssize_t first_bad(

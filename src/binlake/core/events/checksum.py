@@ -17,14 +17,15 @@ import cython
 
 from binlake.core.events.frames import FrameBlock
 
+if not cython.compiled:  # compiled, they are the C constants of format_constants.pxd
+    from binlake.format.event_header import CHECKSUM_BYTES, FLAGS_AT, HEADER_BYTES, TYPE_AT
+    from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
+    from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["CHECKSUM_BYTES", "crc32_library", "event_crc32", "first_bad", "stored_crc32"]
+__all__ = ["crc32_library", "event_crc32", "first_bad", "stored_crc32"]
 
-CHECKSUM_BYTES = 4
-FORMAT_DESCRIPTION_TYPE = cython.declare(cython.int, 15)
-IN_USE_FLAG = cython.declare(cython.uint, 1)
 POLYNOMIAL = cython.declare(cython.uint, 0xEDB88320)
 MASK32 = cython.declare(cython.uint, 0xFFFFFFFF)
 
@@ -53,7 +54,7 @@ def first_bad(
         for index in range(first, last):
             start = block.offset[index] - base
             end = start + block.length[index]
-            if start < 0 or end > size or end - start < 23:
+            if start < 0 or end > size or end - start < HEADER_BYTES + CHECKSUM_BYTES:
                 outside = index
                 break
             if _event_crc(data, start, end) != _stored(data, end):
@@ -75,14 +76,14 @@ def event_crc32(data: Buffer) -> int:
 
     Raises IndexError if it is shorter than a header and a checksum.
     """
-    if len(data) < 23:
-        raise IndexError(f"an event with a checksum has at least 23 bytes, not {len(data)}")
+    if len(data) < HEADER_BYTES + CHECKSUM_BYTES:
+        raise IndexError(f"no room for a header and a checksum in {len(data)} bytes")
     return _event_crc(data, 0, len(data))
 
 
 def stored_crc32(data: Buffer) -> int:
     """The CRC32 stored in the last four bytes of the event in `data`. Raises IndexError."""
-    if len(data) < 4:
+    if len(data) < CHECKSUM_BYTES:
         raise IndexError(f"no checksum in {len(data)} bytes")
     return _stored(data, len(data))
 
@@ -99,12 +100,12 @@ def _stored(data: Buffer, end: cython.Py_ssize_t) -> int:
 
 
 def _event_crc(data: Buffer, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
-    """CRC32 of `data[start:end - 4]` by the rule for its type."""
-    if data[start + 4] != FORMAT_DESCRIPTION_TYPE:
-        return _crc(0, data, start, end - 4)
-    crc: cython.uint = _crc(0, data, start, start + 17)
-    crc = _crc_of_byte(crc, data[start + 17] & ~IN_USE_FLAG)
-    return _crc(crc, data, start + 18, end - 4)
+    """CRC32 of `data[start:end - CHECKSUM_BYTES]` by the rule for its type."""
+    if data[start + TYPE_AT] != FORMAT_DESCRIPTION_EVENT:
+        return _crc(0, data, start, end - CHECKSUM_BYTES)
+    crc: cython.uint = _crc(0, data, start, start + FLAGS_AT)
+    crc = _crc_of_byte(crc, data[start + FLAGS_AT] & ~LOG_EVENT_BINLOG_IN_USE_F)
+    return _crc(crc, data, start + FLAGS_AT + 1, end - CHECKSUM_BYTES)
 
 
 def _crc_of_byte(crc: cython.uint, byte: cython.uint) -> int:

@@ -2,6 +2,18 @@
 
 cimport cython
 
+from binlake.core.events.format_constants cimport (
+    FLAGS_AT,
+    FORMAT_DESCRIPTION_EVENT,
+    HEADER_BYTES,
+    HEADER_BYTES_V1,
+    LENGTH_AT,
+    LOG_POS_AT,
+    SERVER_ID_AT,
+    TIMESTAMP_AT,
+    TYPE_AT,
+)
+
 
 @cython.final
 cdef class FrameBlock:

@@ -1,18 +1,6 @@
 """The frame scan: common headers of a part of a log, as columns.
 
-A frame is one event's common header and the place where the event lies. The header is 19
-bytes, little-endian (formats: MySQL `libs/mysql/binlog/event/binlog_event.h`, MariaDB
-`sql/log_event.h`):
-
-    at  size  field
-     0  4     timestamp      seconds since 1970
-     4  1     type code
-     5  4     server id
-     9  4     length         of the whole event: header, body, checksum
-    13  4     log_pos        end position as the writer knew it, modulo 2**32
-    17  2     flags
-
-Before MySQL 4.0 (binary log version 1) the header ends after the length: 13 bytes.
+A frame is one event's common header (`format/event_header.py`) and the place where the event lies.
 
 This module does not interpret events. `scan` walks from header to header and stops at the first
 incomplete event, so a caller only gets complete events.
@@ -26,14 +14,24 @@ import cython
 
 from binlake.values.frame import Frame
 
+if not cython.compiled:  # compiled, they are the C constants of format_constants.pxd
+    from binlake.format.event_header import (
+        FLAGS_AT,
+        HEADER_BYTES,
+        HEADER_BYTES_V1,
+        LENGTH_AT,
+        LOG_POS_AT,
+        SERVER_ID_AT,
+        TIMESTAMP_AT,
+        TYPE_AT,
+    )
+    from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 __all__ = [
     "BAD_LENGTH",
     "FORMAT",
-    "HEADER_BYTES",
-    "HEADER_BYTES_V1",
     "MORE",
     "FrameBlock",
     "find_anchor",
@@ -44,9 +42,6 @@ __all__ = [
     "scan_v1",
 ]
 
-HEADER_BYTES = 19
-HEADER_BYTES_V1 = 13
-FORMAT_DESCRIPTION_TYPE = cython.declare(cython.int, 15)
 MASK32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 # Why a scan stopped.
@@ -206,8 +201,8 @@ def _scan(
     reason: cython.int = 0
     length: cython.uint
     type_code: cython.uchar
-    while end - pos >= 19:
-        length = _u32(data, pos + 9)
+    while end - pos >= HEADER_BYTES:
+        length = _u32(data, pos + LENGTH_AT)
         if length < minimum:
             reason = 1
             break
@@ -216,17 +211,17 @@ def _scan(
         if count == capacity:
             reason = -1
             break
-        type_code = data[pos + 4]
+        type_code = data[pos + TYPE_AT]
         block.offset[count] = base + pos
         block.type_code[count] = type_code
         block.length[count] = length
-        block.timestamp[count] = _u32(data, pos)
-        block.server_id[count] = _u32(data, pos + 5)
-        block.log_pos[count] = _u32(data, pos + 13)
-        block.flags[count] = data[pos + 17] | (data[pos + 18] << 8)
+        block.timestamp[count] = _u32(data, pos + TIMESTAMP_AT)
+        block.server_id[count] = _u32(data, pos + SERVER_ID_AT)
+        block.log_pos[count] = _u32(data, pos + LOG_POS_AT)
+        block.flags[count] = data[pos + FLAGS_AT] | (data[pos + FLAGS_AT + 1] << 8)
         count += 1
         pos += length
-        if type_code == FORMAT_DESCRIPTION_TYPE:
+        if type_code == FORMAT_DESCRIPTION_EVENT:
             reason = 2
             break
     block.count = count
@@ -248,19 +243,19 @@ def scan_v1(
         raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
     length: cython.uint
     count: cython.Py_ssize_t
-    while end - pos >= 13:
-        length = _u32(data, pos + 9)
-        if length < 13:
+    while end - pos >= HEADER_BYTES_V1:
+        length = _u32(data, pos + LENGTH_AT)
+        if length < HEADER_BYTES_V1:
             return pos, BAD_LENGTH
         if length > end - pos:
             break
         block._reserve()
         count = block.count
         block.offset[count] = base + pos
-        block.type_code[count] = data[pos + 4]
+        block.type_code[count] = data[pos + TYPE_AT]
         block.length[count] = length
-        block.timestamp[count] = _u32(data, pos)
-        block.server_id[count] = _u32(data, pos + 5)
+        block.timestamp[count] = _u32(data, pos + TIMESTAMP_AT)
+        block.server_id[count] = _u32(data, pos + SERVER_ID_AT)
         block.log_pos[count] = 0
         block.flags[count] = 0
         block.count = count + 1
@@ -271,18 +266,18 @@ def scan_v1(
 def read_frame(data: Buffer, base: cython.longlong, pos: cython.Py_ssize_t) -> Frame:
     """The header at `data[pos]`, without checks; the event's body may be missing.
 
-    Raises IndexError if the 19 bytes are not.
+    Raises IndexError if the header is not complete.
     """
     if pos < 0 or len(data) - pos < HEADER_BYTES:
         raise IndexError(f"no header at {pos} of {len(data)} bytes")
     return Frame(
         base + pos,
-        data[pos + 4],
-        _u32(data, pos + 9),
-        _u32(data, pos),
-        _u32(data, pos + 5),
-        _u32(data, pos + 13),
-        data[pos + 17] | (data[pos + 18] << 8),
+        data[pos + TYPE_AT],
+        _u32(data, pos + LENGTH_AT),
+        _u32(data, pos + TIMESTAMP_AT),
+        _u32(data, pos + SERVER_ID_AT),
+        _u32(data, pos + LOG_POS_AT),
+        data[pos + FLAGS_AT] | (data[pos + FLAGS_AT + 1] << 8),
     )
 
 
@@ -302,12 +297,12 @@ def find_anchor(
         raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
     minimum: cython.uint = max(HEADER_BYTES, header_length)
     found: cython.Py_ssize_t = -1
-    last: cython.Py_ssize_t = end - 19
+    last: cython.Py_ssize_t = end - HEADER_BYTES
     if pos > last:
         return -1
     # Both words slide over the data one byte at a time: two loads a position, not eight.
-    length: cython.uint = _u32(data, pos + 9)
-    log_pos: cython.uint = _u32(data, pos + 13)
+    length: cython.uint = _u32(data, pos + LENGTH_AT)
+    log_pos: cython.uint = _u32(data, pos + LOG_POS_AT)
     here: cython.uint = cython.cast(cython.uint, (base + pos) & MASK32)
     with cython.nogil:
         while True:
@@ -318,8 +313,8 @@ def find_anchor(
             if pos > last:
                 break
             here = (here + 1) & MASK32
-            length = (length >> 8) | (cython.cast(cython.uint, data[pos + 12]) << 24)
-            log_pos = (log_pos >> 8) | (cython.cast(cython.uint, data[pos + 16]) << 24)
+            length = (length >> 8) | (cython.cast(cython.uint, data[pos + LENGTH_AT + 3]) << 24)
+            log_pos = (log_pos >> 8) | (cython.cast(cython.uint, data[pos + LOG_POS_AT + 3]) << 24)
     return found
 
 
@@ -342,15 +337,18 @@ def find_pair(
     length: cython.uint
     after: cython.Py_ssize_t
     with cython.nogil:
-        while end - pos >= 38:
-            if known_types[data[pos + 4]]:
-                length = _u32(data, pos + 9)
-                if minimum <= length <= end - pos - 19:
+        while end - pos >= 2 * HEADER_BYTES:
+            if known_types[data[pos + TYPE_AT]]:
+                length = _u32(data, pos + LENGTH_AT)
+                if minimum <= length <= end - pos - HEADER_BYTES:
                     after = pos + length
-                    if known_types[data[after + 4]] and _u32(data, after + 9) >= minimum:
+                    if (
+                        known_types[data[after + TYPE_AT]]
+                        and _u32(data, after + LENGTH_AT) >= minimum
+                    ):
                         break
             pos += 1
-    return pos if end - pos >= 38 else -1
+    return pos if end - pos >= 2 * HEADER_BYTES else -1
 
 
 def first_unanchored(block: FrameBlock, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> int:

@@ -1,6 +1,7 @@
 # gtid_runs.py is the implementation.
 
 cimport cython
+from binlake.core.events.format_constants cimport HEADER_BYTES
 from binlake.core.events.frames cimport FrameBlock
 
 cpdef list gtid_runs(const unsigned char[::1] data, long long base, FrameBlock block)

@@ -13,6 +13,8 @@ import cython
 from binlake.core.events.frames import FrameBlock
 from binlake.format.event_types import GTID_EVENT, GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT
 
+if not cython.compiled:  # compiled, it is the C constant of format_constants.pxd
+    from binlake.format.event_header import HEADER_BYTES
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
@@ -21,8 +23,8 @@ __all__ = ["gtid_runs"]
 _MYSQL = cython.declare(cython.int, GTID_LOG_EVENT)
 _TAGGED = cython.declare(cython.int, GTID_TAGGED_LOG_EVENT)
 _MARIADB = cython.declare(cython.int, GTID_EVENT)
-_MYSQL_BYTES = cython.declare(cython.Py_ssize_t, 19 + 1 + 16 + 8)  # to the end of gno
-_MARIADB_BYTES = cython.declare(cython.Py_ssize_t, 19 + 8 + 4)  # to the end of domain_id
+_MYSQL_BYTES = cython.declare(cython.Py_ssize_t, HEADER_BYTES + 1 + 16 + 8)  # to the end of gno
+_MARIADB_BYTES = cython.declare(cython.Py_ssize_t, HEADER_BYTES + 8 + 4)  # to the end of domain_id
 
 
 def gtid_runs(data: Buffer, base: cython.longlong, block: FrameBlock) -> list[tuple[int, int]]:
@@ -85,16 +87,17 @@ def _continues(
     if block.type_code[index] == _MARIADB:
         if block.length[index] < _MARIADB_BYTES or block.server_id[index] != block.server_id[last]:
             return False
-        for byte in range(27, 31):  # noqa: SIM110 - compiled, a loop over bytes
+        for byte in range(HEADER_BYTES + 8, HEADER_BYTES + 12):
             if data[before + byte] != data[at + byte]:
                 return False
         return True
     if block.length[index] < _MYSQL_BYTES:
         return False
-    for byte in range(20, 36):
+    for byte in range(HEADER_BYTES + 1, HEADER_BYTES + 17):
         if data[before + byte] != data[at + byte]:
             return False
-    return _u64(data, at + 36) == _u64(data, before + 36) + 1
+    gno_at: cython.Py_ssize_t = HEADER_BYTES + 17
+    return _u64(data, at + gno_at) == _u64(data, before + gno_at) + 1
 
 
 def _u64(data: Buffer, at: cython.Py_ssize_t) -> int:

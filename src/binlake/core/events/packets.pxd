@@ -4,6 +4,15 @@ from libc.string cimport memcpy
 
 cimport cython
 
+from binlake.core.events.format_constants cimport (
+    FLAGS_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    LOG_EVENT_ARTIFICIAL_F,
+    LOG_POS_AT,
+    TYPE_AT,
+)
+
 cpdef tuple copy_events(
     const unsigned char[::1] data,
     Py_ssize_t pos,

@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING
 
 import cython
 
+if not cython.compiled:  # compiled, they are the C constants of format_constants.pxd
+    from binlake.format.event_header import FLAGS_AT, HEADER_BYTES, LENGTH_AT, LOG_POS_AT, TYPE_AT
+    from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
@@ -32,7 +35,6 @@ SPECIAL = 2  # the next packet is no plain event that follows the one before it
 PACKET_HEADER_BYTES = 4
 MASK32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 LARGEST = cython.declare(cython.Py_ssize_t, 0xFFFFFF)  # a packet of this length goes on in the next
-ARTIFICIAL = cython.declare(cython.int, 0x20)
 SEMI_SYNC_MAGIC = cython.declare(cython.int, 0xEF)
 
 
@@ -83,7 +85,7 @@ def _copy(
     length: cython.Py_ssize_t
     at: cython.Py_ssize_t
     while True:
-        if end - pos < 4 + wrapped + 19:
+        if end - pos < 4 + wrapped + HEADER_BYTES:
             # shorter than any event: a packet of another kind, unless more is to come
             if end - pos >= 4:
                 size = data[pos] | (data[pos + 1] << 8) | (data[pos + 2] << 16)
@@ -98,11 +100,11 @@ def _copy(
         at = pos + 4 + wrapped
         length = size - wrapped
         if (
-            length < 19
-            or _u32(data, at + 9) != length
-            or plain[data[at + 4]] == 0
-            or data[at + 17] & ARTIFICIAL
-            or _u32(data, at + 13) != ((offset + length) & MASK32)
+            length < HEADER_BYTES
+            or _u32(data, at + LENGTH_AT) != length
+            or plain[data[at + TYPE_AT]] == 0
+            or data[at + FLAGS_AT] & LOG_EVENT_ARTIFICIAL_F
+            or _u32(data, at + LOG_POS_AT) != ((offset + length) & MASK32)
         ):
             return pos, out_pos, 2
         if end - at < length:

@@ -1,6 +1,7 @@
 # The C view of steps.py: the cimports of the compiled modules it reads, and its attributes.
 
 from binlake.core.memory.cursor cimport Cursor
+from binlake.core.events.format_constants cimport LOG_EVENT_IGNORABLE_F, ROWS_STMT_END_F
 from binlake.core.events.frames cimport FrameBlock
 
 cdef extern from *:

@@ -19,9 +19,12 @@ from binlake.core.events.control_text import text_step
 from binlake.core.events.frames import FrameBlock
 from binlake.core.memory.cursor import Cursor
 from binlake.errors import MalformedError
-from binlake.format.event_types import QUERY_EVENT
+from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT
+from binlake.format.flags import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
 from binlake.values.step import Step
 
+if not cython.compiled:  # compiled, they are the C constants of format_constants.pxd
+    from binlake.format.flags import LOG_EVENT_IGNORABLE_F, ROWS_STMT_END_F
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
@@ -45,11 +48,8 @@ _BY_TEXT = cython.declare(cython.int, 255)  # to be matched with `text_step`
 _OUTSIDE = cython.declare(cython.int, 254)  # the frame is not in the data
 
 _QUERY_EVENT = cython.declare(cython.int, QUERY_EVENT)
-_IGNORABLE = cython.declare(cython.int, 0x80)  # header flag: an unknown type may be left out
-_STMT_END = cython.declare(cython.int, 0x01)  # rows flag
-_MARIADB_NOT_PLAIN = cython.declare(
-    cython.int, 0x01 | 0x40 | 0x80
-)  # standalone, prepared XA, completed XA
+_QUERY_HEADER_BYTES = cython.declare(cython.Py_ssize_t, EVENT_TYPES[QUERY_EVENT].post_header_length)
+_MARIADB_NOT_PLAIN = cython.declare(cython.int, FL_STANDALONE | FL_PREPARED_XA | FL_COMPLETED_XA)
 _TEXT_HEAD_BYTES = cython.declare(
     cython.Py_ssize_t, 65536
 )  # longer leading comments are not looked behind
@@ -193,7 +193,7 @@ class Steps:
             return _OUTSIDE
         if step == _ROWS:
             lo += rules.rows_flags_at[type_code]
-            if lo < hi and self.data[lo] & _STMT_END:
+            if lo < hi and self.data[lo] & ROWS_STMT_END_F:
                 return _ROWS_END
             return _ROWS  # one that is too short is found by its decoder
         if step == _STATEMENT and type_code == _QUERY_EVENT:
@@ -202,7 +202,7 @@ class Steps:
             if lo + 12 >= hi:
                 return _UNDECIDED
             return _GTID_OTHER if self.data[lo + 12] & _MARIADB_NOT_PLAIN else _GTID_OPEN
-        if step == _UNKNOWN and block.flags[frame] & _IGNORABLE:
+        if step == _UNKNOWN and block.flags[frame] & LOG_EVENT_IGNORABLE_F:
             return _NEUTRAL
         return step
 
@@ -225,7 +225,7 @@ class Steps:
         """
         lo: cython.Py_ssize_t = self.body_start(rules, block, frame)
         hi: cython.Py_ssize_t = self.body_end(rules, block, frame)
-        if rules.query_header_bytes < 13 or hi - lo < rules.query_header_bytes:
+        if rules.query_header_bytes < _QUERY_HEADER_BYTES or hi - lo < rules.query_header_bytes:
             return -1
         status: cython.Py_ssize_t = self.data[lo + 11] | (self.data[lo + 12] << 8)
         lo += rules.query_header_bytes + status + self.data[lo + 8] + 1

@@ -6,6 +6,7 @@ Such events are rare. They are decoded with the interpreter's lock, beside the l
 
 from libc.stdint cimport int64_t, uint8_t
 
+from binlake.core.events.format_constants cimport ROWS_STMT_END_F
 from binlake.core.memory.failure cimport error_of
 from binlake.core.rows.layouts cimport trim_layouts
 from binlake.core.rows.partial cimport change_partially, pass_partially
@@ -23,7 +24,6 @@ from binlake.core.rows.table_sink cimport (
 from binlake.core.rows.walk_loop cimport (
     DONE,
     SLOTS,
-    STMT_END,
     STOPPED,
     activate,
     begin_rows,
@@ -82,7 +82,7 @@ cdef int take_partial_rows(Walk* w, object data) except -1:
         w.decoded_bytes += r.end - start
     else:
         w.passed_bytes += r.end - start
-    if head.flags & STMT_END:
+    if head.flags & ROWS_STMT_END_F:
         w.generation += 1
     w.frame += 1
     return DONE

@@ -15,6 +15,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from binlake.core.events.format_constants cimport HEADER_BYTES
 from binlake.core.memory.failure cimport NO_FAULT, error_of
 from binlake.core.rows.partial_rows cimport take_partial_rows
 from binlake.core.memory.reader cimport Reader, left, load, take
@@ -126,7 +127,7 @@ cdef class RowWalker:
         w.op_of = <const uint8_t*><const char*>_OP_OF
         w.version_of = <const uint8_t*><const char*>_VERSION_OF
         self._set_id_bytes(bytes([6]) * 256)
-        w.header_bytes = 19
+        w.header_bytes = HEADER_BYTES
         w.generation = 1
         w.facts.txn = -1
         w.group = -1

@@ -102,9 +102,6 @@ cdef enum:
     PARTIAL_ROWS
     UNDECIDED  # a condition cannot be decided here
 
-cdef enum:
-    STMT_END = 0x01  # rows flag
-
 cdef int walk_frames(Walk* w, int64_t last) noexcept nogil
 cdef int enter(Walk* w, int64_t frame, Reader* r) noexcept nogil
 cdef void enter_group(Walk* w, int64_t group) noexcept nogil

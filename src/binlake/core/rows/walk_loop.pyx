@@ -9,6 +9,7 @@ from libc.stdint cimport INT64_MAX, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp
 
+from binlake.core.events.format_constants cimport ROWS_STMT_END_F
 from binlake.core.memory.failure cimport (
     NO_BODY,
     NO_MEMORY,
@@ -237,7 +238,7 @@ cdef int _rows(Walk* w, int code, Reader* r) noexcept nogil:
         reason = _take(w, binding.table, code, op, &head, r)
         if reason != DONE:
             return reason
-    if head.flags & STMT_END:
+    if head.flags & ROWS_STMT_END_F:
         w.generation += 1
     return DONE
 

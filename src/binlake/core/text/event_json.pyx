@@ -16,17 +16,25 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 from binlake.core.memory.failure cimport Failure
+from binlake.core.events.format_constants cimport (
+    FLAGS_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    LOG_POS_AT,
+    QUERY_HEADER_BYTES,
+    SERVER_ID_AT,
+    TIMESTAMP_AT,
+    TYPE_AT,
+)
 from binlake.core.events.gtid cimport GtidFields
 from binlake.core.memory.reader cimport Reader, load, load16, load32, load64
 from binlake.core.rows.rows_header cimport RowsHead, read_rows_head
 from binlake.core.text.event_kinds cimport (
     ANONYMOUS_GTID,
     GTID,
-    HEADER_BYTES,
     LEFT,
     MARIADB_GTID,
     QUERY,
-    QUERY_HEADER_BYTES,
     ROWS,
     ROWS_QUERY,
     TABLE_MAP,
@@ -193,10 +201,10 @@ cdef class EventJson(TextWriter):
         while pos < end and lines < limit:
             if end - pos < HEADER_BYTES:
                 break
-            length = load32(first + pos + 9)
+            length = load32(first + pos + LENGTH_AT)
             if length < HEADER_BYTES + self.checksum_bytes or length > end - pos:
                 break
-            if not self.kinds[first[pos + 4]]:
+            if not self.kinds[first[pos + TYPE_AT]]:
                 break
             line = out.used
             failed = self.put_head(out, first + pos, length, counted)
@@ -216,8 +224,8 @@ cdef class EventJson(TextWriter):
 
     cdef int put_head(self, Output* out, const uint8_t* event, int64_t length, int64_t counted) except -1:
         """All before the event's own fields."""
-        cdef bytes type_text = self.types[event[4]]
-        cdef uint32_t timestamp = load32(event)
+        cdef bytes type_text = self.types[event[TYPE_AT]]
+        cdef uint32_t timestamp = load32(event + TIMESTAMP_AT)
         cdef int64_t pos = self.outer_pos if self.inside else counted
         cdef int64_t end = self.outer_end if self.inside else counted + length
         if put_text(out, '{"file":') or put(out, <const char*>self.file, len(self.file)):
@@ -226,7 +234,7 @@ cdef class EventJson(TextWriter):
             return NO_MEMORY
         if put_number(out, ',"end_pos":', <uint64_t>end):
             return NO_MEMORY
-        if put_number(out, ',"log_pos":', load32(event + 13)):
+        if put_number(out, ',"log_pos":', load32(event + LOG_POS_AT)):
             return NO_MEMORY
         if put(out, <const char*>type_text, len(type_text)):
             return NO_MEMORY
@@ -235,9 +243,9 @@ cdef class EventJson(TextWriter):
                 return NO_MEMORY
         elif put_byte(out, c'"') or put_utc(out, timestamp) or put_byte(out, c'"'):
             return NO_MEMORY
-        if put_number(out, ',"server_id":', load32(event + 5)):
+        if put_number(out, ',"server_id":', load32(event + SERVER_ID_AT)):
             return NO_MEMORY
-        if put_text(out, ',"flags":') or self.put_flags(out, self.event_flags, load16(event + 17)):
+        if put_text(out, ',"flags":') or self.put_flags(out, self.event_flags, load16(event + FLAGS_AT)):
             return NO_MEMORY
         if put_number(out, ',"size":', <uint64_t>length):
             return NO_MEMORY
@@ -270,13 +278,13 @@ cdef class EventJson(TextWriter):
         return put_byte(out, c"]")
 
     cdef int put_fields(self, Output* out, const uint8_t* first, int64_t pos, int64_t end) except -1:
-        """The JSON of the body, `[pos + 19, end)`."""
+        """The JSON of the body, `[pos + HEADER_BYTES, end)`."""
         cdef const uint8_t* body = first + pos + HEADER_BYTES
         cdef int64_t size = end - pos - HEADER_BYTES
-        cdef int kind = self.kinds[first[pos + 4]]
+        cdef int kind = self.kinds[first[pos + TYPE_AT]]
         cdef bytes fields
         if kind == ROWS:
-            return self.put_rows(out, first[pos + 4], body, size)
+            return self.put_rows(out, first[pos + TYPE_AT], body, size)
         if kind == TABLE_MAP:
             fields = self.table_maps.get(PyBytes_FromStringAndSize(<const char*>body, size))
             return LEFT if fields is None else put(out, <const char*>fields, len(fields))
@@ -469,6 +477,6 @@ cdef class EventJson(TextWriter):
             return NO_MEMORY
         if put_text(out, ',"gtid":"'):
             return NO_MEMORY
-        if put_mariadb_gtid(out, gtid.domain_id, load32(first + pos + 5), gtid.seq_no):
+        if put_mariadb_gtid(out, gtid.domain_id, load32(first + pos + SERVER_ID_AT), gtid.seq_no):
             return NO_MEMORY
         return put_text(out, '","xid":null}')

@@ -16,6 +16,4 @@ cdef enum:
     LEFT = 2  # beside OK and NO_MEMORY: left to the code that reads the typed event
 
 cdef enum:
-    HEADER_BYTES = 19
-    QUERY_HEADER_BYTES = 13
     VERSION_2 = 16  # beside the number of bitmaps

@@ -12,6 +12,14 @@ compare the two on every test log.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from binlake.core.events.format_constants cimport (
+    HEADER_BYTES,
+    LENGTH_AT,
+    QUERY_HEADER_BYTES,
+    SERVER_ID_AT,
+    TIMESTAMP_AT,
+    TYPE_AT,
+)
 from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.reader cimport Reader, left, load, load16, load32, load64
 from binlake.core.rows.rows_header cimport RowsHead, read_rows_head
@@ -19,11 +27,9 @@ from binlake.core.text.event_kinds cimport (
     ANNOTATE_ROWS,
     ANONYMOUS_GTID,
     GTID,
-    HEADER_BYTES,
     LEFT,
     MARIADB_GTID,
     QUERY,
-    QUERY_HEADER_BYTES,
     ROWS,
     ROWS_QUERY,
     TABLE_MAP,
@@ -153,9 +159,9 @@ cdef int put_query(Output* out, const Format* fmt, const uint8_t* body, int64_t 
         return LEFT
     database = body[8]
     status = load16(body + 11)
-    if 13 + status + database + 1 > size:
+    if QUERY_HEADER_BYTES + status + database + 1 > size:
         return LEFT
-    at = 13
+    at = QUERY_HEADER_BYTES
     end = at + status
     while at < end and not told:
         code = body[at]
@@ -179,8 +185,8 @@ cdef int put_query(Output* out, const Format* fmt, const uint8_t* body, int64_t 
             return LEFT
     if not told:
         return LEFT
-    body += 13 + status
-    size -= 13 + status
+    body += QUERY_HEADER_BYTES + status
+    size -= QUERY_HEADER_BYTES + status
     if body[database]:
         return LEFT
     if database:
@@ -278,7 +284,7 @@ cdef int put_summary(
     if kind == MARIADB_GTID:
         if size < 13:
             return LEFT
-        return put_mariadb_gtid(out, load32(body + 8), load32(event + 5), load64(body))
+        return put_mariadb_gtid(out, load32(body + 8), load32(event + SERVER_ID_AT), load64(body))
     if kind == XID:
         return LEFT if size != 8 else put_number(out, "xid ", load64(body))
     if kind == ROWS_QUERY or kind == ANNOTATE_ROWS:
@@ -367,8 +373,8 @@ cdef class EventLines(TextWriter):
                 event = first + pos
                 if end - pos < HEADER_BYTES:
                     break
-                length = load32(event + 9)
-                if length < HEADER_BYTES or length > end - pos or not fmt.kind_of[event[4]]:
+                length = load32(event + LENGTH_AT)
+                if length < HEADER_BYTES or length > end - pos or not fmt.kind_of[event[TYPE_AT]]:
                     break
                 line = out.used
                 failed = put(out, place, place_bytes)
@@ -378,14 +384,14 @@ cdef class EventLines(TextWriter):
                     failed = pad(out, line, PLACE_WIDTH) or put_byte(out, c" ")
                 start = out.used
                 if not failed:
-                    failed = put_time(out, load32(event))
+                    failed = put_time(out, load32(event + TIMESTAMP_AT))
                 if not failed:
                     failed = pad(out, start, TIME_WIDTH) or put_byte(out, c" ")
                 if not failed:
-                    failed = put_right(out, load32(event + 5), SERVER_WIDTH)
+                    failed = put_right(out, load32(event + SERVER_ID_AT), SERVER_WIDTH)
                 if not failed:
                     failed = put_byte(out, c" ") or put(
-                        out, names[event[4]], name_bytes[event[4]]
+                        out, names[event[TYPE_AT]], name_bytes[event[TYPE_AT]]
                     )
                 if not failed:
                     failed = put_byte(out, c" ") or put_right(out, length, LENGTH_WIDTH)

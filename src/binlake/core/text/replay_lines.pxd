@@ -5,10 +5,6 @@ from libc.time cimport time_t
 
 from binlake.core.text.text_output cimport Output
 
-cdef enum:
-    CHECKSUM_BYTES = 4
-
-
 # The times written last, in the local time zone: most events have that of the event before.
 cdef struct Clock:
     uint32_t second

@@ -6,6 +6,12 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 from libc.time cimport localtime_r, strftime, time_t, tm
 
+from binlake.core.events.format_constants cimport (
+    CHECKSUM_BYTES,
+    LOG_POS_AT,
+    SERVER_ID_AT,
+    TIMESTAMP_AT,
+)
 from binlake.core.memory.reader cimport load32
 from binlake.core.text.text_output cimport (
     NO_MEMORY,
@@ -94,7 +100,7 @@ cdef int put_at(Output* out, int64_t offset) noexcept nogil:
 
 cdef int put_header(Output* out, Clock* clock, const uint8_t* event, int64_t length) noexcept nogil:
     """`#261122 10:05:53 server id 1  end_log_pos 127 CRC32 0xb4bc1b4d `."""
-    cdef uint32_t timestamp = load32(event)
+    cdef uint32_t timestamp = load32(event + TIMESTAMP_AT)
     cdef time_t seconds
     cdef tm local
     if timestamp != clock.second or not clock.text[0]:
@@ -106,9 +112,9 @@ cdef int put_header(Output* out, Clock* clock, const uint8_t* event, int64_t len
             local.tm_hour, local.tm_min, local.tm_sec,
         )
         clock.second = timestamp
-    if put_text(out, clock.text) or put_digits(out, load32(event + 5), False):
+    if put_text(out, clock.text) or put_digits(out, load32(event + SERVER_ID_AT), False):
         return NO_MEMORY
-    if put_text(out, "  end_log_pos ") or put_digits(out, load32(event + 13), False):
+    if put_text(out, "  end_log_pos ") or put_digits(out, load32(event + LOG_POS_AT), False):
         return NO_MEMORY
     if put_text(out, " CRC32 0x") or _put_hex32(out, load32(event + length - CHECKSUM_BYTES)):
         return NO_MEMORY

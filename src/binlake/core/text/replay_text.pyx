@@ -11,13 +11,30 @@ everything else. The printer then prints event by event, and the kernel learns t
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from binlake.core.events.format_constants cimport (
+    CHECKSUM_BYTES,
+    FL_ALLOW_PARALLEL,
+    FL_DDL,
+    FL_EXTRA_THREAD_ID,
+    FL_GROUP_COMMIT_ID,
+    FL_STANDALONE,
+    FL_TRANSACTIONAL,
+    FL_WAITED,
+    FLAG_MAY_HAVE_SBR,
+    FLAGS_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    ROWS_STMT_END_F,
+    SERVER_ID_AT,
+    TIMESTAMP_AT,
+    TYPE_AT,
+)
 from binlake.core.events.gtid cimport GtidFields
-from binlake.core.memory.reader cimport load32, load64
+from binlake.core.memory.reader cimport load16, load32, load64
 from binlake.core.text.event_kinds cimport (
     ANNOTATE_ROWS,
     ANONYMOUS_GTID,
     GTID,
-    HEADER_BYTES,
     LEFT,
     MARIADB_GTID,
     QUERY,
@@ -27,7 +44,6 @@ from binlake.core.text.event_kinds cimport (
     XID,
 )
 from binlake.core.text.replay_lines cimport (
-    CHECKSUM_BYTES,
     Clock,
     put_at,
     put_base64,
@@ -52,17 +68,6 @@ from binlake.core.text.text_output cimport (
 
 __all__ = ["ReplayText"]
 
-
-cdef enum:
-    STMT_END = 1
-    MAY_HAVE_SBR = 1
-    FL_STANDALONE = 1
-    FL_GROUP_COMMIT_ID = 2
-    FL_TRANSACTIONAL = 4
-    FL_ALLOW_PARALLEL = 8
-    FL_WAITED = 16
-    FL_DDL = 32
-    FL_EXTRA_THREAD_ID = 16
 
 cdef class ReplayText(TextWriter):
     """Writes the text of plain events of one log format.
@@ -132,7 +137,7 @@ cdef class ReplayText(TextWriter):
             after = self.end_of(first, pos, end)
             if after < 0:
                 break
-            kind = self.kinds[first[pos + 4]]
+            kind = self.kinds[first[pos + TYPE_AT]]
             begun = out.used
             written = 1
             if kind == TABLE_MAP or kind == ROWS_QUERY or kind == ANNOTATE_ROWS:
@@ -164,7 +169,7 @@ cdef class ReplayText(TextWriter):
         cdef int64_t length
         if end - pos < HEADER_BYTES:
             return -1
-        length = load32(first + pos + 9)
+        length = load32(first + pos + LENGTH_AT)
         if length < HEADER_BYTES + CHECKSUM_BYTES or length > end - pos:
             return -1
         return pos + length
@@ -181,15 +186,15 @@ cdef class ReplayText(TextWriter):
             after = self.end_of(first, pos, end)
             if after < 0:
                 return -1
-            kind = self.kinds[first[pos + 4]]
+            kind = self.kinds[first[pos + TYPE_AT]]
             events[0] += 1
             if kind == TABLE_MAP:
                 has_table = True
             elif kind == ROWS:
-                flags_at = pos + HEADER_BYTES + <int64_t>self.id_bytes[first[pos + 4]]
+                flags_at = pos + HEADER_BYTES + <int64_t>self.id_bytes[first[pos + TYPE_AT]]
                 if not has_table or flags_at + 2 > after - CHECKSUM_BYTES:
                     return -1
-                if first[flags_at] & STMT_END:
+                if first[flags_at] & ROWS_STMT_END_F:
                     return after
             elif (kind != ROWS_QUERY and kind != ANNOTATE_ROWS) or has_table or events[0] > 1:
                 return -1
@@ -217,7 +222,7 @@ cdef class ReplayText(TextWriter):
 
     cdef int put_query(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
         cdef bytes body = first[pos + HEADER_BYTES : after - CHECKSUM_BYTES]
-        cdef int flags = first[pos + 17] | first[pos + 18] << 8
+        cdef int flags = load16(first + pos + FLAGS_AT)
         found = self.queries.get((self.state, flags, body))
         if found is None:
             return LEFT
@@ -225,7 +230,7 @@ cdef class ReplayText(TextWriter):
         cdef bytes behind = found[1]
         if self.put_place(out, first, pos, after, base) or put(out, before, len(before)):
             return NO_MEMORY
-        if put_digits(out, load32(first + pos), False):
+        if put_digits(out, load32(first + pos + TIMESTAMP_AT), False):
             return NO_MEMORY
         self.state = found[2]
         self.in_transaction = True
@@ -234,7 +239,7 @@ cdef class ReplayText(TextWriter):
     cdef int put_gtid(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
         """MySQL 8.0 and newer: all fields up to the server versions."""
         cdef GtidFields gtid = self.gtid
-        cdef bint anonymous = self.kinds[first[pos + 4]] == ANONYMOUS_GTID
+        cdef bint anonymous = self.kinds[first[pos + TYPE_AT]] == ANONYMOUS_GTID
         if gtid.read_mysql(self.view, pos + HEADER_BYTES, after - CHECKSUM_BYTES) < 0:
             return LEFT
         if gtid.reached < 3 or (gtid.gno < 1 and not anonymous):
@@ -249,7 +254,7 @@ cdef class ReplayText(TextWriter):
             return NO_MEMORY
         if put_number(out, "\tsequence_number=", <uint64_t>gtid.sequence_number):
             return NO_MEMORY
-        if put_text(out, "\trbr_only=no" if gtid.flags & MAY_HAVE_SBR else "\trbr_only=yes"):
+        if put_text(out, "\trbr_only=no" if gtid.flags & FLAG_MAY_HAVE_SBR else "\trbr_only=yes"):
             return NO_MEMORY
         if put_number(out, "\toriginal_committed_timestamp=", <uint64_t>gtid.original_commit_us):
             return NO_MEMORY
@@ -259,7 +264,7 @@ cdef class ReplayText(TextWriter):
             return NO_MEMORY
         if put_byte(out, c"\n"):
             return NO_MEMORY
-        if not gtid.flags & MAY_HAVE_SBR and put_text(
+        if not gtid.flags & FLAG_MAY_HAVE_SBR and put_text(
             out, "/*!50718 SET TRANSACTION ISOLATION LEVEL READ COMMITTED*//*!*/;\n"
         ):
             return NO_MEMORY
@@ -290,7 +295,7 @@ cdef class ReplayText(TextWriter):
     cdef int put_mariadb_gtid(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
         """A transaction of the domain, server and flags that the session was told last."""
         cdef GtidFields gtid = self.gtid
-        cdef uint32_t server = load32(first + pos + 5)
+        cdef uint32_t server = load32(first + pos + SERVER_ID_AT)
         if after - pos < HEADER_BYTES + 19 + CHECKSUM_BYTES:
             return LEFT
         if gtid.read_mariadb(self.view, pos + HEADER_BYTES, after - CHECKSUM_BYTES) < 0:
@@ -339,7 +344,7 @@ cdef class ReplayText(TextWriter):
         cdef Output* head_out = &heads.out if self.mariadb else out
         while pos < after:
             end = self.end_of(first, pos, after)
-            kind = self.kinds[first[pos + 4]]
+            kind = self.kinds[first[pos + TYPE_AT]]
             if put_at(out, base + pos):
                 return NO_MEMORY
             if kind == ANNOTATE_ROWS:
@@ -370,9 +375,9 @@ cdef class ReplayText(TextWriter):
             else:
                 words = self.rows_words.get(
                     (
-                        first[pos + 4],
+                        first[pos + TYPE_AT],
                         first[pos + HEADER_BYTES : pos + HEADER_BYTES + 2
-                              + <int64_t>self.id_bytes[first[pos + 4]]],
+                              + <int64_t>self.id_bytes[first[pos + TYPE_AT]]],
                     )
                 )
                 if words is None:
@@ -392,7 +397,7 @@ cdef class ReplayText(TextWriter):
             pos = begun
             while pos < after:
                 end = self.end_of(first, pos, after)
-                if self.kinds[first[pos + 4]] == ROWS:
+                if self.kinds[first[pos + TYPE_AT]] == ROWS:
                     failed = self.put_changes(out, changes.get(base + pos), &rows)
                     if failed:
                         return failed
@@ -410,7 +415,7 @@ cdef class ReplayText(TextWriter):
             return NO_MEMORY
         while pos < after:
             end = self.end_of(first, pos, after)
-            kind = self.kinds[first[pos + 4]]
+            kind = self.kinds[first[pos + TYPE_AT]]
             # the server that replays it logs the statement behind the changes again
             if kind != ANNOTATE_ROWS and (kind != ROWS_QUERY or self.says_queries):
                 if put_base64(out, first + pos, end - pos):

@@ -13,16 +13,13 @@ from binlake.errors import BinlogError, MalformedError
 from binlake.events.base import Event
 from binlake.events.body.writer import BodyWriter
 from binlake.events.common.format_description import (
-    CHECKSUM_BYTES,
-    FORMAT_HEADER_BYTES,
     FormatDescriptionEvent,
     wire_type,
 )
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER, HEADER_BYTES, HEADER_V1, U32
 from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F
 from binlake.values.frame import EventFormat, Frame
 
-_HEADER = struct.Struct("<IBIIIH")
-_HEADER_V1 = struct.Struct("<IBII")
 _MAX_EVENT_BYTES = 0xFFFFFFFF
 
 
@@ -49,7 +46,7 @@ def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"
     frame = event.frame
     if fmt is not None and fmt.binlog_version == 1:
         return _in_version_1(frame, body)
-    length = FORMAT_HEADER_BYTES + len(body) + checksum_bytes
+    length = HEADER_BYTES + len(body) + checksum_bytes
     if length > _MAX_EVENT_BYTES:
         raise MalformedError(f"an event cannot have {length} bytes")
     type_code = frame.type_code if is_format else wire_type(frame.type_code, fmt)
@@ -61,12 +58,12 @@ def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"
     if is_format:  # servers set and clear the flag for a file in use without a new checksum
         flags = frame.flags & ~LOG_EVENT_BINLOG_IN_USE_F
         summed = _header(frame, type_code, length, flags) + body
-    return raw + zlib.crc32(summed).to_bytes(CHECKSUM_BYTES, "little")
+    return raw + U32.pack(zlib.crc32(summed))
 
 
 def _header(frame: Frame, type_code: int, length: int, flags: int) -> bytes:
     try:
-        return _HEADER.pack(
+        return HEADER.pack(
             frame.timestamp, type_code, frame.server_id, length, frame.log_pos, flags
         )
     except struct.error as error:
@@ -75,8 +72,8 @@ def _header(frame: Frame, type_code: int, length: int, flags: int) -> bytes:
 
 def _in_version_1(frame: Frame, body: bytes) -> bytes:
     """The event with the short header that logs of version 1 have, which have no checksums."""
-    length = _HEADER_V1.size + len(body)
-    return _HEADER_V1.pack(frame.timestamp, frame.type_code, frame.server_id, length) + body
+    length = HEADER_V1.size + len(body)
+    return HEADER_V1.pack(frame.timestamp, frame.type_code, frame.server_id, length) + body
 
 
 def _checksum_bytes(event: Event, fmt: EventFormat | None) -> int:

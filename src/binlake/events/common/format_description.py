@@ -25,12 +25,9 @@ from binlake.events.base import HIDDEN, Event, Render, text_or_hex
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format import event_types as types
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
-#: Bytes of the common header of this event (and of ROTATE), whatever `header_length` says.
-FORMAT_HEADER_BYTES = 19
-#: Bytes of a CRC32 at the end of an event.
-CHECKSUM_BYTES = 4
 #: Bytes of the server's version, which zero bytes fill up.
 SERVER_VERSION_BYTES = 50
 
@@ -84,14 +81,14 @@ class FormatDescriptionEvent(Event):
         version_raw = reader.take("server_version", SERVER_VERSION_BYTES)
         created = reader.u32("created")
         header_length = reader.u8("header_length")
-        if header_length < FORMAT_HEADER_BYTES:
+        if header_length < HEADER_BYTES:
             raise MalformedError(
                 f"event headers cannot have {header_length} bytes", offset=reader.pos - 1
             )
         checksum_alg: int | None = None
         checksum: int | None = None
         with_checksum = _has_checksum(version_text(version_raw))
-        has_crc = reader.body.nbytes >= frame.length - FORMAT_HEADER_BYTES
+        has_crc = reader.body.nbytes >= frame.length - HEADER_BYTES
         tail_bytes = (1 + CHECKSUM_BYTES * has_crc) if with_checksum else 0
         lengths = reader.take("post_header_lengths", reader.left - tail_bytes)
         if with_checksum:

@@ -40,7 +40,7 @@ from binlake.format.flags import flag_names
 from binlake.format.query_status import Q_CHARSET_CODE, Q_HRNOW, Q_MICROSECONDS
 from binlake.values.frame import EventFormat, Frame, most_inflated
 
-_POST_HEADER_BYTES = 13
+_POST_HEADER_BYTES = EVENT_TYPES[QUERY_EVENT].post_header_length
 
 
 @dataclass(slots=True)

@@ -23,13 +23,14 @@ from binlake.events.common.format_description import (
     version_numbers,
     version_text,
 )
+from binlake.format.event_header import HEADER_BYTES, HEADER_BYTES_V1
 from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT, ROTATE_EVENT, USER_VAR_EVENT
 from binlake.values.frame import EventFormat
 
 #: The event has 56 bytes after its header, so its length gives the header's: 13 or 19 bytes.
-FIRST_V3_BYTES = 19 + 56
+FIRST_V3_BYTES = HEADER_BYTES + 56
 
-_HEADER_BYTES = {1: 13, 3: 19}
+_HEADER_BYTES = {1: HEADER_BYTES_V1, 3: HEADER_BYTES}
 _QUERY_BYTES = 11  # without a length of status variables
 _LAST_TYPE = USER_VAR_EVENT  # later types came with version 4
 

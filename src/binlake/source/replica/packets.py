@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from binlake.core.events.packets import FULL, PACKET_HEADER_BYTES, SPECIAL, copy_events
 from binlake.errors import ServerError
+from binlake.format.event_header import HEADER_BYTES, LENGTH_AT, U32
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC
 from binlake.source.replica.receiver import Receiver
 
@@ -24,8 +25,6 @@ EOF_STATUS = 0xFE
 
 _MAX_EOF_BYTES = 9
 _MAX_OTHER_BYTES = 64 << 10  # an ERR packet is a sentence
-_EVENT_HEADER = 19
-_LENGTH_AT = 9
 
 
 class Answer(NamedTuple):
@@ -109,17 +108,17 @@ class PacketReader:
         """Return an event of which `size` bytes are in the current packet, perhaps more in the
         next.
         """
-        if size < _EVENT_HEADER:
+        if size < HEADER_BYTES:
             raise ServerError(f"the source sends an event of {size} bytes")
-        head = self.receiver.take(_EVENT_HEADER)
-        length = int.from_bytes(head[_LENGTH_AT : _LENGTH_AT + 4], "little")
+        head = self.receiver.take(HEADER_BYTES)
+        (length,) = U32.unpack_from(head, LENGTH_AT)
         if length > self._max_event_bytes:
             raise ServerError(
                 f"the source sends an event of {length} bytes, more than the "
                 f"{self._max_event_bytes} that are taken"
             )
-        pieces, have = [head], _EVENT_HEADER
-        part = size - _EVENT_HEADER
+        pieces, have = [head], HEADER_BYTES
+        part = size - HEADER_BYTES
         while True:
             if have + part > length:
                 break

@@ -6,13 +6,14 @@ reports to a source.
 
 from __future__ import annotations
 
-from binlake.core.events.frames import HEADER_BYTES, FrameBlock
+from binlake.core.events.frames import FrameBlock
 from binlake.core.events.gtid_runs import gtid_runs
 from binlake.errors import MalformedError, OptionError
 from binlake.events.common.query import QueryEvent
 from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
 from binlake.events.registry import decode_event
 from binlake.format import event_types as types
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.flags import FL_STANDALONE
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GNO_END, Gtid, GtidSet, MariaGtid, MariaGtidSet
@@ -24,8 +25,7 @@ _GTID_BYTES = HEADER_BYTES + 1 + 16 + 8  # of GTID_LOG_EVENT, to the end of gno
 _ENDING_TYPES = (
     types.XID_EVENT, types.XA_PREPARE_LOG_EVENT, types.TRANSACTION_PAYLOAD_EVENT, types.STOP_EVENT, types.BINLOG_CHECKPOINT_EVENT,
 )  # fmt: skip
-_MARIADB_QUERY_COMPRESSED = 165
-_QUERY_TYPES = (types.QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
+_QUERY_TYPES = (types.QUERY_EVENT, types.QUERY_COMPRESSED_EVENT)
 
 
 class Progress:

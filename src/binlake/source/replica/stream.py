@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
-from binlake.core.events.frames import HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.core.events.frames import FrameBlock, read_frame, scan
 from binlake.core.events.packets import FULL, SPECIAL
 from binlake.errors import BinlogError, ChecksumError, PositionLostError, ServerError
 from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.common.rotate import RotateEvent
 from binlake.events.registry import decode_event, event_format
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     HEARTBEAT_LOG_EVENT,
@@ -36,7 +37,6 @@ from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, Pac
 from binlake.source.replica.progress import Progress
 from binlake.values.frame import EventFormat, Frame
 
-_CHECKSUM_BYTES = 4
 _MASK32 = 0xFFFFFFFF
 # So that a reader of the beginning of a log does not wait for the rest of a large block.
 _FIRST_BLOCK_BYTES = 64 << 10
@@ -481,6 +481,6 @@ def _without_checksum(raw: bytes) -> bytes:
     No single rule determines whether it has one: it depends on the connection's variable, or the
     format of the file before. Four bytes equal the right CRC by chance once in 2**32.
     """
-    if len(raw) >= HEADER_BYTES + _CHECKSUM_BYTES and stored_crc32(raw) == event_crc32(raw):
-        return raw[:-_CHECKSUM_BYTES]
+    if len(raw) >= HEADER_BYTES + CHECKSUM_BYTES and stored_crc32(raw) == event_crc32(raw):
+        return raw[:-CHECKSUM_BYTES]
     return raw

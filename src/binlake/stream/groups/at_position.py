@@ -8,14 +8,12 @@ the other.
 
 from __future__ import annotations
 
+from binlake.format.event_header import HEADER_BYTES_V1, TYPE_AT
 from binlake.source.log_file import LogFile
 from binlake.stream.groups.group import Group
 from binlake.stream.groups.step_table import opens_transaction
 from binlake.stream.runs import ChainPosition, PlainRun
 from binlake.values.ledger import Ledger
-
-_TYPE_AT = 4  # of an event's header, in every version
-_HEADER_BYTES = 13  # of the shortest
 
 
 class AtPosition:
@@ -74,10 +72,10 @@ class AtPosition:
             return False
         if file.closed:
             with file.reopen() as again:
-                header = again.reader.read_at(self._place.offset, _HEADER_BYTES)
+                header = again.reader.read_at(self._place.offset, HEADER_BYTES_V1)
         else:
-            header = file.reader.read_at(self._place.offset, _HEADER_BYTES)
-        return len(header) == _HEADER_BYTES and opens_transaction(file.format, header[_TYPE_AT])
+            header = file.reader.read_at(self._place.offset, HEADER_BYTES_V1)
+        return len(header) == HEADER_BYTES_V1 and opens_transaction(file.format, header[TYPE_AT])
 
     def _name_other(self, start: int) -> None:
         name = self._place.file

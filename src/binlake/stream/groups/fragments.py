@@ -14,9 +14,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from binlake.core.events.frames import HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.core.events.frames import FrameBlock, read_frame, scan
 from binlake.errors import MalformedError, TruncatedError
 from binlake.events.mariadb.partial_row_data import PartialRowDataEvent
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES, LENGTH_AT, LOG_POS_AT, U32
 from binlake.format.event_types import (
     PARTIAL_ROW_DATA_EVENT,
     TABLE_MAP_EVENT,
@@ -31,7 +32,6 @@ from binlake.values.frame import EventFormat, Frame
 
 _ROWS = codes_of(Role.ROWS)
 _BETWEEN = _ROWS | {TABLE_MAP_EVENT}  # events that may not stand between fragments
-_CRC_BYTES = 4
 
 
 def join_fragments(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -146,11 +146,11 @@ def _as_written(joined: bytes, fmt: EventFormat) -> bytes | None:
     if frame.type_code not in _ROWS:
         return None
     checked = fmt.checksum_bytes > 0
-    stored = int.from_bytes(joined[-_CRC_BYTES:], "little")
-    if checked and frame.length == len(joined) and zlib.crc32(joined[:-_CRC_BYTES]) == stored:
+    stored = int.from_bytes(joined[-CHECKSUM_BYTES:], "little")
+    if checked and frame.length == len(joined) and zlib.crc32(joined[:-CHECKSUM_BYTES]) == stored:
         return joined
     if frame.length not in (len(joined), len(joined) + fmt.checksum_bytes):
         return None
     length = len(joined) + fmt.checksum_bytes
-    raw = joined[:9] + length.to_bytes(4, "little") + joined[13:]
-    return raw + zlib.crc32(raw).to_bytes(_CRC_BYTES, "little") if checked else raw
+    raw = joined[:LENGTH_AT] + U32.pack(length) + joined[LOG_POS_AT:]
+    return raw + zlib.crc32(raw).to_bytes(CHECKSUM_BYTES, "little") if checked else raw

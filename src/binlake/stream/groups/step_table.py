@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.core.events.steps import StepRules, Steps
 from binlake.events.common.format_description import effective_type
 from binlake.format import event_types as types
+from binlake.format.event_header import HEADER_BYTES
 from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.values.frame import EventFormat
 from binlake.values.step import Step
@@ -20,6 +20,7 @@ from binlake.values.step import Step
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
+_QUERY_HEADER_BYTES = EVENT_TYPES[types.QUERY_EVENT].post_header_length
 _BY_ROLE = {
     Role.UNKNOWN: Step.UNKNOWN,
     Role.FORMAT: Step.CONTROL,
@@ -80,7 +81,7 @@ def rules_of(fmt: EventFormat) -> StepRules:
             flags_at[code] = fmt.table_id_bytes(code)
     # before version 4 it has 11 bytes: such texts are left to stream/
     listed = fmt.post_header_length(types.QUERY_EVENT)
-    query_header_bytes = listed if fmt.binlog_version < 4 else max(listed, 13)
+    query_header_bytes = listed if fmt.binlog_version < 4 else max(listed, _QUERY_HEADER_BYTES)
     return StepRules(
         _steps_by_type(fmt),
         bytes(flags_at),

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from binlake.core.events.frames import HEADER_BYTES
 from binlake.errors import BinlogError
 from binlake.events.base import Event
 from binlake.events.body.encoding import encode_event
-from binlake.events.common.format_description import CHECKSUM_BYTES, FormatDescriptionEvent
+from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.registry import decode_event
 from binlake.format import event_types as types
+from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.event_types import Role, event_name
 from binlake.source.access import DEFAULT_ACCESS, Access
 from binlake.stream.event_at import event_at
