@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from binlake.archive.archiver import ArchiveOptions, Archiver
@@ -13,7 +14,7 @@ from binlake.archive.retention import Retention
 from binlake.archive.start import OLDEST
 from binlake.cli.common.flags import size_flag
 from binlake.cli.common.interrupts import end_by_signal
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.server_flags import (
     ServerUrls,
     with_server_flags,
@@ -31,23 +32,13 @@ _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
 
 
-# The URL sets the compression of a connection: here --compress is that of complete logs.
-@with_server_flags(
-    "--compress", "--skip-replication", beside_config=("until_current", "quiet", "metrics_address")
-)
-def archive(
-    server: ServerUrls,
-    directory: Annotated[
-        str | None,
-        Argument(metavar="DIR", required=False, help="Target directory or URI."),
-    ] = None,
-    config: Annotated[
-        str | None,
-        Option(metavar="FILE", help="Archive the servers of a TOML file, without URL and DIR."),
-    ] = None,
+@dataclass(frozen=True, slots=True)
+class ArchiveFlags:
+    """The options of `binlake archive`, without those of the connection."""
+
     until_current: Annotated[
         bool, Option("--until-current", help="Exit after copying everything written so far.")
-    ] = False,
+    ] = False
     first: Annotated[
         str,
         Option(
@@ -55,18 +46,18 @@ def archive(
             metavar="LOG",
             help="First log of a server that is new in the archive: a name, oldest or newest.",
         ),
-    ] = OLDEST,
+    ] = OLDEST
     compress: Annotated[
         str,
         Option(metavar="HOW", help=f"Compression of complete logs ({'|'.join(COMPRESSIONS)})."),
-    ] = "none",
+    ] = "none"
     index: Annotated[
         bool, Option("--index/--no-index", help="Write an index beside each complete log.")
-    ] = True,
+    ] = True
     key_index: Annotated[
         bool,
         Option("--key-index", help="Also write a key index, as `binlake index --keys` does."),
-    ] = False,
+    ] = False
     sync_seconds: Annotated[
         float | None,
         Option(
@@ -75,36 +66,77 @@ def archive(
             help="Seconds between syncs while data is arriving.",
             show_default="1; object store: 10",
         ),
-    ] = None,
+    ] = None
     restart_if_lost: Annotated[
         bool,
         Option(
             "--restart-if-lost",
             help="If the server has purged the next log, continue in a new directory.",
         ),
-    ] = False,
+    ] = False
     keep_days: Annotated[
         float | None,
         Option(
             metavar="N", min=0, panel=_KEEP, help="Remove logs that ended more than N days ago."
         ),
-    ] = None,
+    ] = None
     keep_bytes: Annotated[
         str | None,
         Option(
             metavar="SIZE", panel=_KEEP, help="Remove the oldest logs while the archive is larger."
         ),
-    ] = None,
+    ] = None
     metrics_port: Annotated[
         int | None,
         Option(metavar="PORT", min=0, max=65535, panel=_WATCH, help="Port for Prometheus metrics."),
-    ] = None,
+    ] = None
     metrics_address: Annotated[
         str, Option(metavar="HOST", panel=_WATCH, help="Address for Prometheus metrics.")
-    ] = "127.0.0.1",
+    ] = "127.0.0.1"
     quiet: Annotated[
         bool, Option("--quiet", "-q", panel=_WATCH, help="Do not print the status line.")
-    ] = False,
+    ] = False
+
+    def options(self) -> ArchiveOptions:
+        """Return the options of an archive. Raises OptionError."""
+        if self.compress not in COMPRESSIONS:
+            raise OptionError(
+                f"--compress {self.compress}: expected one of {', '.join(COMPRESSIONS)}",
+                name="compress",
+            )
+        if self.key_index and not self.index:
+            raise OptionError("--key-index needs an index; leave --no-index out", name="key_index")
+        size = self.keep_bytes
+        return ArchiveOptions(
+            until_current=self.until_current,
+            finish=Finish(self.compress, self.index, self.key_index),
+            first=self.first,
+            restart_if_lost=self.restart_if_lost,
+            retention=Retention(
+                self.keep_days, None if size is None else size_flag("--keep-bytes", size)
+            ),
+            sync_s=self.sync_seconds,
+            attempts=5 if self.until_current else None,
+        )
+
+
+# The URL sets the compression of a connection: here --compress is that of complete logs.
+@with_server_flags(
+    "--compress", "--skip-replication", beside_config=("until_current", "quiet", "metrics_address")
+)
+@with_fields("flags")
+def archive(
+    server: ServerUrls,
+    *,
+    directory: Annotated[
+        str | None,
+        Argument(metavar="DIR", required=False, help="Target directory or URI."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        Option(metavar="FILE", help="Archive the servers of a TOML file, without URL and DIR."),
+    ] = None,
+    flags: ArchiveFlags,
 ) -> None:
     """Copy a server's binary logs as they are written, byte for byte, as `mysqlbinlog --raw` does.
 
@@ -124,35 +156,19 @@ def archive(
       binlake archive --config /etc/binlake.toml
     """
     if config is not None:
-        _archive_all(config, until_current, quiet)
+        _archive_all(config, flags)
         return
     if directory is None:
         raise OptionError("DIR is missing: the directory for the logs", name="directory")
-    if compress not in COMPRESSIONS:
-        raise OptionError(
-            f"--compress {compress}: expected one of {', '.join(COMPRESSIONS)}", name="compress"
-        )
-    if key_index and not index:
-        raise OptionError("--key-index needs an index; leave --no-index out", name="key_index")
-    options = ArchiveOptions(
-        until_current=until_current,
-        finish=Finish(compress, index, key_index),
-        first=first,
-        restart_if_lost=restart_if_lost,
-        retention=Retention(
-            keep_days, None if keep_bytes is None else size_flag("--keep-bytes", keep_bytes)
-        ),
-        sync_s=sync_seconds,
-        attempts=5 if until_current else None,
-    )
+    options = flags.options()
     metrics = ArchiveMetrics()
-    root = open_folder(directory)
-    archiver = Archiver(server, root, options, note, metrics)
-    endpoint = None if metrics_port is None else (metrics_address, metrics_port)
-    _run(archiver, [metrics], endpoint, quiet=quiet)
+    archiver = Archiver(server, open_folder(directory), options, note, metrics)
+    port = flags.metrics_port
+    endpoint = None if port is None else (flags.metrics_address, port)
+    _run(archiver, [metrics], endpoint, quiet=flags.quiet)
     if metrics.file:
         note(f"everything before {metrics.file}:{metrics.offset} is in {directory}")
-    if until_current and archiver.failed:
+    if flags.until_current and archiver.failed:
         note(
             f"binlake: {counted(archiver.failed, 'complete log')} could not be indexed or"
             " compressed "
@@ -161,7 +177,7 @@ def archive(
         raise Exit(1)
 
 
-def _archive_all(config: str, until_current: bool, quiet: bool) -> None:
+def _archive_all(config: str, flags: ArchiveFlags) -> None:
     """Archive the servers of a configuration file. Raises OptionError."""
     from binlake.archive.jobs import Archives
     from binlake.config.configuration import read_configuration
@@ -169,8 +185,8 @@ def _archive_all(config: str, until_current: bool, quiet: bool) -> None:
     read = read_configuration(config)
     if not read.archives:
         raise OptionError(f"{config}: no [archive.servers.NAME] to archive", name="config")
-    archives = Archives(read.archives, note, until_current=until_current)
-    _run(archives, list(archives.metrics.values()), read.metrics, quiet=quiet)
+    archives = Archives(read.archives, note, until_current=flags.until_current)
+    _run(archives, list(archives.metrics.values()), read.metrics, quiet=flags.quiet)
     for job in read.archives:
         metrics = archives.metrics[job.name]
         if metrics.file:

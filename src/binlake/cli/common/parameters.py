@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Self, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 import click
 from click.shell_completion import CompletionItem
@@ -202,10 +202,67 @@ def with_parameters(
         if parameter.name != replaced
     ]
     arguments = [p for p in parameters if isinstance(get_args(p.annotation)[1], Argument)]
-    shown = [*arguments, *own, *(p for p in parameters if p not in arguments)]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in shown}
-    del run.__wrapped__  # the signature above is the real one
+    return with_signature(run, [*arguments, *own, *(p for p in parameters if p not in arguments)])
+
+
+def with_fields(*replaced: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Replace parameters of a command by options, which the fields of dataclasses declare.
+
+        @dataclass(frozen=True, slots=True)
+        class IndexFlags:
+            again: Annotated[bool, Option("--again", help="Also logs that have an index.")] = False
+
+        @with_fields("flags")
+        def index(files: LogFiles, flags: IndexFlags) -> None: ...
+
+    `replaced` names the parameters; the annotation of each is such a dataclass. `--help` lists the
+    options in the order of the fields, in the place of the parameter.
+    """
+    return lambda command: _with_fields(command, replaced)
+
+
+def _with_fields(command: Callable[..., Any], replaced: Collection[str]) -> Callable[..., Any]:
+    shown: list[inspect.Parameter] = []
+    tables: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name in replaced:
+            flags = _field_parameters(parameter.annotation)
+            tables[parameter.name] = parameter.annotation, [flag.name for flag in flags]
+            shown += flags
+        else:
+            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        values = {
+            name: table(**{flag: given.pop(flag) for flag in flags})
+            for name, (table, flags) in tables.items()
+        }
+        return command(**values, **given)
+
+    return with_signature(run, shown)
+
+
+def _field_parameters(table: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(table, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(table)
+    ]
+
+
+def with_signature(
+    run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """Give a wrapper parameters of its own instead of those of the function that it wraps."""
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    del run.__wrapped__  # type: ignore[attr-defined]  # the signature above is the real one
     return run
 
 

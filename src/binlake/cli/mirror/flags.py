@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.cli.common.flags import size_flag
-from binlake.cli.common.parameters import Option, flag_name, flag_parameter
+from binlake.cli.common.parameters import Option, flag_name, flag_parameter, with_signature
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 
@@ -44,10 +44,7 @@ def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:
             parameters += map(_parameter, _OPTIONS.values())
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    del run.__wrapped__  # the signature above is the real one
-    return run
+    return with_signature(run, parameters)
 
 
 def _parameter(option: MirrorOption) -> inspect.Parameter:

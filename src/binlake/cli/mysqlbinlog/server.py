@@ -107,25 +107,6 @@ def password_asked_for(arguments: Sequence[str]) -> list[str]:
     return [f"--password={ASK_PASSWORD}" if a in ("-p", "--password") else a for a in arguments]
 
 
-def check_raw(remote: bool, raw: bool, given: Sequence[str]) -> None:
-    """Check that --raw supports the given options. Raises OptionError."""
-    if not raw:
-        raise OptionError(
-            "--stop-never: only with --raw", name="--stop-never",
-            hint="use binlake tail URL to print changes as they commit",
-        )  # fmt: skip
-    if not remote:
-        raise OptionError(
-            "--raw copies the logs of a server",
-            name="--raw",
-            hint="give --read-from-remote-server too",
-        )
-    if given:
-        raise OptionError(
-            f"{given[0]}: --raw copies whole logs, from --start-position on", name=given[0]
-        )
-
-
 def raw_position(text: str | None) -> int:
     """Parse a byte position. Raises OptionError."""
     if text is None:

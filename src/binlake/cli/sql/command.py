@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from binlake.cli.common.flags import SQL_OPTIONS, renamed_databases, with_read_options
 from binlake.cli.common.lines import script_output
-from binlake.cli.common.parameters import Exit, LogFiles, Option
+from binlake.cli.common.parameters import Exit, LogFiles, Option, with_fields
 from binlake.cli.common.terminal import (
     chains_of,
     fail_if_lost,
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@with_read_options(SQL_OPTIONS)
-def sql(
-    files: LogFiles,
-    options: ReadOptions,
+@dataclass(frozen=True, slots=True)
+class SqlFlags:
+    """The options of `binlake sql` that are not options of a read."""
+
     undo: Annotated[
         bool,
         Option("--undo", help="Print the SQL that reverses the changes, last transaction first."),
-    ] = False,
+    ] = False
     ddl: Annotated[
         bool,
         Option(
             "--ddl",
             help="Also print DDL, TRUNCATE and account management in place; triggers and events at the end.",
         ),
-    ] = False,
+    ] = False
     generated: Annotated[
         list[str] | None,
         Option(
@@ -62,7 +62,7 @@ def sql(
             metavar="COLUMN",
             help="A generated column, NAME or DB.TABLE.NAME; --schema describes them, too.",
         ),
-    ] = None,
+    ] = None
     rewrite_db: Annotated[
         list[str] | None,
         Option(
@@ -70,17 +70,42 @@ def sql(
             metavar="'OLD->NEW'",
             help="Rename database OLD to NEW in the output; filters and --schema use the old name.",
         ),
-    ] = None,
-    force: ForceFlag = False,
+    ] = None
+    force: ForceFlag = False
     check_later: Annotated[
         bool,
         Option(
             "--check-later/--no-check-later",
             help="With --undo: search the rest of the log for later changes of the same rows.",
         ),
-    ] = True,
-    verify: VerifyFlag = None,
-) -> None:
+    ] = True
+    verify: VerifyFlag = None
+
+    def check(self, options: ReadOptions) -> None:
+        """Raise OptionError for options that exclude each other."""
+        if not self.undo:
+            require_undo(UndoChoices(force=self.force, verify=self.verify))
+        if self.ddl and (options.op or options.where):
+            other = "op" if options.op else "where"
+            raise OptionError(f"--ddl and --{other} exclude each other", name="ddl")
+        if self.ddl and self.undo:
+            raise OptionError("--undo reverses row changes only, not --ddl", name="ddl")
+
+    @property
+    def choices(self) -> UndoChoices:
+        """The choices about the SQL. Raises OptionError."""
+        return UndoChoices(
+            tuple(self.generated or ()),
+            renamed_databases(self.rewrite_db),
+            self.force,
+            self.check_later,
+            self.verify,
+        )
+
+
+@with_read_options(SQL_OPTIONS)
+@with_fields("flags")
+def sql(files: LogFiles, options: ReadOptions, flags: SqlFlags) -> None:
     """Print row changes as SQL that a server accepts, whole transactions in commit order.
 
     Prints INSERT, UPDATE and DELETE. Rows are found by the primary key if it is known, otherwise by
@@ -98,49 +123,32 @@ def sql(
       binlake sql /backup/binlogs/ --ddl --start binlog.000007:157 --stop binlog.000009:48136 | mysql
     """
     say_time_zone(options, sys.argv)
-    if not undo:
-        require_undo(UndoChoices(force=force, verify=verify))
-    if ddl and (undo or options.op or options.where):
-        raise OptionError(
-            f"--ddl and --{'op' if options.op else 'where'} exclude each other"
-            if options.op or options.where
-            else "--undo reverses row changes only, not --ddl",
-            name="ddl",
-        )
-    choices = UndoChoices(
-        tuple(generated or ()), renamed_databases(rewrite_db), force, check_later, verify
-    )
-    if undo:
+    flags.check(options)
+    choices = flags.choices
+    if flags.undo:
         options = choices.exact(options)
     chains = chains_of(files, options)
-    chain = the_only_chain(
-        chains,
-        "--undo accepts the logs of one server" if undo else "sql accepts the logs of one server",
-    )
+    command = "--undo" if flags.undo else "sql"
+    chain = the_only_chain(chains, f"{command} accepts the logs of one server")
     # a wrong schema is reported before anything is read or written
-    known = replace(options, schema=options.schema or verify)
+    known = replace(options, schema=options.schema or flags.verify)
     ledger = Ledger()
-    script = DdlScript(options, choices.databases, ledger) if ddl else None
+    script = DdlScript(options, choices.databases, ledger) if flags.ddl else None
     differs = False
     with (
         hinting(options),
         closing(declared_schema(known, files)) as schema,
         reading(chains, ledger) as seen,
+        _explained(options, ledger),
     ):
-        try:
-            if undo:
-                run = UndoRun(chains, options, choices, schema, ledger)
-                differs = print_script(run, seen)
-            else:
-                faces = Redo(choices.generated, choices.databases)
-                with script_output() as write:
-                    for text in seen(_forward(chain, options, ledger, schema, script, faces)):
-                        write(text)
-        except MissingContextError:
-            if options.schema is not None:  # the reason why it does not help
-                for sentence in ledger.warnings:
-                    note(sentence)
-            raise
+        if flags.undo:
+            run = UndoRun(chains, options, choices, schema, ledger)
+            differs = print_script(run, seen)
+        else:
+            faces = Redo(choices.generated, choices.databases)
+            with script_output() as write:
+                for text in seen(_forward(chain, options, ledger, schema, script, faces)):
+                    write(text)
     check_where_columns(options.where, ledger)
     ledger.json_differences.clear()  # as SQL functions, differences are complete
     say_result(ledger)
@@ -149,6 +157,18 @@ def sql(
     fail_if_lost(ledger)
     if differs:
         raise Exit(1)
+
+
+@contextmanager
+def _explained(options: ReadOptions, ledger: Ledger) -> Iterator[None]:
+    """Print why a declared schema does not help, if column names are missing all the same."""
+    try:
+        yield
+    except MissingContextError:
+        if options.schema is not None:
+            for sentence in ledger.warnings:
+                note(sentence)
+        raise
 
 
 def _forward(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from binlake.cli.common.change_writer import check_format, open_target
 from binlake.cli.common.flags import with_options
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile, with_fields
 from binlake.cli.common.terminal import (
     chains_of,
     names_zone,
@@ -22,25 +23,27 @@ from binlake.state.filtering import check_where, row_filter
 from binlake.state.log_range import StateMoment
 from binlake.state.origin import given_origin
 from binlake.state.reading import StateRequest, read_state
-from binlake.state.table_state import state_options, table_names
+from binlake.state.table_state import TableState, state_options, table_names
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-@with_options(
-    "source", "schema", "assume_charset", "binary", "nested", "invalid", "verify_checksum",
-    "batch_bytes", "threads", "index_directory", "keyring", "keyring_password_file", "max_memory",
-)  # fmt: skip
-def state(
-    table: Annotated[str, Argument(metavar="DB.TABLE", help="The table.")],
-    files: Annotated[
-        list[str],
-        Argument(
-            metavar="FILE…",
-            help="Logs that cover the time between the rows of --from and the moment.",
-        ),
-    ],
-    options: ReadOptions,
+
+_CoveringLogs: TypeAlias = Annotated[
+    list[str],
+    Argument(
+        metavar="FILE…",
+        help="Logs that cover the time between the rows of --from and the moment.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StateFlags:
+    """The options of `binlake state` that are not options of a read."""
+
     as_of: Annotated[
         str | None,
         Option(
@@ -48,7 +51,7 @@ def state(
             metavar="TIME|GTID|FILE:POS",
             help="The moment: before this time (UTC unless it names a zone) or position, or after the transaction with this GTID.",
         ),
-    ] = None,
+    ] = None
     rows: Annotated[
         str | None,
         Option(
@@ -56,7 +59,7 @@ def state(
             metavar="DUMP|PARQUET|URL",
             help="Rows to begin with: a dump or Parquet file from before the moment, or mysql://… for the live table, to go back from.",
         ),
-    ] = None,
+    ] = None
     from_position: Annotated[
         str | None,
         Option(
@@ -64,7 +67,7 @@ def state(
             metavar="FILE:POS",
             help="The position that the rows of --from belong to, if the dump does not contain it.",
         ),
-    ] = None,
+    ] = None
     from_gtid: Annotated[
         str | None,
         Option(
@@ -72,7 +75,7 @@ def state(
             metavar="SET",
             help="The GTIDs that the rows of --from contain, instead of a position.",
         ),
-    ] = None,
+    ] = None
     where: Annotated[
         str | None,
         Option(
@@ -80,20 +83,29 @@ def state(
             metavar="EXPR",
             help="Only rows for which this expression in MySQL's syntax is true.",
         ),
-    ] = None,
-    form: Annotated[
-        str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))
-    ] = "json",
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
-    ] = None,
+    ] = None
+    form: Annotated[str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))] = (
+        "json"
+    )
+    output: OutputFile = None
     force: Annotated[
         bool,
         Option(
             "--force", help="Count rows that do not fit the log, instead of stopping at the first."
         ),
-    ] = False,
+    ] = False
+
+
+@with_options(
+    "source", "schema", "assume_charset", "binary", "nested", "invalid", "verify_checksum",
+    "batch_bytes", "threads", "index_directory", "keyring", "keyring_password_file", "max_memory",
+)  # fmt: skip
+@with_fields("flags")
+def state(
+    table: Annotated[str, Argument(metavar="DB.TABLE", help="The table.")],
+    files: _CoveringLogs,
+    options: ReadOptions,
+    flags: StateFlags,
 ) -> None:
     """Print the rows of a table as they were at a moment.
 
@@ -110,21 +122,21 @@ def state(
 
       binlake state shop.orders --as-of 0-1-4711 --from dump.sql.gz /archive/ --format sql > orders.sql
     """
-    check_format(form, FORMATS)
+    check_format(flags.form, FORMATS)
+    as_of = flags.as_of
     if as_of is None:
         raise OptionError("--as-of is missing: a time, a GTID or FILE:POS", name="as_of")
-    if rows is None:
+    if flags.rows is None:
         raise OptionError("--from is missing: a dump, or the URL of the live server", name="from")
     names = table_names(table)
     moment = StateMoment.parse(as_of)
-    given = given_origin(from_position, from_gtid)
-    check_where(where)
+    given = given_origin(flags.from_position, flags.from_gtid)
+    check_where(flags.where)
     options = state_options(options)
     if moment.time_us is not None and not names_zone(as_of):
         note("times without a zone are UTC")
     ledger = Ledger()
-
-    request = StateRequest(names, moment, rows, given, force)
+    request = StateRequest(names, moment, flags.rows, given, flags.force)
     with (
         skipping_nothing(),
         read_state(
@@ -135,16 +147,23 @@ def state(
             lambda chain: reading([chain], ledger),
         ) as (found, base),
     ):
-        keep = row_filter(where, found.shape, options, ledger)
-        with open_target(output, form) as target:
-            writer = row_writer(form, target, found.shape, found.metadata)
-            for batch in map(keep, found.batches()):
-                if batch.num_rows:
-                    writer.write(batch)
-            writer.close()
+        keep = row_filter(flags.where, found.shape, options, ledger)
+        _write(found, keep, flags)
     say_result(ledger)
     if base.shape.generated:
         note(f"generated columns are left out: {', '.join(sorted(base.shape.generated))}")
     if found.conflicts:
         note(f"{table}: {counted(found.conflicts, 'conflict')} between the log and {base.name}")
         raise Exit(1)
+
+
+def _write(
+    found: TableState, keep: Callable[[pa.RecordBatch], pa.RecordBatch], flags: StateFlags
+) -> None:
+    """Write the rows that a filter keeps. Raises BinlogError."""
+    with open_target(flags.output, flags.form) as target:
+        writer = row_writer(flags.form, target, found.shape, found.metadata)
+        for batch in map(keep, found.batches()):
+            if batch.num_rows:
+                writer.write(batch)
+        writer.close()
