@@ -14,9 +14,10 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
-from binlake.table.schema.declared import DeclaredTable, LogPosition
+from binlake.table.schema.declared import DeclaredTable
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.position import LogPosition
 from dev.servers import RefusedError, Server
 
 pytestmark = pytest.mark.server

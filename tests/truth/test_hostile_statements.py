@@ -12,7 +12,6 @@ import pytest
 
 from binlake.core.events.control_text import text_step
 from binlake.errors import SchemaError
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.stream.sql.statements import statement_kind, without_set_statement
@@ -20,6 +19,7 @@ from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
+from binlake.values.position import ChainPosition
 
 BEGINNINGS = ("", "ALTER TABLE t ", "CREATE TABLE t (a INT ", "/*", "'", "SET STATEMENT ")
 FRAGMENTS = (

@@ -149,7 +149,7 @@ def _start(
         servers
     ) as connection:  # which, unlike following, does not retry without an end
         if place is not None:
-            start, said = Position("", place.file, place.pos), str(place)
+            start, said = Position("", place.file, place.offset), str(place)
         elif after or from_start:
             start = Position("", "", 0, after or "")
             said = f"the first transaction that is not in {after}" if after else "its oldest log"

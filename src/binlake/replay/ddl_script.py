@@ -29,12 +29,13 @@ from binlake.replay.mentioned_tables import mentioned_tables, tables_to_change
 from binlake.replay.programs import stores_text
 from binlake.replay.replay_session import MariadbSession, MysqlSession, ReplaySession
 from binlake.stream.log_events import LogEvent, query_events
-from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
+from binlake.stream.runs import Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.executed import executed_text, with_if_exists
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 from binlake.values.table_filter import TableFilter
 from binlake.values.times import utc_text
 

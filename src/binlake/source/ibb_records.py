@@ -57,7 +57,10 @@ _MAX_DEPTH = 64 * 65 // 2
 
 
 class RecordPosition(NamedTuple):
-    """A byte of a chain: the number of the file, the offset in it."""
+    """A byte of an InnoDB binlog: the number of the file, and the offset in it.
+
+    Records refer to one another this way. `values.position.LogPosition` has the name of the file.
+    """
 
     number: int
     offset: int

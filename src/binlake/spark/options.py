@@ -23,13 +23,13 @@ from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.values.builds import PickledByName
 from binlake.values.option_spec import OptionSpec, option, specs_of
 from binlake.values.option_texts import (
-    FilePosition,
     parse_bytes,
     parse_count,
     parse_file_position,
     parse_time_us,
 )
 from binlake.values.options import READ_OPTIONS, ReadOptions
+from binlake.values.position import FilePosition
 
 VIEWS = ("changes", "table", "events", "transactions", "statements", "ledger")
 

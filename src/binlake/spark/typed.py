@@ -30,7 +30,7 @@ from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, plan_splits
-from binlake.stream.runs import ChainPosition, Piece, PlainRun, Run
+from binlake.stream.runs import Piece, PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import typed_schema
 from binlake.table.metadata import METADATA
@@ -48,6 +48,7 @@ from binlake.values.builds import PickledByName
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 from binlake.values.where import names_in
 
 _RESTART = "start the query again with the same checkpoint to use the table's current columns"

@@ -21,8 +21,8 @@ from binlake.state.base import Base, MissingTableError, ambiguous_in
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in
 from binlake.table.schema.create_table import parse_create_table
-from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 
 _LIMITS = BatchLimits(8192, 8 << 20)
 

@@ -20,8 +20,9 @@ from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.gtid_search import LocatedTransaction, head_gtids, locate
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import FilePosition, parse_at, parse_time_us
+from binlake.values.option_texts import parse_at, parse_time_us
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 
 # The name of a log may begin with a date, too.
 _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
@@ -101,8 +102,8 @@ def _check_order(chain: Chain, base: str, options: ReadOptions, *, is_back: bool
     if options.start is None or options.stop is None:
         return
     names = list(chain.names)
-    first = (names.index(options.start.file), options.start.pos)
-    last = (names.index(options.stop.file), options.stop.pos)
+    first = (names.index(options.start.file), options.start.offset)
+    last = (names.index(options.stop.file), options.stop.offset)
     if first > last:
         later = "--as-of is after the rows of" if is_back else "--as-of is before"
         raise OptionError(f"{later} {base}", name="as_of")
@@ -186,7 +187,7 @@ def _check_not_later(chain: Chain, moment: StateMoment, base: str, options: Read
         later = replace(later, gtid=options.exclude_gtid)
     else:
         assert later.start is not None
-        if (names.index(later.start.file), later.start.pos) >= (began, options.start.pos):
+        if (names.index(later.start.file), later.start.offset) >= (began, options.start.offset):
             return
         later = replace(later, stop=options.start)
     if _has_transactions(chain, later):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from binlake.errors import SourceError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement, ignore_ddl
 from binlake.stream.sql.ddl_targets import (
     renamed_tables,
@@ -22,6 +21,7 @@ from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.schema.ddl_effects import concerns, creates, drops
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 _MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
 _HEAD_CHARACTERS = 4096

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from binlake.errors import OptionError
 from binlake.values.gtid import GtidSet, MariaGtidSet
-from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.option_texts import parse_file_position
+from binlake.values.position import FilePosition
 
 _FILE = re.compile(
     rb"^(?:-- )?CHANGE (?:MASTER|REPLICATION SOURCE) TO (?:MASTER|SOURCE)_LOG_FILE='([^'\n]{1,512})',"

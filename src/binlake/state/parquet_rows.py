@@ -19,8 +19,9 @@ from binlake.table.schema.create_table import UnreadableTableError, parse_create
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import ColumnType
 from binlake.table.types.temporal import TimeType
-from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.option_texts import parse_file_position
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 
 #: Keys of the metadata of a file: the statement that declares its table, and its place in the log.
 CREATE_TABLE = b"binlake.create_table"

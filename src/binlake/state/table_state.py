@@ -144,7 +144,7 @@ class TableState:
         place = self.options.start if self._is_back else self.options.stop
         is_other = bool(self._alterations or self.names.later)
         sql = create_table_text(self.shape.declared) if is_other else self._created
-        found = {} if place is None else {POSITION: f"{place.file}:{place.pos}".encode()}
+        found = {} if place is None else {POSITION: f"{place.file}:{place.offset}".encode()}
         return found | ({CREATE_TABLE: sql.encode()} if sql else {})
 
     def read_log(self, seen: Seen = lambda batches: batches) -> None:

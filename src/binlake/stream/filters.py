@@ -19,12 +19,13 @@ from binlake.errors import OptionError
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.format.magic import FIRST_EVENT
-from binlake.stream.runs import ChainPosition, PlainRun
+from binlake.stream.runs import PlainRun
 from binlake.values.builds import PickledByName
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
-from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.option_texts import parse_file_position
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition, FilePosition
 
 if TYPE_CHECKING:
     from binlake.stream.groups.group import Group
@@ -47,17 +48,17 @@ def _position(position: FilePosition, names: Sequence[str], option: str) -> Chai
         if option not in _BARE_FILE and len(names) > 1:
             raise OptionError(
                 f"option {option}: the input has {len(names)} files, and position"
-                f" {position.pos} may "
+                f" {position.offset} may "
                 "lie in any of them",
                 name=option,
                 value=str(position),
-                hint=f"use FILE:POS, for example {names[-1]}:{position.pos}",
+                hint=f"use FILE:POS, for example {names[-1]}:{position.offset}",
             )
         ordinal = range(len(names))[_BARE_FILE.get(option, 0)]
-        return ChainPosition(ordinal, names[ordinal], position.pos)
+        return ChainPosition(ordinal, names[ordinal], position.offset)
     for ordinal, name in enumerate(names):
         if name == position.file:
-            return ChainPosition(ordinal, name, position.pos)
+            return ChainPosition(ordinal, name, position.offset)
     raise OptionError(
         f"option {option}: the input has no file {position.file}",
         name=option,

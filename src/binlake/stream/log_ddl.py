@@ -22,11 +22,11 @@ from binlake.source.chain import Chain, LogPath, resolve
 from binlake.source.replica.url import is_server_url
 from binlake.stream.log_reader import ddl_of
 from binlake.stream.positions.chosen_chains import chosen_chains
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 # The cost of reading the DDL of a log with an index, in bytes of a log without one.
 _INDEXED_BYTES = 1 << 20

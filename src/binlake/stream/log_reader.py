@@ -28,11 +28,12 @@ from binlake.stream.groups.transactions import FileRange, TransactionReader
 from binlake.stream.indexed_ranges import IndexedRanges
 from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, pieces_of_window
 from binlake.stream.positions.splits import Split
-from binlake.stream.runs import ChainPosition, Outcome, Piece, Run, Transaction
+from binlake.stream.runs import Outcome, Piece, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl, ignore_ddl
 from binlake.stream.table_events import TableEvents
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks

@@ -22,8 +22,9 @@ from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
 from binlake.stream.sql.ddl_targets import spellings
 from binlake.values.gtid_filter import parse_gtid_filter
-from binlake.values.option_texts import FilePosition, parse_at
+from binlake.values.option_texts import parse_at
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 
 if TYPE_CHECKING:
     from binlake.source.window import Window

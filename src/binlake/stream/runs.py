@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from binlake.core.events.plain_groups import GroupMask, PlainGroups
 from binlake.errors import BinlogError
 from binlake.values.frame import Frame
+from binlake.values.position import ChainPosition
 
 if TYPE_CHECKING:
     from binlake.events.mariadb.gtid import MariadbGtidEvent
@@ -38,17 +39,6 @@ class Outcome(StrEnum):
     ROLLED_BACK = "rolled back"  # ROLLBACK, XA ROLLBACK
     PREPARED = "prepared"  # XA PREPARE, and no XA COMMIT or XA ROLLBACK in the input
     TORN = "torn"  # the log ends, or another transaction starts, before its end
-
-
-class ChainPosition(NamedTuple):
-    """A byte of the chain: the file's ordinal in it, its base name, the 64-bit offset."""
-
-    ordinal: int
-    file: str
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)

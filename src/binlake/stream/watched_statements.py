@@ -8,10 +8,11 @@ from typing import NamedTuple
 from binlake.events.common.query import QueryEvent
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
+from binlake.stream.runs import Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
+from binlake.values.position import ChainPosition
 
 WATCHED_KINDS = frozenset((DDL, TRUNCATE))
 

@@ -33,8 +33,8 @@ from binlake.table.types.base import Target
 from binlake.ui.overview import Overview
 from binlake.ui.request_options import Selection
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 from binlake.values.times import utc_text
 
 T = TypeVar("T")

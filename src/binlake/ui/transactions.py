@@ -24,8 +24,9 @@ from binlake.ui.change_objects import MOST_ROWS, row_objects
 from binlake.ui.opened_logs import LogSession, stoppable
 from binlake.ui.request_options import Selection
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.option_texts import parse_file_position
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 from binlake.values.times import utc_text
 
 PAGE_TRANSACTIONS = 50

@@ -19,7 +19,6 @@ from typing import Any
 from binlake.errors import OptionError
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.option_texts import (
-    FilePosition,
     moment_us,
     parse_bool,
     parse_bytes,
@@ -30,6 +29,7 @@ from binlake.values.option_texts import (
     parse_text,
     parse_time_us,
 )
+from binlake.values.position import FilePosition
 
 _SPEC = "binlake.option"
 _SURFACES = ("cli", "spark", "api")

@@ -7,32 +7,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
 from binlake.format.charsets import BINARY, CHARSETS
-from binlake.values.builds import PickledByName
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import parse_gtid_filter
+from binlake.values.position import FilePosition
 from binlake.values.where import parse_where
-
-
-@dataclass(frozen=True, slots=True)
-class FilePosition(PickledByName):
-    """FILE:POS as a user types it.
-
-    `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
-    the only one (`at`) of all that are read. `directory` is the directory before it, or "". It
-    distinguishes logs of the same name.
-    """
-
-    file: str
-    pos: int
-    directory: str = field(default="", compare=False)
-
-    def __str__(self) -> str:
-        path = f"{self.directory}/{self.file}" if self.directory else self.file
-        return f"{path}:{self.pos}" if path else str(self.pos)
 
 
 def parse_file_position(text: str) -> FilePosition:

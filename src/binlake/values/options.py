@@ -19,7 +19,6 @@ from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.option_spec import option, specs_of
 from binlake.values.option_texts import (
-    FilePosition,
     calendar_text,
     parse_bool,
     parse_bytes,
@@ -34,6 +33,7 @@ from binlake.values.option_texts import (
     parse_text,
     parse_time_us,
 )
+from binlake.values.position import FilePosition
 
 #: The options that select what is read; the others set how it is read.
 FILTER_OPTIONS = (
@@ -178,7 +178,7 @@ class ReadOptions(PickledByName):
             self.start is not None
             and self.stop is not None
             and self.start.file == self.stop.file != ""
-            and self.start.pos >= self.stop.pos
+            and self.start.offset >= self.stop.offset
         ):
             raise OptionError(
                 f"option stop ({self.stop}) is not after option start ({self.start})", name="stop"

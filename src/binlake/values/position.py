@@ -1,20 +1,80 @@
-"""Positions in a source, as values."""
+"""Positions in logs, as values.
+
+Each class has the base name of a log and a 64-bit offset in it, computed and never the 32-bit
+position of an event header:
+
+- a `LogPosition` has nothing else;
+- a `ChainPosition` also has the ordinal of the log in its chain, so that positions can be compared;
+- a `Position` also has the server and the GTIDs before it, so that a reader can continue on another
+  server;
+- a `FilePosition` is a position as a user types it in an option, where the log may be left out.
+
+`spark.streaming.offsets.StreamOffset` is a `Position` with the facts that identify the log.
+`source.ibb_records.RecordPosition` is a position in MariaDB's InnoDB binlog, whose records refer to
+files by number.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+from binlake.values.builds import PickledByName
 
 _OF_MARIADB = "server-"
+
+
+class LogPosition(NamedTuple):
+    """A byte of a log: base name of the file, and offset."""
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+class ChainPosition(NamedTuple):
+    """A byte of a chain: the file's ordinal in it, its base name, and offset. They compare in the order of the logs."""
+
+    ordinal: int
+    file: str
+    offset: int
+
+    @property
+    def in_log(self) -> LogPosition:
+        """The position in the log, without its chain."""
+        return LogPosition(self.file, self.offset)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePosition(PickledByName):
+    """FILE:POS as a user types it.
+
+    `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
+    the only one (`at`) of all that are read. `directory` is the directory before it, or "". It
+    distinguishes logs of the same name.
+    """
+
+    file: str
+    offset: int
+    directory: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        path = f"{self.directory}/{self.file}" if self.directory else self.file
+        return f"{path}:{self.offset}" if path else str(self.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """The position of a reader: it has read everything before this position and nothing after.
 
-    `offset` is the 64-bit offset in `file` (a base name), computed and never the 32-bit
-    position of an event header. `gtid_set` is the text of all GTIDs up to here as the flavour
-    spells them, "" when the source has none. `server_uuid` "" when it is not known (files).
+    `gtid_set` is the text of all GTIDs up to here as the flavour spells them, "" when the source
+    has none. `server_uuid` "" when it is not known (files).
     """
 
     server_uuid: str

@@ -6,8 +6,8 @@ import pytest
 
 from binlake.errors import UnsupportedError
 from binlake.replay.deferred import Deferring
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.position import ChainPosition
 
 TRIGGER = (
     "CREATE DEFINER=`root`@`localhost` TRIGGER see AFTER INSERT ON orders FOR EACH ROW SET @a = 1"

@@ -10,7 +10,7 @@ import pytest
 import binlake
 from binlake.errors import OptionError, SourceError
 from binlake.state.log_range import StateMoment
-from binlake.values.option_texts import FilePosition
+from binlake.values.position import FilePosition
 
 GOLDEN = Path(__file__).parents[3] / "demo" / "mysql-9.7" / "binlog.000001"
 

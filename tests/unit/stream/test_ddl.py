@@ -9,13 +9,13 @@ import pytest
 
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import may_change, renamed_tables, without_comments
 from binlake.stream.sql.executed import with_if_exists
 from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 from support.logs.log_builder import QUERY, query_body
 from support.logs.stream_log import STANDALONE, StreamLog, inner_event, outcomes
 

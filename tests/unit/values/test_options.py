@@ -12,7 +12,6 @@ from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.option_forms import FORMS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.option_texts import (
-    FilePosition,
     calendar_text,
     parse_at,
     parse_bytes,
@@ -21,6 +20,7 @@ from binlake.values.option_texts import (
     parse_time_us,
 )
 from binlake.values.options import READ_OPTIONS, ReadOptions
+from binlake.values.position import FilePosition
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 DAY_US = 86_400_000_000

@@ -23,7 +23,6 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.table_names import TableName
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
@@ -33,6 +32,7 @@ from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 

@@ -54,8 +54,7 @@ from binlake.mirror.tables.schema import conformed
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
-from binlake.values.option_texts import FilePosition
-from binlake.values.position import Position, is_log_of
+from binlake.values.position import FilePosition, Position, is_log_of
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 2

@@ -30,7 +30,7 @@ _HINT = "start again with a new checkpoint, and set starting_offsets to where it
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """The position of a stream, and the facts that identify the log it was read from.
+    """The position of a stream (`values.position.Position`), and the facts that identify the log it was read from.
 
     `log_created`: the time in the file's format description, seconds since 1970; None: unknown.
     `shown` are GTIDs that were shown although they lie after the position: another server, which

@@ -26,12 +26,10 @@ from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Li
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import head_gtids
 from binlake.stream.positions.splits import Split, StreamSplit
-from binlake.stream.runs import ChainPosition
 from binlake.table.counting.row_totals import RowTotals
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
-from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
-from binlake.values.position import Position, is_log_of
+from binlake.values.position import ChainPosition, FilePosition, Position, is_log_of
 
 _LATEST_US = 1 << 62
 _NUMBER = re.compile(r"\.(\d+)$")
@@ -123,8 +121,8 @@ class StreamPlanner:
         found = self._sought(
             now,
             number,
-            lambda mask: mask.keep_offsets(place.pos, _LATEST_US),
-            lambda group: group.start.offset >= place.pos,
+            lambda mask: mask.keep_offsets(place.offset, _LATEST_US),
+            lambda group: group.start.offset >= place.offset,
         )
         if found is not None:
             return found
@@ -467,4 +465,4 @@ def _numbered_position(place: FilePosition | None, option: str) -> ChainPosition
             name=option,
             hint="use FILE:POS, for example binlog.000012:4",
         )
-    return ChainPosition(int(number[1]), place.file, place.pos)
+    return ChainPosition(int(number[1]), place.file, place.offset)

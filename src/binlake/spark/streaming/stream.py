@@ -35,7 +35,7 @@ from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import FilePosition
+from binlake.values.position import FilePosition
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow

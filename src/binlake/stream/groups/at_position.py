@@ -12,8 +12,9 @@ from binlake.format.event_header import HEADER_BYTES_V1, TYPE_AT
 from binlake.source.log_file import LogFile
 from binlake.stream.groups.group import Group
 from binlake.stream.groups.step_table import opens_transaction
-from binlake.stream.runs import ChainPosition, PlainRun
+from binlake.stream.runs import PlainRun
 from binlake.values.ledger import Ledger
+from binlake.values.position import ChainPosition
 
 
 class AtPosition:

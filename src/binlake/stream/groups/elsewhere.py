@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from binlake.stream.groups.group import Group
 from binlake.stream.groups.grouper import Ended, Grouper
-from binlake.stream.runs import ChainPosition, Outcome
+from binlake.stream.runs import Outcome
 from binlake.stream.sql.statements import Xid
+from binlake.values.position import ChainPosition
 
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile

@@ -41,7 +41,7 @@ from binlake.format.event_types import QUERY_COMPRESSED_EVENT, QUERY_EVENT
 from binlake.format.flags import FL_ROLLBACK_ALTER, FL_STANDALONE, FL_START_ALTER
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.transaction_frames import TransactionFrames
-from binlake.stream.runs import ChainPosition, Outcome, Statement
+from binlake.stream.runs import Outcome, Statement
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import (
@@ -55,6 +55,7 @@ from binlake.stream.sql.statements import (
     xid_of_statement,
 )
 from binlake.values.frame import Frame
+from binlake.values.position import ChainPosition
 from binlake.values.step import Step
 
 if TYPE_CHECKING:

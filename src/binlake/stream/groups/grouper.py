@@ -20,7 +20,8 @@ from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import BEGIN_STEPS, GTID_STEPS, OPENING, Group
 from binlake.stream.groups.step_table import steps_of
-from binlake.stream.runs import ChainPosition, Outcome, PlainRun
+from binlake.stream.runs import Outcome, PlainRun
+from binlake.values.position import ChainPosition
 from binlake.values.step import Step
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.format.event_types import Role, codes_of
 from binlake.stream.event_at import event_at
-from binlake.stream.runs import ChainPosition, Outcome, Piece, PlainRun, Transaction
+from binlake.stream.runs import Outcome, Piece, PlainRun, Transaction
+from binlake.values.position import ChainPosition
 
 _SECOND_US = 1_000_000
 _GTID_CODES = frozenset(codes_of(Role.GTID))

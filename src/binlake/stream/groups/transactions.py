@@ -36,7 +36,7 @@ from binlake.stream.groups.group import Group
 from binlake.stream.groups.grouper import Ended, Grouper, every_group_alone, plain_runs
 from binlake.stream.groups.plain_transaction import plain_transactions
 from binlake.stream.groups.transaction_of import transaction_of
-from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
+from binlake.stream.runs import Outcome, PlainRun, Run, Transaction
 from binlake.stream.sql.ddl import TakesDdl, ignore_ddl
 from binlake.stream.sql.ddl_targets import may_change_any
 from binlake.stream.sql.statements import (
@@ -51,6 +51,7 @@ from binlake.stream.sql.statements import (
 )
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:

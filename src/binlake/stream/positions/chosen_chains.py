@@ -20,8 +20,9 @@ from binlake.source.chain_names import names_of, of_source, several_sources
 from binlake.source.replica.url import is_server_url
 from binlake.stream.positions.gtid_search import holds_any
 from binlake.values.gtid_filter import parse_gtid_filter
-from binlake.values.option_texts import FilePosition, parse_at
+from binlake.values.option_texts import parse_at
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 
 
 def chosen_chains(
@@ -119,9 +120,9 @@ def _check_inside(name: str, place: FilePosition, chain: Chain) -> None:
     """
     for file in chain.files if place.file else chain.files[:1]:
         length = _length(file) if place.file in ("", file.name) else None
-        if length is not None and place.pos > length:
+        if length is not None and place.offset > length:
             raise OptionError(
-                f"option {name}: {file.shown} ends at {length}, before {place.pos}",
+                f"option {name}: {file.shown} ends at {length}, before {place.offset}",
                 name=name,
                 value=str(place),
                 hint="check the position, and whether this is the log that it belongs to",

@@ -30,9 +30,9 @@ from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.log_fingerprint import LogFingerprint
-from binlake.stream.runs import ChainPosition
 from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 
 @dataclass(frozen=True, slots=True)

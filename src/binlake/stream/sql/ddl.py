@@ -15,9 +15,9 @@ from binlake.events.body.collated_text import collation_text
 from binlake.events.common.query import QueryEvent
 from binlake.format.collations import charset_of
 from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import without_set_statement
+from binlake.values.position import ChainPosition
 
 
 class DdlStatement(NamedTuple):

@@ -19,13 +19,13 @@ from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.format.event_types import GTID_EVENT, QUERY_COMPRESSED_EVENT, QUERY_EVENT
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import NO_ALTER_YET
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import DDL, statement_kind
 from binlake.table.schema.declared import OLD_TEMPORAL, DeclaredSchema
 from binlake.table.schema.history import SchemaHistory
 from binlake.values.plan import NameSource, TableDefinition
+from binlake.values.position import ChainPosition
 
 if TYPE_CHECKING:
     from binlake.source.window import Window

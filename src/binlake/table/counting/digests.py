@@ -49,8 +49,8 @@ class _Key(NamedTuple):
     digest: str
 
 
-class _Place(NamedTuple):
-    """Where a statement is, and the time of its event."""
+class _Occurrence(NamedTuple):
+    """A statement in the logs: its time, the file as it is shown, and the offset."""
 
     ts_us: int
     file: str
@@ -62,8 +62,8 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Sums:
-    first: _Place
-    last: _Place
+    first: _Occurrence
+    last: _Occurrence
     count: int = 0
     rows: int | None = None
     bytes: int = 0
@@ -179,11 +179,11 @@ class Digests:
         window = piece.window
         frame = window.frame(index)
         pos = piece.outer.offset if piece.outer is not None else frame.offset
-        place = _Place(frame.timestamp * 1_000_000, window.file.shown, pos)
+        found = _Occurrence(frame.timestamp * 1_000_000, window.file.shown, pos)
         sums = self._sums.get(key)
         if sums is None:
-            sums = self._sums[key] = _Sums(place, place)
-        sums.last = place
+            sums = self._sums[key] = _Sums(found, found)
+        sums.last = found
         sums.count += 1
         return sums
 

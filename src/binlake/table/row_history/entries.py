@@ -47,8 +47,8 @@ class ColumnChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """When and where the log contains an entry.
+class Entry:
+    """The time and the position of an entry.
 
     `ts` is the commit time, `pos` and `end_pos` are offsets in `file`; of a transaction that is
     one compressed event, those of that event. `query` is the statement, `thread_id` that of the
@@ -81,7 +81,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowChange(Place):
+class RowChange(Entry):
     """A change of the row.
 
     `number` counts the changes of a history from 1. `life` is the number of the row: one that is
@@ -126,7 +126,7 @@ class RowChange(Place):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableStatement(Place):
+class TableStatement(Entry):
     """A statement on the table of the row: DDL or TRUNCATE, in `query`. `user` is the account that
     ran it, if the log contains it.
     """

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, LogPosition
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.values.position import LogPosition
 
 #: Database and table.
 TableName = tuple[str, str]

@@ -21,6 +21,7 @@ from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.table.types.registry import STRING_TYPES
 from binlake.table.types.sql_types import sql_type
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from binlake.values.position import LogPosition
 from binlake.values.text import lower_case
 
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
@@ -72,16 +73,6 @@ class ForeignKey(NamedTuple):
     parent_columns: tuple[str, ...]
     on_delete: str = "NO ACTION"
     on_update: str = "NO ACTION"
-
-
-class LogPosition(NamedTuple):
-    """A byte of a log: base name of the file, and offset."""
-
-    file: str
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)

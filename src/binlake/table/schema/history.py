@@ -20,7 +20,7 @@ import bisect
 import re
 from collections.abc import Callable, Iterable
 
-from binlake.stream.runs import ChainPosition, Run, Transaction
+from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED, Catalogue, TableName
 from binlake.table.schema.ddl import apply_ddl
@@ -29,7 +29,6 @@ from binlake.table.schema.declared import (
     DeclaredTable,
     ForeignKey,
     Lacks,
-    LogPosition,
     charset_conflict,
     completed,
     lacks_something,
@@ -38,6 +37,7 @@ from binlake.table.schema.declared import (
 )
 from binlake.values.log_names import LogName
 from binlake.values.plan import NameSource, TableDefinition
+from binlake.values.position import ChainPosition, LogPosition
 
 #: Returns the statements before the place where reading begins, in order. Raises BinlogError.
 DdlBefore = Callable[[], Iterable[DdlStatement]]
@@ -93,7 +93,7 @@ class SchemaHistory:
     def apply(self, ddl: DdlStatement) -> list[DeclaredTable]:
         """Apply a statement immediately, and return the versions of tables that it makes."""
         catalogue = self._catalogue
-        catalogue.place = LogPosition(ddl.position.file, ddl.position.offset)
+        catalogue.place = ddl.position.in_log
         apply_ddl(catalogue, ddl)
         changed = sorted(catalogue.changed)
         catalogue.changed.clear()
@@ -104,7 +104,7 @@ class SchemaHistory:
 
         Returns a number; while it is the same, `complete` returns the same answers.
         """
-        self._place = LogPosition(position.file, position.offset)
+        self._place = position.in_log
         epoch = self._versions.epoch(self._place)
         if epoch != self._epoch:
             self._epoch = epoch
@@ -113,7 +113,7 @@ class SchemaHistory:
 
     def epoch(self, position: ChainPosition) -> int:
         """Return how many versions of the schema have begun before a place."""
-        return self._versions.epoch(LogPosition(position.file, position.offset))
+        return self._versions.epoch(position.in_log)
 
     def complete(self, definition: TableDefinition) -> tuple[TableDefinition, list[str]]:
         """Return the definition completed by the log's DDL and the schema, and sentences about
@@ -200,13 +200,13 @@ class SchemaHistory:
             earlier = Catalogue(lambda *of: self._of_schema(of, earlier.place))
             self._earlier = earlier
             for ddl in self._ddl_before():
-                earlier.place = LogPosition(ddl.position.file, ddl.position.offset)
+                earlier.place = ddl.position.in_log
                 apply_ddl(earlier, ddl)
         return self._earlier
 
     def _apply_waiting(self) -> None:
         for ddl in self._waiting:
-            self._catalogue.place = LogPosition(ddl.position.file, ddl.position.offset)
+            self._catalogue.place = ddl.position.in_log
             apply_ddl(self._catalogue, ddl)
         self._waiting.clear()
         self._waiting_size = 0

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from binlake.format import column_types as ct
 from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.values.position import LogPosition
 
 _LISTED = {ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET}
 _NAME = r"`((?:[^`]|``)+)`"

@@ -20,7 +20,7 @@ import pyarrow as pa
 from binlake.source.chain import Chain
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition, Run
+from binlake.stream.runs import Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.ddl_targets import may_change
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
@@ -32,6 +32,7 @@ from binlake.table.sql.row_sql import SqlTable, shapes_of
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 _MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes of others are not searched for
 _SHOWN_KEYS = 3
@@ -40,10 +41,11 @@ _OPEN_ENDED = ("start", "table", "exclude_table")
 
 #: The foreign keys that refer to a table (database, name), with the full names of their tables.
 References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
-#: Ordinal of the file and offset of a transaction's first event.
-_Place = tuple[int, int]
+#: Ordinal of the file and offset of a transaction's first event. Millions of them are compared, so they are no
+#: `ChainPosition`.
+_Start = tuple[int, int]
 #: The transaction, event, table and operation of a change, and the keys before and after it.
-_Identity = tuple[_Place, int, str, str, int, str | None, str | None]
+_Identity = tuple[_Start, int, str, str, int, str | None, str | None]
 
 
 class ChosenChanges:
@@ -95,8 +97,8 @@ class UndoneChanges:
         self._remembers = not set(options.filters_given) <= set(_OPEN_ENDED)
         self._generated = generated
         self._rows = rows
-        self._transactions: set[_Place] = set()
-        self._first: _Place | None = None
+        self._transactions: set[_Start] = set()
+        self._first: _Start | None = None
         self._tables: set[tuple[str, str]] = set()
         self._keys: dict[tuple[str, str], set[str]] = {}
         self._count = 0
@@ -237,7 +239,7 @@ class _WithDdl:
         return self._reader.ddl_before()
 
 
-def _places(changes: Changes, table: TableChanges) -> list[_Place]:
+def _places(changes: Changes, table: TableChanges) -> list[_Start]:
     """Return the position of the transaction of each row change."""
     starts = changes.transactions.start.take(table.facts.transaction).to_pylist()
     ordinals = (

@@ -12,8 +12,8 @@ from binlake.table.row_history.undoing import UndonePlaces, first_undone
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
 from binlake.values.ledger import Ledger
-from binlake.values.option_texts import FilePosition
 from binlake.values.options import ReadOptions
+from binlake.values.position import FilePosition
 
 
 def undo_of_row(

@@ -15,11 +15,11 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
 from binlake.table.schema.ddl_effects import concerns
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 
 class _Shop:

@@ -28,8 +28,7 @@ from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
-from binlake.values.option_texts import FilePosition
-from binlake.values.position import Position
+from binlake.values.position import FilePosition, Position
 
 MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, c VARCHAR(20)) CHARSET=utf8mb4"
 SCHEMA = pa.schema([("id", pa.int32()), ("c", pa.string()), ("c_before_1", pa.int32())])
@@ -69,7 +68,7 @@ class Log:
         return False
 
     def at_position(self, place: FilePosition) -> StreamOffset:
-        return StreamOffset(Position("1-2-3", place.file, place.pos))
+        return StreamOffset(Position("1-2-3", place.file, place.offset))
 
 
 class Lake:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from binlake.format.flags import MODE_NO_BACKSLASH_ESCAPES
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
@@ -24,9 +23,10 @@ from binlake.table.schema.ddl_effects import (
     replaces,
     truncates,
 )
-from binlake.table.schema.declared import DeclaredSchema, DeclaredTable, LogPosition
+from binlake.table.schema.declared import DeclaredSchema, DeclaredTable
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
+from binlake.values.position import ChainPosition, LogPosition
 
 T = ("shop", "t")
 MADE = "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), b TEXT) CHARSET=latin1"

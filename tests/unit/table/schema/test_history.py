@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 
 from binlake.format import column_types as ct
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.declared import DeclaredSchema, lacks_computed, lacks_something
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from binlake.values.position import ChainPosition
 
 UTF8MB4 = 45
 

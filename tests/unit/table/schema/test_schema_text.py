@@ -6,18 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import (
     DeclaredColumn,
     DeclaredSchema,
     DeclaredTable,
-    LogPosition,
 )
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import VersionTexts, column_text, read_note
+from binlake.values.position import ChainPosition, LogPosition
 
 PLACE = LogPosition("binlog.000002", 4711)
 
