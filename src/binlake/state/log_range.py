@@ -6,7 +6,6 @@ import re
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from binlake.errors import OptionError, SourceError
 from binlake.format.event_types import ROTATE_EVENT
@@ -127,7 +126,7 @@ def _check_begun(chain: Chain, moment: StateMoment, options: ReadOptions) -> Non
     if moment.time_us is None:
         return
     first = None
-    for reader in LogReader.of_chains([chain], ReadOptions(**_access_options(options)), Ledger()):
+    for reader in LogReader.of_chains([chain], options.opening(), Ledger()):
         first = next(reader.transactions(), None)
     if first is not None and first.commit_us < moment.time_us:
         return
@@ -179,7 +178,7 @@ def _check_not_later(chain: Chain, moment: StateMoment, base: str, options: Read
     assert options.start is not None, "the read starts at the place of the rows"
     names = list(chain.names)
     began = names.index(options.start.file)
-    later = _after_moment(chain, moment, ReadOptions(**_access_options(options)))
+    later = _after_moment(chain, moment, options.opening())
     if later.start is None:
         # the transactions before the rows, of which the last one is enough
         later = replace(later, start=FilePosition(names[max(0, began - 1)], FIRST_EVENT))
@@ -203,7 +202,7 @@ def remark_on_end(chain: Chain, moment: StateMoment, options: ReadOptions) -> st
     if moment.time_us is None or is_server_url(last.path):
         return ""
     begin = FilePosition(last.name, FIRST_EVENT)
-    read = ReadOptions(since=moment.time_us, start=begin, **_access_options(options))
+    read = options.opening(since=moment.time_us, start=begin)
     if last.path == "-" or _has_transactions(chain, read):
         return ""
     with Access.of(options).open(last, len(chain.files) - 1) as log:
@@ -218,11 +217,6 @@ def remark_on_end(chain: Chain, moment: StateMoment, options: ReadOptions) -> st
     return (
         f"no transaction in the logs is of {moment.text} or later: the state is that of their end"
     )
-
-
-def _access_options(options: ReadOptions) -> dict[str, Any]:
-    names = ("keyring", "keyring_password_file", "max_memory", "verify_checksum")
-    return {name: getattr(options, name) for name in names}
 
 
 def _has_transactions(chain: Chain, options: ReadOptions) -> bool:

@@ -302,14 +302,8 @@ def ddl_of(
     """Return the DDL of the transactions of a chain that start before `place` (None: of all); the ledger
     records what damage cost. Raises BinlogError.
     """
-    plain = ReadOptions(
-        exclude_table=("*.*",),  # with an index, only the transactions that are not plain
-        keyring=options.keyring,
-        keyring_password_file=options.keyring_password_file,
-        max_memory=options.max_memory,
-        verify_checksum=options.verify_checksum,
-        on_error=str(Damage.SKIP),
-    )
+    # with an index, only the transactions that are not plain
+    plain = options.opening(exclude_table=("*.*",), on_error=str(Damage.SKIP))
     stop = None if place is None else place._replace(offset=max(place.offset, FIRST_EVENT))
     filters = TransactionFilter(stop=stop)
     read = Ledger()

@@ -156,6 +156,11 @@ class ReadOptions(PickledByName):
         cleared.pop("table", None)
         return replace(self, **cleared, whole_transaction=False)
 
+    def opening(self, **others: Any) -> ReadOptions:
+        """Return only the options with which logs are opened, and `others`."""
+        names = ("keyring", "keyring_password_file", "max_memory", "verify_checksum")
+        return ReadOptions(**{name: getattr(self, name) for name in names}, **others)
+
     def refuse_row_filters(self, what: str) -> None:
         """Raise OptionError if an option selects single row changes. For readers that do not decode values."""
         if self.where is not None:

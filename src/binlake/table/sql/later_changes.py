@@ -139,11 +139,8 @@ class UndoneChanges:
             return ["binlake cannot check for later changes: standard input can be read only once"]
         self._children = LaterChildren({name: references(*name) for name in self._tables})
         read = {".".join(name) for name in self._tables} | set(self._children.tables)
-        plain = ReadOptions(
+        plain = options.opening(
             table=tuple(sorted(read)),
-            keyring=options.keyring,
-            keyring_password_file=options.keyring_password_file,
-            verify_checksum=options.verify_checksum,
             assume_charset=options.assume_charset,
             batch_bytes=options.batch_bytes,
             on_error="skip",
