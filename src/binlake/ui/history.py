@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
@@ -12,7 +12,6 @@ from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.table.row_history.entries import NOT_LOGGED, ColumnChange, RowChange, TableStatement
 from binlake.table.row_history.history import HistoryReader, history_options
 from binlake.table.row_history.keys import RowKey
-from binlake.table.schema.schema_file import declared_schema
 from binlake.ui.change_objects import value_texts
 from binlake.ui.opened_logs import LogSession, stoppable
 from binlake.values.ledger import Ledger
@@ -34,15 +33,20 @@ def key_of(texts: list[str]) -> RowKey:
     return RowKey(tuple(texts))
 
 
+@contextmanager
+def history_reader(session: LogSession, table: str, key: RowKey) -> Iterator[HistoryReader]:
+    """Yield the reader of a history. Raises BinlogError."""
+    options = history_options(session.options, table)
+    chain = the_only_chain(session.chains, "a history covers a row of one server")
+    with session.schema(options) as schema:
+        yield HistoryReader(chain, options, schema, Ledger(), key)
+
+
 def row_history(session: LogSession, table: str, key: RowKey, stop: Event) -> dict[str, Any]:
     """Return the changes of a row and the statements on its table, oldest first; of very many the
     newest. Raises BinlogError, Stopped.
     """
-    options = history_options(session.options, table)
-    chain = the_only_chain(session.chains, "a history covers a row of one server")
-    ledger = Ledger()
-    with closing(declared_schema(options, session.files)) as schema:
-        reader = HistoryReader(chain, options, schema, ledger, key)
+    with history_reader(session, table, key) as reader:
         found = reader.read(stoppable(stop))
     entries = found.entries[-_MOST_ENTRIES:]
     return {
@@ -54,7 +58,7 @@ def row_history(session: LogSession, table: str, key: RowKey, stop: Event) -> di
         "entries": [
             _change(one) if isinstance(one, RowChange) else _statement(one) for one in entries
         ],
-        "remarks": ledger.remarks(),
+        "remarks": reader.ledger.remarks(),
     }
 
 

@@ -28,6 +28,7 @@ from binlake.stream.statistics import Statistics
 from binlake.table.batches import Changes
 from binlake.table.counting.gather import gather
 from binlake.table.reading import as_they_are, read_changes
+from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.ui.overview import Overview
@@ -148,6 +149,10 @@ class LogSession:
         """Return the chains that a position or a GTID in options means. Raises OptionError."""
         return chosen_chains(self.chains, options)
 
+    def schema(self, options: ReadOptions) -> closing[DeclaredSchema]:
+        """Return the declared tables for a `with` block, which closes them. Raises SchemaError, OptionError."""
+        return closing(declared_schema(options, self.files))
+
     def gathered(self, selection: Selection, stop: Event) -> tuple[Overview, Ledger]:
         """Count a selection. Raises BinlogError, Stopped."""
         overview, ledger = Overview(Statistics(top=TOP)), Ledger()
@@ -164,7 +169,7 @@ class LogSession:
         self, chain: Chain, options: ReadOptions, ledger: Ledger, stop: Event
     ) -> Generator[Changes]:
         """Yield the row changes of a chain as text. Raises BinlogError, Stopped."""
-        with closing(declared_schema(options, self.files)) as schema:
+        with self.schema(options) as schema:
             yield from read_changes(
                 [chain], options, ledger, Target.TEXT, schema, as_they_are,
                 watched=lambda reader: StoppableReader(reader, stop),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from threading import Event
 from typing import Any
 
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.table.batches import Changes
-from binlake.table.row_history.history import HistoryReader, history_options
 from binlake.table.row_history.keys import RowKey
-from binlake.table.schema.schema_file import declared_schema
 from binlake.table.sql.row_undo import undo_of_row
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
+from binlake.ui.history import history_reader
 from binlake.ui.opened_logs import LogSession, stoppable
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -25,7 +23,7 @@ def undo_text(session: LogSession, options: ReadOptions, stop: Event) -> dict[st
     """Return the undo of the row changes that options choose. Raises BinlogError, Stopped."""
     chain = the_only_chain(session.meant(options), "an undo accepts the logs of one server")
     choices, ledger = UndoChoices(), Ledger()
-    with closing(declared_schema(options, session.files)) as schema:
+    with session.schema(options) as schema:
         run = UndoRun([chain], choices.exact(options), choices, schema, ledger)
         return _result(run, ledger, stop)
 
@@ -34,15 +32,11 @@ def undo_of_row_text(
     session: LogSession, table: str, key: RowKey, point: str, stop: Event
 ) -> dict[str, Any]:
     """Return the undo of the changes of a row from a point on. Raises BinlogError, Stopped."""
-    options = history_options(session.options, table)
-    chain = the_only_chain(session.chains, "a history covers a row of one server")
-    choices, ledger = UndoChoices(), Ledger()
-    with closing(declared_schema(options, session.files)) as schema:
-        reader = HistoryReader(chain, options, schema, ledger, key)
+    with history_reader(session, table, key) as reader:
         found = reader.read(stoppable(stop))
-        ledger.take()  # the undo reports what it reads
-        run = undo_of_row(point, found, reader, chain, options, choices, schema, ledger)
-        return _result(run, ledger, stop)
+        reader.ledger.take()  # the undo reports what it reads
+        run = undo_of_row(point, found, reader, UndoChoices())
+        return _result(run, reader.ledger, stop)
 
 
 def _result(run: UndoRun | None, ledger: Ledger, stop: Event) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def history(
         found = reader.read(seen)
         if undo is not None and found.changes:
             ledger.take()  # the undo reports what it reads
-            run = undo_of_row(undo, found, reader, chain, options, choices, schema, ledger)
+            run = undo_of_row(undo, found, reader, choices)
             differs = run is not None and print_script(run, seen)
     if not found.changes:
         refuse_unknown_table(chains, options)

@@ -77,10 +77,10 @@ class HistoryReader:
         change_bytes: int = 2048,
     ) -> None:
         self._change_bytes = change_bytes
-        self._chain = chain
-        self._options = options
-        self._schema = schema
-        self._ledger = ledger
+        self.chain = chain
+        self.options = options
+        self.schema = schema
+        self.ledger = ledger
         self._key = key
         self._name = options.table[0]
         self._tables: set[tuple[str, str]] = set()
@@ -96,16 +96,16 @@ class HistoryReader:
         found, names = self._found(seen, statements, None)
         others = other_keys([one.keys for one in found])
         if others and self._is_read_once:
-            self._ledger.warn(
+            self.ledger.warn(
                 "the row had other keys, too; binlake cannot follow them: standard input can be read"
                 " only once"
             )
         elif others:
             self.rows = KeyRows(self._key, others)
-            first = self._ledger.take()
+            first = self.ledger.take()
             found, _ = self._found(seen, StatementsOfTable(self._name), others)
             for sentence in first.warnings:
-                self._ledger.warn(sentence)
+                self.ledger.warn(sentence)
         else:
             found = [one for one in found if one.keys.had or one.keys.has]
         database, table = self._database_and_table()
@@ -140,7 +140,7 @@ class HistoryReader:
         if count > len(others):
             return unbroken
         first = others[count - 1]
-        self._ledger.warn(
+        self.ledger.warn(
             f"{first.statement.place}: binlake cannot know whether {self._name} is the same table after this"
             f" statement: {first.doubt}. The history counts the rows after it as other rows"
         )
@@ -158,7 +158,7 @@ class HistoryReader:
 
     @property
     def _is_read_once(self) -> bool:
-        return any(file.path == "-" for file in self._chain.files)
+        return any(file.path == "-" for file in self.chain.files)
 
     def _found(
         self,
@@ -166,9 +166,9 @@ class HistoryReader:
         statements: StatementsOfTable,
         others: frozenset[str] | None,
     ) -> tuple[list[HistoryChange], tuple[str, ...]]:
-        rows = HistoryChanges(self._key, self._ledger.warn, all_rows=others is not None)
+        rows = HistoryChanges(self._key, self.ledger.warn, all_rows=others is not None)
 
-        most = self._options.max_memory // self._change_bytes
+        most = self.options.max_memory // self._change_bytes
 
         def shape(changes: Changes) -> _Batch:
             _refuse_more(changes.count, most)
@@ -177,7 +177,7 @@ class HistoryReader:
             return rows.of(changes), rows.names(changes.tables[-1].types), tables
 
         batches = read_changes(
-            [self._chain], self._options, self._ledger, Target.TEXT, self._schema, shape,
+            [self.chain], self.options, self.ledger, Target.TEXT, self.schema, shape,
             watched=statements.watch, rows=KeyRows(self._key, others),
         )  # fmt: skip
         found: list[HistoryChange] = []

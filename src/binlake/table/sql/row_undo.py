@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binlake.printable import printable
-from binlake.source.chain import Chain
 from binlake.table.row_history.entries import RowHistory
 from binlake.table.row_history.history import HistoryReader
 from binlake.table.row_history.undoing import UndonePlaces, first_undone
-from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
-from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 from binlake.values.position import FilePosition
 
 
@@ -20,16 +16,13 @@ def undo_of_row(
     point: str,
     found: RowHistory,
     reader: HistoryReader,
-    chain: Chain,
-    options: ReadOptions,
     choices: UndoChoices,
-    schema: DeclaredSchema,
-    ledger: Ledger,
 ) -> UndoRun | None:
-    """Return the undo of a history to a point; None if no change comes after it.
+    """Return the undo of a history to a point; None if no change comes after it. `reader` has read the history.
 
     The logs are read again, from the first change to undo. Raises OptionError.
     """
+    chain, options, ledger = reader.chain, reader.options, reader.ledger
     first = first_undone(found.changes, point)
     places = reader.places[first:]
     if not places:
@@ -45,4 +38,5 @@ def undo_of_row(
             f"{found.full_name}: another row has the key {printable(key)} now, which the row had: the"
             " server refuses the statement that gives it back"
         )
-    return UndoRun([chain], options, choices, schema, ledger, UndonePlaces.of(reader.rows, places))
+    undone = UndonePlaces.of(reader.rows, places)
+    return UndoRun([chain], options, choices, reader.schema, ledger, undone)
