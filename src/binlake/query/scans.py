@@ -26,7 +26,6 @@ from binlake.stream.views import (
     view_of,
 )
 from binlake.table.batches import Changes
-from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.counting.row_counts import RowCounter
 from binlake.table.metadata import METADATA
 from binlake.table.reading import read_changes
@@ -35,6 +34,7 @@ from binlake.table.row_json import change_batch, change_schema
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.evolution import Evolution
 from binlake.table.types.base import Target
+from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -107,14 +107,13 @@ class ChangesTable(SqlTable):
 
     def batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         options, ledger = scan.options, scan.ledger
-        check = ColumnCheck(replace(options, columns=()))
 
         def shape(changes: Changes) -> pa.RecordBatch:
             return change_batch(changes, options, scan.columns)
 
         chains, schema = self.source.chains, self.source.schema
         yield from read_changes(chains, options, ledger, Target.TEXT, schema, shape)
-        check.finish(ledger)
+        check_where_columns(options.where, ledger)
 
 
 class TypedTable(SqlTable):
@@ -160,7 +159,6 @@ class TypedTable(SqlTable):
         options, ledger = scan.options, scan.ledger
         evolution = self._projected(scan)
         made = {self._metadata[name].name for name in self._made(scan.columns)}
-        check = ColumnCheck(replace(options, columns=()))
 
         def shape(changes: Changes) -> list[pa.RecordBatch]:
             found = self._found
@@ -178,7 +176,7 @@ class TypedTable(SqlTable):
                 rows = self._rows(batch, evolution)
                 if rows is not None and rows.num_rows:
                     yield rows
-        check.finish(ledger)
+        check_where_columns(options.where, ledger)
         if self._number is None:
             for note in self._found.evolution.notes:
                 ledger.warn(note)

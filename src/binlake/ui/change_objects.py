@@ -10,8 +10,8 @@ from threading import Event
 from typing import Any
 
 from binlake.table.batches import Changes
-from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.row_json import change_batch
+from binlake.table.where.choosing import check_where_columns
 from binlake.ui.opened_logs import LogSession
 from binlake.ui.request_options import Selection
 from binlake.values.ledger import Ledger
@@ -42,7 +42,7 @@ def found_rows(session: LogSession, selection: Selection, offset: int, stop: Eve
     with closing(found):
         rows, more = row_objects(found, _with_statement(session.options), offset, MOST_ROWS)
     if not more:
-        ColumnCheck(selection.options).finish(ledger)
+        check_where_columns(selection.options.where, ledger)
     return {
         "rows": rows,
         "offset": offset,
