@@ -23,14 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from binlake.errors import OptionError, needing
-from binlake.source.chain import Chain, LogPath, Paths, path_texts, resolve
-from binlake.source.chain_names import of_source
+from binlake.source.chain import Chain, LogPath, Paths, path_texts
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url, without_password
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger, counted
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
@@ -72,8 +71,8 @@ class Log:
     """
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
-        self._inputs = tuple(paths)
-        self._chains = of_source(resolve(paths, options.index_directory), options.source)
+        self._logs = LogInput(paths, options)
+        _ = self._logs.found  # a path without logs is reported when it is opened
         self.options = options
         self.ledger = Ledger()
 
@@ -81,7 +80,7 @@ class Log:
         """The opened logs as text: `<Log /var/lib/mysql: binlog.000001 to binlog.000012, 12 files>`."""
         inputs = ", ".join(
             without_password(path) if is_server_url(path) else without_secrets(path)
-            for path in self._inputs
+            for path in self._logs.paths
         )
         files = [file.shown for file in self.files]
         span = files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"
@@ -92,19 +91,12 @@ class Log:
     @property
     def chains(self) -> tuple[Chain, ...]:
         """The chains of files that the paths mean."""
-        return tuple(self._chains)
+        return self._logs.found
 
     @property
     def files(self) -> tuple[LogPath, ...]:
         """All files, in the order in which they are read."""
-        return tuple(file for chain in self._chains for file in chain.files)
-
-    @cached_property
-    def _meant(self) -> list[Chain]:
-        """The chains to read: all, or the one that a position or GTID means."""
-        from binlake.stream.positions.chosen_chains import chosen_chains
-
-        return chosen_chains(self._chains, self.options)
+        return tuple(file for chain in self.chains for file in chain.files)
 
     def events(self) -> Iterator[LogEvent]:
         """Yield every event with its position; `.event` is the typed event, decoded on demand.
@@ -115,7 +107,7 @@ class Log:
         tables. Raises OptionError for the option where.
         """
         self.options.refuse_row_filters("an event")
-        for reader in self._readers(self.options):
+        for reader in self._readers():
             yield from reader.events()
 
     def transactions(self) -> Iterator[Transaction]:
@@ -126,7 +118,7 @@ class Log:
         OptionError for the option where.
         """
         self.options.refuse_row_filters("a transaction")
-        for reader in self._readers(self.options):
+        for reader in self._readers():
             if not self.options.chooses_rows:
                 yield from reader.transactions()
                 continue
@@ -170,21 +162,18 @@ class Log:
         does not have, and for logs of several sources; MissingContextError if the log does not
         contain the primary key.
         """
-        from binlake.stream.positions.chosen_chains import the_only_chain
         from binlake.table.row_history.history import HistoryReader, history_options
         from binlake.table.row_history.keys import RowKey
-        from binlake.table.schema.schema_file import declared_schema
 
         if bool(key) == bool(columns):
             raise OptionError(
                 "expected the values of the primary key, or columns with their values", name="key"
             )
-        options = history_options(self.options, table)
+        logs = self._logs.with_options(history_options(self.options, table))
         asked = RowKey(key) if key else RowKey.of_columns(columns)
         ledger = self._new_ledger()
-        chain = the_only_chain(self._meant, "a history covers a row of one server")
-        schema = declared_schema(options, self._inputs)
-        return HistoryReader(chain, options, schema, ledger, asked).read()
+        chain = logs.only("a history covers a row of one server")
+        return HistoryReader(chain, logs.options, logs.schema(), ledger, asked).read()
 
     def state(
         self,
@@ -223,12 +212,9 @@ class Log:
         moment = StateMoment.of(as_of)
         check_where(where)
         ledger = self.ledger = Ledger()
-
-        def chains() -> Sequence[Chain]:
-            return of_source(resolve(self._inputs, options.index_directory), options.source)
-
+        logs = LogInput(self._logs.paths, options)  # as they are now, not when they were opened
         request = StateRequest(names, moment, source, given, force)
-        with read_state(request, chains, options, ledger) as (found, _):
+        with read_state(request, logs, ledger) as (found, _):
             keep = row_filter(where, found.shape, options, ledger)
             rows = pa.Table.from_batches(map(keep, found.batches()), found.shape.schema)
         if found.conflicts:
@@ -264,7 +250,7 @@ class Log:
 
             generic = pa.Table.from_batches(self.changes(), change_schema(self.options))
             if self.options.filters and not self.ledger.matched(self.options):
-                self.ledger.warn(nothing_found(self._chains, self.options))
+                self.ledger.warn(nothing_found(self.chains, self.options))
             return generic
         from binlake.table.one_table import split_version, unfitting, united
 
@@ -306,8 +292,9 @@ class Log:
             self.ledger = scan.ledger
 
         options = replace(self.options, columns=(), metadata=True)
+        logs = self._logs
         database = LogDatabase(
-            self._meant, options, self._inputs, external_access=external_access, begun=begun
+            logs.chains, options, logs.paths, external_access=external_access, begun=begun
         )
         database.add_all_tables()
         return database.connection
@@ -333,7 +320,7 @@ class Log:
         if by is not None and by not in UNITS:
             raise OptionError(f"by {by!r}: expected one of {', '.join(UNITS)}", name="by", value=by)
         ledger = self._new_ledger()
-        found = gather(self._meant, self.options, ledger, Statistics(top=top, unit=by))
+        found = gather(self._logs.chains, self.options, ledger, Statistics(top=top, unit=by))
         return found.to_json(ledger)
 
     def view(self, name: str, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
@@ -360,7 +347,7 @@ class Log:
         view = view_of(name, self.options)
         if name == "statements":
             check_statement_options(self.options)
-        for reader in self._readers(self.options):
+        for reader in self._readers():
             if name == "events":
                 yield from view.batches(reader.events(), columns)
             elif name == "statements":
@@ -372,19 +359,15 @@ class Log:
                 rows = transaction_rows(reader.transactions(counter.on_ddl), counter, self.options)
                 yield from view.batches(rows, columns)
 
-    def _readers(self, options: ReadOptions) -> Iterator[LogReader]:
-        from binlake.stream.log_reader import LogReader
-
-        yield from LogReader.of_chains(self._meant, options, self._new_ledger())
+    def _readers(self) -> Iterator[LogReader]:
+        yield from self._logs.readers(self._new_ledger())
 
     def _new_ledger(self) -> Ledger:
         """Return an empty ledger, except for messages about the choice of chains."""
-        from binlake.stream.positions.chosen_chains import only_read
-
-        meant = self._meant
+        remarks = self._logs.remarks
         ledger = self.ledger = Ledger()
-        if len(meant) < len(self._chains):
-            ledger.warn(only_read(meant))
+        for remark in remarks:
+            ledger.warn(remark)
         return ledger
 
     def _changes(
@@ -392,17 +375,16 @@ class Log:
     ) -> Iterator[T]:
         """Yield the row changes in the form of `shape`, on the threads that decode."""
         from binlake.table.checks.column_check import ColumnCheck
-        from binlake.table.reading import read_changes
-        from binlake.table.schema.schema_file import declared_schema
 
         columns = ColumnCheck(options)
-        schema = declared_schema(options, self._inputs)
+        logs = self._logs.with_options(options)
+        schema = logs.schema()
         ledger = self._new_ledger()
 
         def shaped(changes: Changes) -> tuple[Changes, T]:
             return changes, shape(changes)
 
-        for changes, made in read_changes(self._meant, options, ledger, target, schema, shaped):
+        for changes, made in logs.changes(ledger, target, schema, shaped):
             columns.see(changes)
             yield made
         columns.finish(ledger)
@@ -413,11 +395,10 @@ class Log:
         """
         from binlake.stream.overview import nothing_found
         from binlake.table.definitions import excluded_definitions
-        from binlake.table.schema.schema_file import declared_schema
 
-        options = replace(self.options, table=(table,))
-        schema, hint = declared_schema(options, self._inputs), nothing_found(self._chains, options)
-        found = excluded_definitions(self._meant, options, schema, hint)
+        logs = self._logs.with_options(replace(self.options, table=(table,)))
+        hint = nothing_found(logs.found, logs.options)
+        found = excluded_definitions(logs.chains, logs.options, logs.schema(), hint)
         self.ledger.warn(hint)
         return found
 

@@ -17,10 +17,10 @@ from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.spark_errors import spark_errors
 from binlake.cli.common.terminal import (
-    chains_of,
     console,
     fail_if_lost,
     is_watched,
+    log_input,
     note,
     say_if_nothing_matched,
     say_result,
@@ -134,7 +134,7 @@ def export(
             progress=progress,
         )
     _print_closing(result)
-    say_if_nothing_matched(chains_of(files, options), options, result.ledger)
+    say_if_nothing_matched(log_input(files, options), result.ledger)
     fail_if_lost(result.ledger)
 
 

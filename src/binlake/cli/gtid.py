@@ -29,6 +29,7 @@ from binlake.stream.positions.gtid_search import (
     executed,
 )
 from binlake.stream.positions.gtid_search import locate as find
+from binlake.table.log_input import LogInput
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
 from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
@@ -80,8 +81,7 @@ def locate(
       binlake gtid locate 0-1-4711 'logs/binlog.*' --json
     """
     wanted = _one_gtid(name)
-    chains = of_source(resolve(files, options.index_directory), options.source)
-    answers = _answers(chains, wanted, Access.of(options))
+    answers = _answers(LogInput(files, options).found, wanted, Access.of(options))
     found = [answer for answer in answers if isinstance(answer, LocatedTransaction)]
     for answer in answers:
         if as_json and (isinstance(answer, LocatedTransaction) or not found):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,9 +10,8 @@ from binlake.cli.common.change_writer import FORMATS, ChangeWriter, check_format
 from binlake.cli.common.flags import ROW_OPTIONS, with_read_options
 from binlake.cli.common.parameters import LogFiles, Option, OutputFile
 from binlake.cli.common.terminal import (
-    chains_of,
     fail_if_lost,
-    hinting,
+    log_input,
     reading,
     say_if_nothing_matched,
     say_result,
@@ -21,12 +19,10 @@ from binlake.cli.common.terminal import (
 )
 from binlake.errors import BinlogError
 from binlake.source.bytes import is_read_once
-from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.table.checks.column_check import ColumnCheck
-from binlake.table.reading import read_changes
+from binlake.table.log_input import LogInput
 from binlake.table.schema.declared import DeclaredSchema
-from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -65,46 +61,42 @@ def rows(
     """
     check_format(form, FORMATS)
     say_time_zone(options, sys.argv)
-    declared = declared_schema(
-        options, files
-    )  # a wrong one is reported before anything is read or written
     if limit is not None:  # no more is decoded than that many rows are likely to need
         few = max(_FEW_BYTES, limit * _ROW_BYTES)
         if few < options.batch_bytes:
             options = replace(options, batch_bytes=few, threads=1)
-    chains = chains_of(files, options)
+    logs = log_input(files, options)
+    declared = logs.schema()  # a wrong one is reported before anything is read or written
     ledger = Ledger()
     columns = ColumnCheck(options)
-    with hinting(options), open_target(output, form) as target, reading(chains, ledger) as seen:
+    with open_target(output, form) as target, reading(logs, ledger) as seen:
         with ChangeWriter(form, options, target, limit) as writer:
-            found = read_changes(chains, options, ledger, Target.TEXT, declared, writer.shape)
+            found = logs.changes(ledger, Target.TEXT, declared, writer.shape)
             for number, shaped in enumerate(seen(found)):
                 columns.see(shaped.changes)
                 if number == 0 and columns.lacks is not None:
-                    _look_for_columns(columns, chains, options, declared)
+                    _look_for_columns(columns, logs, declared)
                 if not writer.write(shaped):
                     break
         columns.finish(ledger)
     say_result(ledger)
-    say_if_nothing_matched(chains, options, ledger)
+    say_if_nothing_matched(logs, ledger)
     fail_if_lost(ledger)
 
 
-def _look_for_columns(
-    columns: ColumnCheck, chains: Sequence[Chain], options: ReadOptions, declared: DeclaredSchema
-) -> None:
+def _look_for_columns(columns: ColumnCheck, logs: LogInput, declared: DeclaredSchema) -> None:
     """Raise OptionError for a wanted column that no table of the logs has, before a row is written.
 
     Logs that can be read once only, or with an error in them, are checked while they are read.
     """
-    paths = [path for chain in chains for path in chain.paths]
+    paths = [path for chain in logs.chains for path in chain.paths]
     if any(is_server_url(path) or is_read_once(path) for path in paths):
         return
     from binlake.query.definitions import find_tables
     from binlake.query.scans import is_logged
 
     try:
-        found = find_tables(chains, replace(options, columns=()), declared)
+        found = find_tables(logs.chains, replace(logs.options, columns=()), declared)
     except BinlogError:
         return
     for table in found.readable.values():

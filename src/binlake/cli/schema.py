@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
 from binlake.cli.common.lines import script_output
 from binlake.cli.common.parameters import LogFiles
-from binlake.cli.common.terminal import fail_if_lost, note, reading, say_result
+from binlake.cli.common.terminal import fail_if_lost, note, say_result, watching
 from binlake.errors import OptionError
-from binlake.source.chain import Chain, resolve
-from binlake.stream.log_reader import LogReader
+from binlake.source.chain import Chain
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.log_input import LogInput
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import declared_schema
@@ -55,15 +55,15 @@ def schema(
       binlake export --schema history.sql /var/lib/mysql/ lake/
     """
     known = declared_schema(options)
-    chains = resolve(files, options.index_directory)
-    _check_bases(chains)
-    ledger = Ledger()
     everything = replace(options, table=(), exclude_table=())  # a table may be defined with LIKE
-    with script_output() as write, reading(chains, ledger) as seen:
+    logs = LogInput(files, everything)
+    _check_bases(logs.chains)
+    ledger = Ledger()
+    with script_output() as write, watching(logs.chains, ledger) as seen:
         writer = _Writer(options, write)
         write(f"{_HEAD}{CLIENT_CHARSET}\n\n".encode())
         writer.write(known.tables)
-        for reader in LogReader.of_chains(chains, everything, ledger):
+        for reader in logs.readers(ledger):
             history = SchemaHistory(known)
             passed: list[DdlStatement] = []
             for _ in seen(reader.runs(passed.append)):
@@ -97,7 +97,7 @@ class _Writer:
         passed.clear()
 
 
-def _check_bases(chains: list[Chain]) -> None:
+def _check_bases(chains: Sequence[Chain]) -> None:
     """Check that the names of files are unique: positions of two servers must not be mixed."""
     bases = Counter(chain.base for chain in chains)
     twice = [base for base, count in bases.items() if count > 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from binlake.errors import BinlogError, OptionError
@@ -16,8 +16,11 @@ from binlake.state.live import LiveTable
 from binlake.state.log_range import from_origin
 from binlake.state.origin import Origin
 from binlake.state.parquet_rows import ParquetRows, is_parquet
-from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
+
+#: The beginning of the error for logs of several servers.
+ONE_SERVER = "a state covers one server"
 
 
 def _file(
@@ -75,31 +78,26 @@ def _the_only(created: Sequence[CreatedLater | None]) -> CreatedLater | None:
 
 @contextmanager
 def opened(
-    rows: str,
-    names: Sequence[tuple[str, str]],
-    given: Origin,
-    chains: Callable[[], Sequence[Chain]],
-    options: ReadOptions,
+    rows: str, names: Sequence[tuple[str, str]], given: Origin, logs: LogInput
 ) -> Iterator[tuple[Base, Chain]]:
     """Yield the rows, and the logs: of a live server as they are after its snapshot.
 
     `names` are the databases and tables that the name of the table may mean. `given` is the place of a file that
     a user gives. Raises BinlogError.
     """
-    why = "a state covers one server"
     if is_server_url(rows):
         if given.is_known:
             raise OptionError(
                 "--from-position and --from-gtid are for a dump: a server has its own position",
                 name="from_position",
             )
-        with LiveTable(rows, *names[0], options) as live:
-            yield live, the_only_chain(chains(), why)
+        with LiveTable(rows, *names[0], logs.options) as live:
+            yield live, logs.again().only(ONE_SERVER)
         return
-    chain = the_only_chain(chains(), why)
-    with Access.of(options).open(chain.files[0]) as log:
+    chain = logs.only(ONE_SERVER)
+    with Access.of(logs.options).open(chain.files[0]) as log:
         flavour = "mysql" if log.format is None else log.format.flavour
-    with _file(rows, names, given, chain, flavour, options) as file:
+    with _file(rows, names, given, chain, flavour, logs.options) as file:
         if given.is_known:
             file.origin = given
         yield file, chain

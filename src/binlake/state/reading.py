@@ -1,6 +1,6 @@
 """Read the state of a table: open the rows to begin with, and read the log, under all names that the table has.
 
-    with read_state(request, chains, options, ledger, reading) as state:
+    with read_state(request, logs, ledger, reading) as state:
         for batch in state.batches(): ...
 
 A first attempt takes the rows of the table that was asked for. If the log gives its name to another table, or
@@ -18,7 +18,7 @@ from binlake.errors import SourceError
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.state.base import Base, MissingTableError
-from binlake.state.bases import opened
+from binlake.state.bases import ONE_SERVER, opened
 from binlake.state.log_changes import Seen
 from binlake.state.log_range import StateMoment, between
 from binlake.state.names import (
@@ -29,9 +29,8 @@ from binlake.state.names import (
 )
 from binlake.state.origin import Origin
 from binlake.state.table_state import TableState
-from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,7 @@ class StateRequest:
 @contextmanager
 def read_state(
     request: StateRequest,
-    chains: Callable[[], Sequence[Chain]],
-    options: ReadOptions,
+    logs: LogInput,
     ledger: Ledger,
     reading: Callable[[Chain], AbstractContextManager[Seen]] = lambda _chain: nullcontext(
         lambda batches: batches
@@ -67,11 +65,11 @@ def read_state(
     Raises BinlogError.
     """
     with ExitStack() as stack:
-        found = _attempt(request, None, stack, chains, options, ledger, reading)
+        found = _attempt(request, None, stack, logs, ledger, reading)
         if isinstance(found, TableNames):
             stack.close()
             ledger.take()
-            found = _attempt(request, found, stack, chains, options, ledger, reading)
+            found = _attempt(request, found, stack, logs, ledger, reading)
         if isinstance(found, TableNames):
             raise SourceError("the table was renamed again while binlake read it", hint="try again")
         yield found
@@ -81,8 +79,7 @@ def _attempt(
     request: StateRequest,
     names: TableNames | None,
     stack: ExitStack,
-    chains: Callable[[], Sequence[Chain]],
-    options: ReadOptions,
+    logs: LogInput,
     ledger: Ledger,
     reading: Callable[[Chain], AbstractContextManager[Seen]],
 ) -> tuple[TableState, Base] | TableNames:
@@ -91,17 +88,15 @@ def _attempt(
     if names is not None:
         asked = [names.last if request.is_back else names.first]
     try:
-        base, chain = stack.enter_context(
-            opened(request.rows, asked, request.given, chains, options)
-        )
+        base, chain = stack.enter_context(opened(request.rows, asked, request.given, logs))
     except MissingTableError as error:
         if names is not None:
             raise _missing_under_other_name(request, names, error) from None
-        if (found := _names(request, error, chains, options)) is None:
+        if (found := _names(request, error, logs)) is None:
             raise
         return found
     state = TableState(
-        chain, options, ledger, base, request.moment, names=names, force=request.force
+        chain, logs.options, ledger, base, request.moment, names=names, force=request.force
     )
     try:
         with reading(chain) as seen:
@@ -127,18 +122,15 @@ def _missing_under_other_name(
     )
 
 
-def _names(
-    request: StateRequest,
-    missing: MissingTableError,
-    chains: Callable[[], Sequence[Chain]],
-    options: ReadOptions,
-) -> TableNames | None:
+def _names(request: StateRequest, missing: MissingTableError, logs: LogInput) -> TableNames | None:
     """Return the names of a table that the rows lack under the name that was asked for; None if it has no others."""
     origin = request.given if request.given.is_known else missing.origin
     if not origin.is_known:
         return None
-    chain = the_only_chain(chains(), "a state covers one server")
-    read = between(chain, origin, missing.base, request.moment, options, is_back=request.is_back)
+    chain = logs.only(ONE_SERVER)
+    read = between(
+        chain, origin, missing.base, request.moment, logs.options, is_back=request.is_back
+    )
     if read.start is not None and read.start == read.stop:
         return None  # the rows are those of the moment
     find = names_from_beginning if request.is_back else names_until_end

@@ -19,7 +19,8 @@ from binlake.cli.common.lines import tell
 from binlake.cli.common.parameters import Exit
 from binlake.errors import BinlogError, FormatError, OptionError
 from binlake.source.bytes import is_uri
-from binlake.source.chain import Chain, resolve
+from binlake.source.chain import Chain
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger
 from binlake.values.options import FILTER_OPTIONS, ReadOptions
 
@@ -74,17 +75,30 @@ def _given(flag: str, raw: Sequence[str]) -> list[str]:
     return found + [word.partition("=")[2] for word in raw if word.startswith(flag + "=")]
 
 
-def chains_of(files: Sequence[str], options: ReadOptions) -> list[Chain]:
-    """Return the chains of logs that a command reads. Raises SourceError; OptionError if a
-    position or a GTID is ambiguous.
+def log_input(files: Sequence[str], options: ReadOptions) -> LogInput:
+    """Return the logs that a command reads, and report which of them it does not read. Raises SourceError;
+    OptionError if a position or a GTID is ambiguous.
     """
-    from binlake.stream.positions.chosen_chains import chosen_chains
+    logs = LogInput(files, options)
+    say_excluded(logs)
+    return logs
 
-    return chosen_chains(resolve(files, options.index_directory), options, note)
+
+def say_excluded(logs: LogInput) -> None:
+    """Report the logs that are not read because of a position or a GTID."""
+    for remark in logs.remarks:
+        note(remark)
 
 
 @contextmanager
-def reading(
+def reading(logs: LogInput, ledger: Ledger) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
+    """A progress bar as of `watching`; the error of a damaged log also gets a hint."""
+    with hinting(logs.options), watching(logs.chains, ledger) as seen:
+        yield seen
+
+
+@contextmanager
+def watching(
     chains: Sequence[Chain], ledger: Ledger
 ) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
     """A progress bar over the bytes of logs: yields a wrapper for the loop that reads them.
@@ -169,25 +183,26 @@ def skipping_nothing() -> Iterator[None]:
         raise
 
 
-def say_if_nothing_matched(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
+def say_if_nothing_matched(logs: LogInput, ledger: Ledger) -> None:
     """If a read of row changes found nothing that the filters match, print that, and the contents of the logs."""
-    if not ledger.matched(options):
-        say_nothing_found(chains, options, ledger)
+    if not ledger.matched(logs.options):
+        say_nothing_found(logs, ledger)
 
 
-def say_nothing_found(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
+def say_nothing_found(logs: LogInput, ledger: Ledger) -> None:
     """If filters left nothing, print that, and the contents of the logs.
 
     Raises OptionError if the option `at` names a transaction that the logs do not contain.
     """
+    options = logs.options
     if not options.filters:
         return
     from binlake.stream.overview import nothing_found, transaction_not_found
 
     sys.stdout.flush()
     if _is_not_there(options, ledger):
-        raise transaction_not_found(chains, options)
-    note(nothing_found(chains, options))
+        raise transaction_not_found(logs.chains, options)
+    note(nothing_found(logs.chains, options))
 
 
 def _is_not_there(options: ReadOptions, ledger: Ledger) -> bool:
@@ -197,13 +212,13 @@ def _is_not_there(options: ReadOptions, ledger: Ledger) -> bool:
     return not any(getattr(options, name) for name in _OTHER_FILTERS)
 
 
-def refuse_unknown_table(chains: Sequence[Chain], options: ReadOptions) -> None:
+def refuse_unknown_table(logs: LogInput) -> None:
     """Raise OptionError if the logs surely contain nothing about the only table of the option table."""
     from binlake.stream.overview import unknown_table
 
-    found = unknown_table(chains, options)
+    found = unknown_table(logs.chains, logs.options)
     if found is not None:
-        name = options.table[0]
+        name = logs.options.table[0]
         raise OptionError(
             f"table {name}: the logs contain no change of it and no statement about it",
             name="table",

@@ -13,9 +13,8 @@ from binlake.cli.common.flags import HISTORY_OPTIONS, with_read_options
 from binlake.cli.common.output_file import output_file
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.terminal import (
-    chains_of,
     fail_if_lost,
-    hinting,
+    log_input,
     note,
     reading,
     refuse_unknown_table,
@@ -29,10 +28,8 @@ from binlake.cli.history.html import page
 from binlake.cli.history.text_form import lines, paints
 from binlake.errors import OptionError
 from binlake.source.chain import Chain
-from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.table.row_history.entries import RowHistory
 from binlake.table.row_history.history import HistoryReader, history_options
-from binlake.table.schema.schema_file import declared_schema
 from binlake.table.sql.row_undo import undo_of_row
 from binlake.table.sql.undo_run import UndoChoices
 from binlake.values.ledger import Ledger
@@ -103,25 +100,20 @@ def history(
     choices = UndoChoices(tuple(generated or ()), force=force, verify=verify)
     say_time_zone(options, sys.argv)
     asked, files = key_and_files(arguments, key or ())
-    options = history_options(options, table)
-    chains = chains_of(files, options)
-    chain = the_only_chain(chains, "a history covers a row of one server")
-    options = _check_undo(undo, chain, choices, options)
+    logs = log_input(files, history_options(options, table))
+    chain = logs.only("a history covers a row of one server")
+    logs = logs.with_options(_check_undo(undo, chain, choices, logs.options))
     ledger = Ledger()
     differs = False
-    with (
-        hinting(options),
-        closing(declared_schema(options, files)) as schema,
-        reading(chains, ledger) as seen,
-    ):
-        reader = HistoryReader(chain, options, schema, ledger, asked)
+    with closing(logs.schema()) as schema, reading(logs, ledger) as seen:
+        reader = HistoryReader(chain, logs.options, schema, ledger, asked)
         found = reader.read(seen)
         if undo is not None and found.changes:
             ledger.take()  # the undo reports what it reads
             run = undo_of_row(undo, found, reader, choices)
             differs = run is not None and print_script(run, seen)
     if not found.changes:
-        refuse_unknown_table(chains, options)
+        refuse_unknown_table(logs)
     if undo is not None:
         ledger.json_differences.clear()  # as SQL functions, differences are complete
     elif html is not None:
@@ -133,7 +125,7 @@ def history(
     if not found.changes:
         values = ", ".join(str(value) for value in asked.values)
         note(f"{table}: no change of a row with this key: {values}")
-        say_nothing_found(chains, options, ledger)
+        say_nothing_found(logs, ledger)
     fail_if_lost(ledger)
     if differs:
         raise Exit(1)

@@ -12,9 +12,8 @@ from binlake.cli.common.flags import EVENT_OPTIONS, with_read_options
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Exit, LogFiles, Option
 from binlake.cli.common.terminal import (
-    chains_of,
     fail_if_lost,
-    hinting,
+    log_input,
     note,
     reading,
     say_nothing_found,
@@ -26,7 +25,6 @@ from binlake.cli.inspect.event_lines import EventLineWriter, line_of
 from binlake.cli.inspect.event_text import field_lines, hex_lines
 from binlake.errors import OptionError
 from binlake.stream.log_events import LogEvent
-from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -61,19 +59,13 @@ def inspect(
     if as_json and (full or hexdump):
         raise OptionError("--json shows every field already; remove --full and --hexdump")
     say_time_zone(options, sys.argv)
-    chains = chains_of(files, options)
+    logs = log_input(files, options)
     ledger = Ledger()
     shown = bad = 0
-    with hinting(options), reading(chains, ledger) as seen:
+    with reading(logs, ledger) as seen:
         if full or hexdump or options.chooses_rows or options.on_error != "stop":
-            for event in islice(
-                seen(
-                    event
-                    for reader in LogReader.of_chains(chains, options, ledger)
-                    for event in reader.events()
-                ),
-                limit,
-            ):
+            events = (event for reader in logs.readers(ledger) for event in reader.events())
+            for event in islice(seen(events), limit):
                 if as_json:
                     print(json_of(event))
                 else:
@@ -85,11 +77,8 @@ def inspect(
             stdout = sys.stdout
             kind = EventJsonWriter if as_json else EventLineWriter
             writer = kind(stdout.buffer, stdout.encoding, stdout.errors or "strict", limit)
-            for piece in seen(
-                piece
-                for reader in LogReader.of_chains(chains, options, ledger)
-                for piece in reader.pieces()
-            ):
+            pieces = (piece for reader in logs.readers(ledger) for piece in reader.pieces())
+            for piece in seen(pieces):
                 writer.write(piece)
                 if writer.is_done:
                     break
@@ -98,7 +87,7 @@ def inspect(
     if not shown:
         # with filters by table or operation, the ledger does not count the transactions without such rows
         asked = replace(options, at=None) if options.chooses_rows else options
-        say_nothing_found(chains, asked, ledger)
+        say_nothing_found(logs.with_options(asked), ledger)
     fail_if_lost(ledger)
     if bad:
         note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")

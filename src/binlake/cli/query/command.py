@@ -12,15 +12,15 @@ from typing import Annotated
 from binlake.cli.common.change_writer import check_format, open_target
 from binlake.cli.common.flags import QUERY_OPTIONS, with_read_options
 from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile
-from binlake.cli.common.terminal import chains_of, hinting, note, say_time_zone
+from binlake.cli.common.terminal import hinting, log_input, note, say_time_zone
 from binlake.cli.query.result_writer import FORMATS, write_result
 from binlake.errors import OptionError, needing
 from binlake.query.connection import duckdb_library
 from binlake.query.database import LogDatabase
 from binlake.source.access import Access
 from binlake.source.bytes import is_uri
-from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -123,9 +123,9 @@ def query(
     check_format(form, FORMATS)
     duckdb_library()
     say_time_zone(options, sys.argv)
-    chains = chains_of(files, options)
-    _expect_logs(files, chains, options)
-    database = LogDatabase(chains, options, files, external_access=external_access)
+    logs = log_input(files, options)
+    _expect_logs(logs)
+    database = LogDatabase(logs.chains, options, files, external_access=external_access)
     session = Session(database, options, form, limit)
     try:
         if sql is not None:
@@ -140,14 +140,14 @@ def query(
         raise Exit(1)
 
 
-def _expect_logs(files: Sequence[str], chains: Sequence[Chain], options: ReadOptions) -> None:
-    """Raise FormatError for a local file among `files` that is no log: a statement need not read it.
+def _expect_logs(logs: LogInput) -> None:
+    """Raise FormatError for a local file among the paths that is no log: a statement need not read it.
 
     Files that the user does not name were found by their names, and many need not be opened.
     """
-    access = Access.of(options)
-    named = {file for file in files if not is_uri(file) and Path(file).is_file()}
-    for log in (log for chain in chains for log in chain.files if log.path in named):
+    access = Access.of(logs.options)
+    named = {path for path in logs.paths if not is_uri(path) and Path(path).is_file()}
+    for log in (log for chain in logs.chains for log in chain.files if log.path in named):
         access.open(log, 0).close()
 
 

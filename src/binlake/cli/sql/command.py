@@ -12,9 +12,8 @@ from binlake.cli.common.flags import SQL_OPTIONS, renamed_databases, with_read_o
 from binlake.cli.common.lines import script_output
 from binlake.cli.common.parameters import Exit, LogFiles, Option, with_fields
 from binlake.cli.common.terminal import (
-    chains_of,
     fail_if_lost,
-    hinting,
+    log_input,
     note,
     reading,
     say_if_nothing_matched,
@@ -25,10 +24,8 @@ from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script, req
 from binlake.cli.sql.forward import changes_of, changes_with_ddl
 from binlake.errors import MissingContextError, OptionError
 from binlake.replay.ddl_script import DdlScript
-from binlake.source.chain import Chain
-from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.table.log_input import LogInput
 from binlake.table.schema.declared import DeclaredSchema
-from binlake.table.schema.schema_file import declared_schema
 from binlake.table.sql.row_sql import Redo
 from binlake.table.sql.sql_script import ForeignKeys, forward_script
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
@@ -127,33 +124,31 @@ def sql(files: LogFiles, options: ReadOptions, flags: SqlFlags) -> None:
     choices = flags.choices
     if flags.undo:
         options = choices.exact(options)
-    chains = chains_of(files, options)
-    command = "--undo" if flags.undo else "sql"
-    chain = the_only_chain(chains, f"{command} accepts the logs of one server")
+    logs = log_input(files, options)
+    logs.only(f"{'--undo' if flags.undo else 'sql'} accepts the logs of one server")
     # a wrong schema is reported before anything is read or written
-    known = replace(options, schema=options.schema or flags.verify)
+    known = logs.with_options(replace(options, schema=options.schema or flags.verify))
     ledger = Ledger()
     script = DdlScript(options, choices.databases, ledger) if flags.ddl else None
     differs = False
     with (
-        hinting(options),
-        closing(declared_schema(known, files)) as schema,
-        reading(chains, ledger) as seen,
+        closing(known.schema()) as schema,
+        reading(logs, ledger) as seen,
         _explained(options, ledger),
     ):
         if flags.undo:
-            run = UndoRun(chains, options, choices, schema, ledger)
+            run = UndoRun(logs.chains, options, choices, schema, ledger)
             differs = print_script(run, seen)
         else:
             faces = Redo(choices.generated, choices.databases)
             with script_output() as write:
-                for text in seen(_forward(chain, options, ledger, schema, script, faces)):
+                for text in seen(_forward(logs, ledger, schema, script, faces)):
                     write(text)
     check_where_columns(options.where, ledger)
     ledger.json_differences.clear()  # as SQL functions, differences are complete
     say_result(ledger)
     if script is None or not script.printed:
-        say_if_nothing_matched(chains, options, ledger)
+        say_if_nothing_matched(logs, ledger)
     fail_if_lost(ledger)
     if differs:
         raise Exit(1)
@@ -172,8 +167,7 @@ def _explained(options: ReadOptions, ledger: Ledger) -> Iterator[None]:
 
 
 def _forward(
-    chain: Chain,
-    options: ReadOptions,
+    logs: LogInput,
     ledger: Ledger,
     schema: DeclaredSchema,
     script: DdlScript | None,
@@ -181,6 +175,6 @@ def _forward(
 ) -> Iterator[pa.Buffer | bytes]:
     """Print the script of the changes of a chain."""
     keys = ForeignKeys()
-    reading = (chain, options, ledger, schema, keys)
-    changes = changes_of(*reading) if script is None else changes_with_ddl(*reading, script)
+    read = (logs, ledger, schema, keys)
+    changes = changes_of(*read) if script is None else changes_with_ddl(*read, script)
     return forward_script(changes, faces, keys)

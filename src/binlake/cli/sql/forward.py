@@ -8,45 +8,35 @@ from collections.abc import Iterable, Iterator
 
 from binlake.errors import BinlogError
 from binlake.replay.ddl_script import SHOWN_KINDS, DdlScript
-from binlake.source.chain import Chain
-from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
+from binlake.table.log_input import LogInput
 from binlake.table.reading import as_they_are, read_changes
 from binlake.table.schema.declared import DeclaredSchema, lacks_computed
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.sql_script import ForeignKeys, Watched
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 
 
 def changes_of(
-    chain: Chain,
-    options: ReadOptions,
-    ledger: Ledger,
-    schema: DeclaredSchema,
-    keys: ForeignKeys,
+    logs: LogInput, ledger: Ledger, schema: DeclaredSchema, keys: ForeignKeys
 ) -> Iterator[Changes]:
     """Yield the row changes of a chain. Raises BinlogError."""
     return read_changes(
-        [chain], options, ledger, Target.TEXT, schema, as_they_are,
+        logs.chains, logs.options, ledger, Target.TEXT, schema, as_they_are,
         lacks=lacks_computed, watched=lambda reader: Watched(reader, keys),
     )  # fmt: skip
 
 
 def changes_with_ddl(
-    chain: Chain,
-    options: ReadOptions,
-    ledger: Ledger,
-    schema: DeclaredSchema,
-    keys: ForeignKeys,
-    script: DdlScript,
+    logs: LogInput, ledger: Ledger, schema: DeclaredSchema, keys: ForeignKeys, script: DdlScript
 ) -> Iterator[Changes | bytes]:
     """Yield the row changes of a chain, with the statements of `script` between them. Raises BinlogError."""
-    (reader,) = LogReader.of_chains([chain], options, ledger)
-    decoder = _decoder(chain, options, ledger, schema)
+    (chain,), (reader,) = logs.chains, logs.readers(ledger)
+    history = SchemaHistory(schema.of_logs(chain.paths), lacks_computed)
+    decoder = ChangeDecoder(logs.options, Target.TEXT, ledger, history=history)
     parts = _Parts(decoder.runs(Watched(reader, keys, SHOWN_KINDS)), script)
     try:
         while not parts.ended:
@@ -95,10 +85,3 @@ class _Parts:
     def statements(self) -> bytes:
         """Return the statements to execute before the next part."""
         return b"" if self._next is None else self._script.before(self._next)
-
-
-def _decoder(
-    chain: Chain, options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
-) -> ChangeDecoder:
-    history = SchemaHistory(schema.of_logs(chain.paths), lacks_computed)
-    return ChangeDecoder(options, Target.TEXT, ledger, history=history)

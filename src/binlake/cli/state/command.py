@@ -10,12 +10,11 @@ from binlake.cli.common.change_writer import check_format, open_target
 from binlake.cli.common.flags import with_options
 from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile, with_fields
 from binlake.cli.common.terminal import (
-    chains_of,
     names_zone,
     note,
-    reading,
     say_result,
     skipping_nothing,
+    watching,
 )
 from binlake.cli.state.writer import FORMATS, row_writer
 from binlake.errors import OptionError
@@ -24,6 +23,7 @@ from binlake.state.log_range import StateMoment
 from binlake.state.origin import given_origin
 from binlake.state.reading import StateRequest, read_state
 from binlake.state.table_state import TableState, state_options, table_names
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 
@@ -135,17 +135,11 @@ def state(
     options = state_options(options)
     if moment.time_us is not None and not names_zone(as_of):
         note("times without a zone are UTC")
-    ledger = Ledger()
+    logs, ledger = LogInput(files, options), Ledger()
     request = StateRequest(names, moment, flags.rows, given, flags.force)
     with (
         skipping_nothing(),
-        read_state(
-            request,
-            lambda: chains_of(files, options),
-            options,
-            ledger,
-            lambda chain: reading([chain], ledger),
-        ) as (found, base),
+        read_state(request, logs, ledger, lambda chain: watching([chain], ledger)) as (found, base),
     ):
         keep = row_filter(flags.where, found.shape, options, ledger)
         _write(found, keep, flags)

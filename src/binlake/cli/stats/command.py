@@ -14,9 +14,8 @@ from binlake.cli.common.lines import show
 from binlake.cli.common.output_file import output_file
 from binlake.cli.common.parameters import LogFiles, Option
 from binlake.cli.common.terminal import (
-    chains_of,
     fail_if_lost,
-    hinting,
+    log_input,
     note,
     reading,
     say_nothing_found,
@@ -28,7 +27,7 @@ from binlake.cli.stats.text_form import report
 from binlake.errors import OptionError
 from binlake.stream.sql.statements import KIND_WORDS
 from binlake.stream.statistics import UNITS, Statistics
-from binlake.table.counting.gather import gather
+from binlake.table.counting.gather import TakesCounts, gather
 from binlake.ui.frozen import frozen_page
 from binlake.ui.overview import Overview
 from binlake.values.ledger import Ledger
@@ -106,7 +105,7 @@ def stats(
     if by is not None and by not in UNITS:
         raise OptionError(f"--by {by}: expected one of {', '.join(UNITS)}", name="by", value=by)
     say_time_zone(options, sys.argv)
-    chains = chains_of(files, options)
+    logs = log_input(files, options)
     if list_statements:
         chosen = StatementChoices.of(kind, digest, top, as_json)
         for flag, value in (("--html", html), ("--by", by), ("--top", None if digest else top)):
@@ -115,7 +114,7 @@ def stats(
                     f"--statements excludes {flag}, which is for the report",
                     name=flag,
                 )
-        print_statements(chains, options, chosen)
+        print_statements(logs, chosen)
         return
     if kind or digest:
         flag = "--kind" if kind else "--digest"
@@ -123,16 +122,14 @@ def stats(
     ledger = Ledger()
     found = Statistics(top=top or _TOP, unit=by, bars=_JSON_BARS if as_json else _TEXT_BARS)
     overview = Overview(found)
-    with hinting(options), reading(chains, ledger) as seen:
-        if html is None:
-            gather(chains, options, ledger, found, seen)
-        else:
-            gather(chains, options, ledger, overview, seen)
+    with reading(logs, ledger) as seen:
+        into: TakesCounts = found if html is None else overview
+        gather(logs.chains, options, ledger, into, seen)
     document = found.to_json(ledger)
     if by is not None and document["time"]["unit"] != by:
         note(f"the time span of the logs is too long for --by {by}")
     if html is not None:
-        names = [file.shown for chain in chains for file in chain.files]
+        names = [file.shown for chain in logs.chains for file in chain.files]
         with output_file(html, "html") as file:
             file.write(frozen_page(overview, ledger, names).encode("utf-8", "backslashreplace"))
     if as_json:
@@ -142,5 +139,5 @@ def stats(
             show(line)
     say_result(ledger)
     if not found.total.transactions:
-        say_nothing_found(chains, options, ledger)
+        say_nothing_found(logs, ledger)
     fail_if_lost(ledger)

@@ -11,7 +11,6 @@ from typing import Any
 from binlake.cli.common.lines import show
 from binlake.cli.common.terminal import (
     fail_if_lost,
-    hinting,
     note,
     reading,
     say_nothing_found,
@@ -19,13 +18,11 @@ from binlake.cli.common.terminal import (
 )
 from binlake.cli.stats.text_form import digest_line, statement_line
 from binlake.errors import OptionError
-from binlake.source.chain import Chain
-from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.statements import CONTROL, KIND_WORDS
 from binlake.stream.views import VIEWS, check_statement_options, statements
 from binlake.table.counting.digests import Digests
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger, counted
-from binlake.values.options import ReadOptions
 from binlake.values.times import utc_text
 
 
@@ -63,18 +60,16 @@ class StatementChoices:
         return kind in self.kinds if self.kinds else kind != CONTROL
 
 
-def print_statements(
-    chains: Sequence[Chain], options: ReadOptions, choices: StatementChoices
-) -> None:
+def print_statements(logs: LogInput, choices: StatementChoices) -> None:
     """Print the list. Raises BinlogError."""
-    check_statement_options(options)
+    check_statement_options(logs.options)
     ledger = Ledger()
     shown = 0
-    with hinting(options), reading(chains, ledger) as seen:
+    with reading(logs, ledger) as seen:
         if choices.digest:
-            entries = _digests(chains, options, choices, ledger)
+            entries = _digests(logs, choices, ledger)
         else:
-            entries = iter(seen(_statements(chains, options, choices, ledger)))
+            entries = iter(seen(_statements(logs, choices, ledger)))
         line = digest_line if choices.digest else statement_line
         for entry in entries:
             shown += 1
@@ -84,15 +79,15 @@ def print_statements(
                 show(line(entry))
     say_result(ledger)
     if not shown:
-        say_nothing_found(chains, options, ledger)
+        say_nothing_found(logs, ledger)
     fail_if_lost(ledger)
 
 
 def _statements(
-    chains: Sequence[Chain], options: ReadOptions, choices: StatementChoices, ledger: Ledger
+    logs: LogInput, choices: StatementChoices, ledger: Ledger
 ) -> Iterator[dict[str, Any]]:
     columns = VIEWS["statements"].columns
-    for reader in LogReader.of_chains(chains, options, ledger):
+    for reader in logs.readers(ledger):
         for row in statements(reader.groups()):
             entry = {column.name: column.value(row) for column in columns}
             entry["ts"] = utc_text(entry["ts"])
@@ -101,11 +96,9 @@ def _statements(
                 yield entry
 
 
-def _digests(
-    chains: Sequence[Chain], options: ReadOptions, choices: StatementChoices, ledger: Ledger
-) -> Iterator[dict[str, Any]]:
-    digests = Digests(options, ledger, choices.kinds)
-    for reader in LogReader.of_chains(chains, options, ledger):
+def _digests(logs: LogInput, choices: StatementChoices, ledger: Ledger) -> Iterator[dict[str, Any]]:
+    digests = Digests(logs.options, ledger, choices.kinds)
+    for reader in logs.readers(ledger):
         for transaction in reader.transactions(digests.on_ddl):
             digests.add(transaction)
     if digests.left_out:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from binlake.cli.common.flags import UI_OPTIONS, with_read_options
 from binlake.cli.common.parameters import Argument, Option
-from binlake.cli.common.terminal import chains_of, note, say_time_zone
+from binlake.cli.common.terminal import log_input, note, say_time_zone
 from binlake.errors import BinlogError, OptionError
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
@@ -55,12 +55,12 @@ def ui(
     _expect_libraries()
     say_time_zone(options, sys.argv)
     _refuse_what_is_read_once(files)
-    chains = chains_of(files, options)
-    _expect_logs(chains, options)
+    logs = log_input(files, options)
+    _expect_logs(logs.chains, options)
     from binlake.ui.opened_logs import LogSession
     from binlake.ui.server import PageServer
 
-    server = PageServer(LogSession(chains, options, files), port)
+    server = PageServer(LogSession(logs.chains, options, files), port)
     stop = threading.Event()
     with ExitStack() as stack:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,12 +90,7 @@ def _expect_logs(chains: Sequence[Chain], options: ReadOptions) -> None:
     Raises BinlogError.
     """
     first = [replace(chain, files=chain.files[:1]) for chain in chains]
-    opened = ReadOptions(
-        keyring=options.keyring,
-        keyring_password_file=options.keyring_password_file,
-        max_memory=options.max_memory,
-    )
-    for reader in LogReader.of_chains(first, opened, Ledger()):
+    for reader in LogReader.of_chains(first, options.opening(), Ledger()):
         next(reader.events(), None)
 
 
