@@ -14,6 +14,7 @@ import pytest
 
 import binlake
 from binlake.cli.main import main
+from binlake.source.replica import server_log
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block
 from binlake.source.replica.url import ServerUrl
@@ -66,6 +67,37 @@ def test_commands_say_the_same_of_a_url(
     code, out = said(capfd, (*command, *told), files)
     assert said(capfd, command, urls) == (code, out)
     assert out or command[0] in ("gtid", "sql")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(command for command in COMMANDS if command != ("sql", "--undo")),
+        ("sql", "--undo", "--start", "binlog.000003:4"),
+        ("stats", "--statements"),
+        ("query", "SELECT count(*) FROM changes"),
+        ("history", "shop.orders", "2"),
+        ("history", "shop.orders", "2", "--undo", "2"),
+        ("state", "shop.orders", "--as-of", "binlog.000002:4", "--from", "URL"),
+        ("export", "--engine", "local", "--workers", "1", "--table", "shop.orders"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_lists_the_logs_of_a_server_once(
+    filled: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Sequence[str]
+) -> None:
+    url, listed = url_of(filled), list[str]()
+    server_logs = server_log.server_logs
+
+    def counting(text: str) -> list[tuple[str, str, int]]:
+        listed.append(text)
+        return server_logs(text)
+
+    monkeypatch.setattr(server_log, "server_logs", counting)
+    words = [url if word == "URL" else word for word in command]
+    lake = [str(tmp_path / "lake")] if command[0] == "export" else []
+    assert main([*words, url, *lake]) == 0
+    assert listed == [url]
 
 
 def test_a_server_is_its_logs(filled: Server, capfd: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def test_rows_of_an_older_definition_are_kept_aside(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the DDL, as in logs on an object store."""
-    monkeypatch.setattr(LogDdl, "of", classmethod(lambda cls, *_: cls()))
+    monkeypatch.setattr(LogDdl, "of_chains", classmethod(lambda cls, *_: cls()))
     path = str(CHANGED / "binlog.000001")
     result = run(spark, path, tmp_path / "lake")
     [table] = [t for t in result.tables if t.key.table == "moving" and t.key.version is None]

@@ -20,20 +20,19 @@ from binlake.cli.common.terminal import (
     console,
     fail_if_lost,
     is_watched,
-    log_input,
     note,
+    say_excluded,
     say_if_nothing_matched,
     say_result,
     say_time_zone,
 )
 from binlake.errors import OptionError, needing
-from binlake.source.chain import resolve
+from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     from binlake.lake.engine import Engine, Progress
     from binlake.lake.export import ExportResult
-    from binlake.lake.export_directory import IfExists
 
 # The JVM only distributes tasks and collects a few lines of JSON; Python does the decoding. The
 # quick compiler and the serial collector start in half the processor time of the defaults.
@@ -113,28 +112,20 @@ def export(
     file_size = size_flag("--target-file-bytes", target_file_bytes)
     is_local = _is_local(engine, master, workers)
     say_time_zone(options, sys.argv)
-    from binlake.lake.export import check
-    from binlake.lake.export import export as run
+    from binlake.lake.export import Export
 
-    if_exists: IfExists = "replace" if overwrite else "error"
-    check(files, directory, options, if_exists)  # mistakes are reported before Spark starts
+    logs = LogInput(files, options)
+    one = Export(logs, directory, "replace" if overwrite else "error", partition_size, file_size)
+    one.check()  # mistakes are reported before Spark starts
     with (
         Interrupts(),
-        _local(workers) if is_local else _spark(master or "local[*]", files, options) as chosen,
+        _local(workers) if is_local else _spark(master or "local[*]", logs) as chosen,
         _bar() as progress,
     ):
-        result = run(
-            chosen,
-            files,
-            directory,
-            options,
-            if_exists=if_exists,
-            max_partition_bytes=partition_size,
-            target_file_bytes=file_size,
-            progress=progress,
-        )
+        result = one.run(chosen, progress)
     _print_closing(result)
-    say_if_nothing_matched(log_input(files, options), result.ledger)
+    say_excluded(logs)
+    say_if_nothing_matched(logs, result.ledger)
     fail_if_lost(result.ledger)
 
 
@@ -164,13 +155,13 @@ def _local(workers: int | None) -> Iterator[Engine]:
 
 
 @contextmanager
-def _spark(master: str, files: list[str], options: ReadOptions) -> Iterator[Engine]:
+def _spark(master: str, logs: LogInput) -> Iterator[Engine]:
     """Open a session. Raises BinlogError."""
     with needing("export needs PySpark", "spark", otherwise=", or use --engine local"):
         import pyspark  # noqa: F401
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
     start = _on_this_machine if master.startswith("local") else _on_a_cluster
-    with spark_errors(log_file, _LOST), start(master, _config(files, options), log_file) as engine:
+    with spark_errors(log_file, _LOST), start(master, _config(logs), log_file) as engine:
         yield engine
     shutil.rmtree(log_file.parent, ignore_errors=True)
 
@@ -211,10 +202,9 @@ def _on_a_cluster(master: str, config: dict[str, str], log_file: Path) -> Iterat
         spark.stop()
 
 
-def _config(files: list[str], options: ReadOptions) -> dict[str, str]:
+def _config(logs: LogInput) -> dict[str, str]:
     """Settings of a classic session that runs one export."""
-    chains = resolve(files, options.index_directory)
-    sizes = [file.size for chain in chains for file in chain.files]
+    sizes = [chain.known_bytes for chain in logs.chains]
     lasts = None in sizes or sum(size or 0 for size in sizes) >= _WORTH_A_UI_BYTES
     return {"spark.ui.enabled": "true" if lasts else "false"}
 

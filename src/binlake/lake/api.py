@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from binlake.errors import OptionError
 from binlake.lake.engine import Engine, Progress
-from binlake.lake.export import DEFAULT_FILE_BYTES, ExportResult, check
-from binlake.lake.export import export as run
+from binlake.lake.export import DEFAULT_FILE_BYTES, Export, ExportResult
 from binlake.lake.export_directory import IfExists
 from binlake.source.chain import Paths, path_texts
+from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -43,19 +43,10 @@ def export(
     The result becomes visible only when all logs are read and proven complete. Raises OptionError,
     SourceError and every BinlogError of reading.
     """
-    texts = path_texts(paths)
-    read = ReadOptions.parse(options)
-    check(texts, os.fsdecode(target), read, if_exists)
-    return run(
-        _engine(engine, spark, workers),
-        texts,
-        os.fsdecode(target),
-        read,
-        if_exists=if_exists,
-        max_partition_bytes=max_partition_bytes,
-        target_file_bytes=target_file_bytes,
-        progress=progress or (lambda _done, _all: None),
-    )
+    logs = LogInput(path_texts(paths), ReadOptions.parse(options))
+    one = Export(logs, os.fsdecode(target), if_exists, max_partition_bytes, target_file_bytes)
+    one.check()  # before a session starts
+    return one.run(_engine(engine, spark, workers), progress or (lambda _done, _all: None))
 
 
 def _engine(name: str, spark: SparkSession | None, workers: int | None) -> Engine:

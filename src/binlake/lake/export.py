@@ -22,7 +22,6 @@ from binlake.lake.engine import Engine, Progress, Task
 from binlake.lake.export_directory import (
     NOTHING_KEPT,
     Directory,
-    Findings,
     IfExists,
     table_path,
 )
@@ -32,11 +31,12 @@ from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.source.bytes import refuse_secrets
 from binlake.source.keyring import Keyring
 from binlake.source.replica.url import is_server_url, without_password
-from binlake.spark.log_part import LogPart, TaskSize, plan_parts, with_ddl
+from binlake.spark.log_part import LogPart, TaskSize, divided, with_ddl
 from binlake.spark.options import check_no_password
 from binlake.stream.log_ddl import LogDdl
+from binlake.stream.positions.splits import files_of_chains
+from binlake.table.log_input import LogInput
 from binlake.table.schema.newest_names import unnamed_renames
-from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.table.where.choosing import check_where_columns
 from binlake.values.builds import installed_version
@@ -134,88 +134,111 @@ class DecodeTask(Task):
         return json.dumps({"ledger": ledger.to_json(), **files_to_json(written)})
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export of logs to `target`, a directory or URI: one Parquet data set per table.
+
+    `if_exists` "replace" replaces an earlier export, never files that no export wrote. A task reads
+    `max_partition_bytes` of log; by default there are enough tasks for all cores, within limits on their size.
+    """
+
+    logs: LogInput
+    target: str
+    if_exists: IfExists = "error"
+    max_partition_bytes: int | None = None
+    target_file_bytes: int = DEFAULT_FILE_BYTES
+
+    def check(self) -> None:
+        """Check everything that can be checked before decoding.
+
+        This takes no engine and reads no log, so that a mistake is reported before Spark starts. Raises OptionError
+        when `target` is not empty and for URLs of servers that hold a password, SourceError, SchemaError.
+        """
+        paths, options, target = self.logs.paths, self.logs.options, self.target
+        for text, name in (*((path, "path") for path in paths), (options.schema or "", "schema")):
+            refuse_secrets(text)
+            if is_server_url(text):
+                check_no_password(text, name)
+        refuse_secrets(target)
+        if is_server_url(target):
+            raise OptionError(
+                f"{without_password(target)} is a live server, not a place for tables",
+                name="target",
+            )
+        if "-" in paths:
+            raise OptionError(
+                "export cannot read standard input: its tasks read parts of files", name="paths"
+            )
+        directory = Directory(target)
+        directory.claim(self.if_exists)
+        directory.check_writable()
+        self._parts(TaskSize())
+        if (keyring := Keyring.of(options)) is not None:
+            keyring.expect_file()
+        self.logs.schema().close()
+
+    def run(self, engine: Engine, progress: Progress) -> ExportResult:
+        """Write the data sets, after `check`.
+
+        The result becomes visible only when everything is decoded and proven complete; after an
+        earlier failure `target` is unchanged. Raises OptionError when `target` is not empty,
+        IncompleteError when the tasks' ranges do not join, and any BinlogError of reading.
+        """
+        logs, options = self.logs, self.logs.options
+        directory = Directory(self.target)
+        before = directory.claim(self.if_exists)
+        if self.max_partition_bytes is None:
+            size = TaskSize(_LARGEST_PARTITION, engine.cores)
+        else:
+            size = TaskSize(self.max_partition_bytes)
+        # decoding all bytes costs so much more that reading their DDL first does not count
+        ddl = LogDdl.of_chains(logs.chains, options, sys.maxsize)
+        partitions = with_ddl(self._parts(size), ddl)
+        with directory.writing(NOTHING_KEPT):
+            staging = Staging(directory, logs.paths)
+        try:
+            engine.check_paths(_paths_of_tasks(partitions, staging))
+            tasks = [
+                DecodeTask(i, part, options, directory, staging.attempts, self.target_file_bytes)
+                for i, part in enumerate(partitions)
+            ]
+            results = [json.loads(r) for r in engine.run(tasks, f"decode {self.target}", progress)]
+            ledger = _proven_ledger(partitions, results)
+            files = [file for result in results for file in files_from_json(result)]
+            _check_columns(files, options)
+            check_where_columns(options.where, ledger)
+            tables = _united(
+                engine, files, staging, self.target_file_bytes, ledger, options.columns
+            )
+            moved = {table.path: [file.name for file in table.files] for table in tables}
+            with directory.writing(NOTHING_KEPT):
+                staging.prepare(moved, _content(staging, tables, ledger, logs.paths), before)
+        except BaseException:
+            staging.abandon()
+            raise
+        # from here on the staging area holds what is replaced: it is kept if this does not finish
+        with directory.writing('run the export again with --overwrite (if_exists="replace")'):
+            staging.commit(moved, before)
+        return ExportResult(self.target, tuple(tables), ledger)
+
+    def _parts(self, size: TaskSize) -> list[LogPart]:
+        logs = self.logs
+        return divided(files_of_chains(logs.paths, logs.chains, logs.options), size)
+
+
 def export(
     engine: Engine,
     paths: Sequence[str],
     target: str,
     options: ReadOptions,
     *,
-    if_exists: IfExists = "error",
-    max_partition_bytes: int | None = None,
-    target_file_bytes: int = DEFAULT_FILE_BYTES,
     progress: Progress,
+    **choices: Any,
 ) -> ExportResult:
-    """Write one Parquet data set per table of the logs to `target`, a directory or URI.
-
-    The result becomes visible only when everything is decoded and proven complete; after an
-    earlier failure `target` is unchanged. A task reads `max_partition_bytes` of log; by default
-    there are enough tasks for all cores, within limits on their size. `if_exists` "replace"
-    replaces an earlier export, never files that no export wrote. Raises OptionError when `target`
-    is not empty and for URLs of servers that hold a password, IncompleteError when the tasks'
-    ranges do not join, and any BinlogError of reading.
-    """
-    directory, before = check(paths, target, options, if_exists)
-    if max_partition_bytes is None:
-        size = TaskSize(_LARGEST_PARTITION, engine.cores)
-    else:
-        size = TaskSize(max_partition_bytes)
-    partitions = plan_parts(paths, options, size)
-    # decoding all bytes costs so much more that reading their DDL first does not count
-    partitions = with_ddl(partitions, LogDdl.of(paths, options, sys.maxsize))
-    with directory.writing(NOTHING_KEPT):
-        staging = Staging(directory, paths)
-    try:
-        engine.check_paths(_paths_of_tasks(partitions, staging))
-        tasks = [
-            DecodeTask(i, part, options, directory, staging.attempts, target_file_bytes)
-            for i, part in enumerate(partitions)
-        ]
-        results = [json.loads(r) for r in engine.run(tasks, f"decode {target}", progress)]
-        ledger = _proven_ledger(partitions, results)
-        files = [file for result in results for file in files_from_json(result)]
-        _check_columns(files, options)
-        check_where_columns(options.where, ledger)
-        tables = _united(engine, files, staging, target_file_bytes, ledger, options.columns)
-        moved = {table.path: [file.name for file in table.files] for table in tables}
-        with directory.writing(NOTHING_KEPT):
-            staging.prepare(moved, _content(staging, tables, ledger, paths), before)
-    except BaseException:
-        staging.abandon()
-        raise
-    # from here on the staging area holds what is replaced: it is kept if this does not finish
-    with directory.writing('run the export again with --overwrite (if_exists="replace")'):
-        staging.commit(moved, before)
-    return ExportResult(target, tuple(tables), ledger)
-
-
-def check(
-    paths: Sequence[str], target: str, options: ReadOptions, if_exists: IfExists
-) -> tuple[Directory, Findings]:
-    """Check everything that can be checked before decoding; return the target of the export.
-
-    This takes no engine and reads no log, so that a mistake is reported before Spark starts.
-    """
-    for text, name in (*((path, "path") for path in paths), (options.schema or "", "schema")):
-        refuse_secrets(text)
-        if is_server_url(text):
-            check_no_password(text, name)
-    refuse_secrets(target)
-    if is_server_url(target):
-        raise OptionError(
-            f"{without_password(target)} is a live server, not a place for tables", name="target"
-        )
-    if "-" in paths:
-        raise OptionError(
-            "export cannot read standard input: its tasks read parts of files", name="paths"
-        )
-    directory = Directory(target)
-    before = directory.claim(if_exists)
-    directory.check_writable()
-    plan_parts(paths, options, TaskSize())
-    if (keyring := Keyring.of(options)) is not None:
-        keyring.expect_file()
-    declared_schema(options).close()
-    return directory, before
+    """Check an export and run it on an engine that is there; `choices` are fields of `Export`. Raises as both."""
+    one = Export(LogInput(paths, options), target, **choices)
+    one.check()
+    return one.run(engine, progress)
 
 
 def _paths_of_tasks(partitions: Sequence[LogPart], staging: Staging) -> list[str]:

@@ -44,11 +44,13 @@ class LogDdl:
 
     @classmethod
     def of(cls, paths: Sequence[str], options: ReadOptions, most_bytes: int) -> LogDdl:
-        """Read the DDL of the logs that `paths` mean; of none of them if it takes more than `most_bytes`.
+        """Read the DDL of the logs that `paths` mean, as `of_chains`. Raises SourceError, OptionError."""
+        found = resolve(paths, options.index_directory)
+        return cls.of_chains(chosen_chains(found, options), options, most_bytes)
 
-        Raises SourceError, OptionError.
-        """
-        chains = chosen_chains(resolve(paths, options.index_directory), options)
+    @classmethod
+    def of_chains(cls, chains: Sequence[Chain], options: ReadOptions, most_bytes: int) -> LogDdl:
+        """Read the DDL of chains; of none of them if it takes more than `most_bytes`."""
         logs = [log for chain in chains for log in chain.files]
         if not all(map(_is_local, logs)) or sum(map(_cost, logs)) > most_bytes:
             return cls()

@@ -21,7 +21,7 @@ from typing import Self
 
 from binlake.errors import PositionLostError, SourceError
 from binlake.format.magic import FIRST_EVENT
-from binlake.source.chain import LogPath, resolve
+from binlake.source.chain import Chain, LogPath, resolve
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url, without_password
@@ -190,13 +190,19 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
 
 
 def plan_files(inputs: Sequence[str], options: ReadOptions) -> list[Split]:
-    """Return a split for each file that `inputs` mean, in chain order.
+    """Return a split for each file that `inputs` mean, as `files_of_chains`. Raises SourceError, OptionError."""
+    chains = chosen_chains(resolve(inputs, options.index_directory), options)
+    return files_of_chains(inputs, chains, options)
 
-    Files in which no wanted transaction can start (options start, stop, at) are left out.
-    Raises SourceError, OptionError.
+
+def files_of_chains(
+    inputs: Sequence[str], chains: Sequence[Chain], options: ReadOptions
+) -> list[Split]:
+    """Return a split for each file of the chains that `inputs` mean, in chain order.
+
+    Files in which no wanted transaction can start (options start, stop, at) are left out. Raises OptionError.
     """
     splits: list[Split] = []
-    chains = chosen_chains(resolve(inputs, options.index_directory), options)
     inputs = [without_password(path) for path in inputs]  # splits travel, in plans that are logged
     filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
     for chain, filters in zip(chains, filters_of, strict=True):

@@ -10,6 +10,7 @@ import pytest
 
 import binlake
 from binlake.cli.main import main
+from binlake.lake.local import LocalEngine
 from binlake.source import chain
 from binlake.source.chain import Chain
 from support.logs.log_builder import GTID, QUERY, query_body
@@ -97,6 +98,36 @@ def test_a_command_resolves_its_paths_once(
 ) -> None:
     main([*command, str(logs)])
     assert resolved == [[str(logs)]]
+
+
+@pytest.mark.parametrize("table", ["shop.t", "shop.nothing"])
+def test_an_export_resolves_its_paths_once(
+    logs: Path, resolved: Resolutions, table: str, tmp_path: Path
+) -> None:
+    lake = str(tmp_path / "lake")
+    code = main(
+        ["export", "--engine", "local", "--workers", "1", "--table", table, str(logs), lake]
+    )
+    assert (code, resolved) == (0, [[str(logs)]])
+    resolved.clear()
+    again = binlake.export(logs, lake, engine="local", workers=1, if_exists="replace")
+    assert (again.rows, resolved) == (2, [[str(logs)]])
+
+
+def test_an_export_reads_the_logs_that_it_has_checked(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not those that the server writes while Spark starts."""
+
+    def cores(_engine: LocalEngine) -> int:
+        later = Log()
+        later.insert((3, "three", None), gno=4)
+        later.save(logs, "binlog.000003")
+        return 1
+
+    monkeypatch.setattr(LocalEngine, "cores", property(cores))
+    assert binlake.export(logs, tmp_path / "lake", engine="local").rows == 2
+    assert binlake.export(logs, tmp_path / "next", engine="local").rows == 3
 
 
 @pytest.mark.parametrize("table", ["t", "old"])
