@@ -204,18 +204,15 @@ class Log:
         from binlake.state.reading import StateRequest, read_state
         from binlake.state.table_state import state_options, table_names
 
-        names, given, options = (
-            table_names(table),
-            given_origin(from_position, from_gtid),
-            state_options(self.options),
-        )
+        names, given = table_names(table), given_origin(from_position, from_gtid)
+        # the logs as they are now, not when they were opened
+        logs = LogInput(self._logs.paths, state_options(self.options))
         moment = StateMoment.of(as_of)
         check_where(where)
         ledger = self.ledger = Ledger()
-        logs = LogInput(self._logs.paths, options)  # as they are now, not when they were opened
         request = StateRequest(names, moment, source, given, force)
         with read_state(request, logs, ledger) as (found, _):
-            keep = row_filter(where, found.shape, options, ledger)
+            keep = row_filter(where, found.shape, logs.options, ledger)
             rows = pa.Table.from_batches(map(keep, found.batches()), found.shape.schema)
         if found.conflicts:
             ledger.warn(f"{table}: {counted(found.conflicts, 'row')} did not fit the log")

@@ -167,11 +167,7 @@ def _explained(options: ReadOptions, ledger: Ledger) -> Iterator[None]:
 
 
 def _forward(
-    logs: LogInput,
-    ledger: Ledger,
-    schema: DeclaredSchema,
-    script: DdlScript | None,
-    faces: Redo,
+    logs: LogInput, ledger: Ledger, schema: DeclaredSchema, script: DdlScript | None, faces: Redo
 ) -> Iterator[pa.Buffer | bytes]:
     """Print the script of the changes of a chain."""
     keys = ForeignKeys()

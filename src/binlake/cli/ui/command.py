@@ -16,9 +16,9 @@ from binlake.cli.common.flags import UI_OPTIONS, with_read_options
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.terminal import log_input, note, say_time_zone
 from binlake.errors import BinlogError, OptionError
-from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.stream.log_reader import LogReader
+from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -56,7 +56,7 @@ def ui(
     say_time_zone(options, sys.argv)
     _refuse_what_is_read_once(files)
     logs = log_input(files, options)
-    _expect_logs(logs.chains, options)
+    _expect_logs(logs)
     from binlake.ui.opened_logs import LogSession
     from binlake.ui.server import PageServer
 
@@ -84,13 +84,13 @@ def _expect_libraries() -> None:
             raise BinlogError(f"ui needs the library {name}", hint="pip install 'binlake[ui]'")
 
 
-def _expect_logs(chains: Sequence[Chain], options: ReadOptions) -> None:
+def _expect_logs(logs: LogInput) -> None:
     """Read the first event of each chain: a file that is no log is reported before anything is served.
 
     Raises BinlogError.
     """
-    first = [replace(chain, files=chain.files[:1]) for chain in chains]
-    for reader in LogReader.of_chains(first, options.opening(), Ledger()):
+    first = [replace(chain, files=chain.files[:1]) for chain in logs.chains]
+    for reader in LogReader.of_chains(first, logs.options.opening(), Ledger()):
         next(reader.events(), None)
 
 

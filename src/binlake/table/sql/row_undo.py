@@ -13,10 +13,7 @@ from binlake.values.position import FilePosition
 
 
 def undo_of_row(
-    point: str,
-    found: RowHistory,
-    reader: HistoryReader,
-    choices: UndoChoices,
+    point: str, found: RowHistory, reader: HistoryReader, choices: UndoChoices
 ) -> UndoRun | None:
     """Return the undo of a history to a point; None if no change comes after it. `reader` has read the history.
 
