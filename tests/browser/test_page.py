@@ -22,7 +22,7 @@ def state(page: Page) -> str:
     return page.url.partition("#")[2]
 
 
-def test_the_first_view_says_what_happened(open_page: Any, demo_url: str) -> None:
+def test_the_first_view_summarises_the_logs(open_page: Any, demo_url: str) -> None:
     page = open_page(demo_url)
     expect(page.locator(".lead")).to_have_text(
         re.compile(r"2,771 row changes in 572 transactions within 177 ms\. Most are in shop\.products \(36 %\)")
@@ -124,7 +124,7 @@ def test_a_link_shows_the_same_again(open_page: Any, demo_url: str) -> None:
     expect(page.locator("article.change")).to_have_count(min(50, expected.to_arrow().num_rows))
 
 
-def test_a_mistake_is_said_where_it_was_made(open_page: Any, demo_url: str) -> None:
+def test_an_error_appears_beside_its_field(open_page: Any, demo_url: str) -> None:
     page = open_page(demo_url + "#changes?table=shop.orders")
     page.locator("#since").fill("yesterday-ish")
     page.get_by_role("button", name="Apply").click()
@@ -176,7 +176,7 @@ def test_everything_that_acts_has_a_name(open_page: Any, demo_url: str) -> None:
     assert nameless == []
 
 
-def test_no_answer_is_said(open_page: Any, demo_url: str) -> None:
+def test_a_restarted_server_is_reported(open_page: Any, demo_url: str) -> None:
     page = open_page(demo_url)
     page.context.clear_cookies()
     failures: list[str] = []

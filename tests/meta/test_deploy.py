@@ -78,7 +78,7 @@ def settings_of(unit: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
-def test_units_do_not_start_forever_what_a_start_does_not_mend() -> None:
+def test_units_limit_restarts_after_permanent_errors() -> None:
     """A code of the table of exit codes; for a mirror, which starts a JVM, a limit that can be reached."""
     page = (DEPLOY.parent / "docs" / "commands.md").read_text()
     codes = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
@@ -102,7 +102,7 @@ def test_the_mirror_can_write_to_its_lake_and_its_home_directory() -> None:
 
 
 @pytest.mark.parametrize("name", ["archive.yaml", "mirror.yaml"])
-def test_containers_run_commands_and_mount_what_is_declared(name: str) -> None:
+def test_containers_run_commands_and_mount_declared_volumes(name: str) -> None:
     (workload,) = (one for one in documents(name) if one["kind"] == "StatefulSet")
     spec = workload["spec"]["template"]["spec"]
     volumes = {volume["name"] for volume in spec["volumes"]}

@@ -92,7 +92,7 @@ def _matches(pattern: str, text: str) -> bool:
 @pytest.mark.parametrize(
     ("page", "command", "output"), [pytest.param(*one, id=one[1]) for one in demo_sessions()]
 )
-def test_examples_print_what_the_pages_show(
+def test_examples_print_the_output_on_the_pages(
     page: str, command: str, output: str, tmp_path: Path
 ) -> None:
     (tmp_path / "demo").symlink_to(ROOT / "demo")

@@ -250,7 +250,7 @@ def test_files_outside_the_rooms(path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_opens_with_what_the_reader_can_do(page: Path) -> None:
+def test_a_page_opens_with_its_purpose(page: Path) -> None:
     """A title, then a sentence to the reader."""
     first, empty, second, *_ = page.read_text(encoding="utf-8").splitlines()
     assert first.startswith("# ")

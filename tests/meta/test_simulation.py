@@ -57,7 +57,7 @@ def test_a_driver_that_starts_tasks_slowly() -> None:
     assert stops_at(job, costs).why == "start of tasks"
 
 
-def test_what_the_driver_does_alone() -> None:
+def test_times_of_the_driver() -> None:
     job = Job(2500, 100 * MB, 100 * MB, files=33)
     costs = replace(SIMPLE, plan_task_s=0.5, request_s=0.25, move_s=2)
     times = simulate(job, costs, 2500)
@@ -88,7 +88,7 @@ def test_more_cores_are_never_slower(name: str) -> None:
     assert simulate(job, costs, max(1, stop.cores // 4)).total > 1.5 * at_stop
 
 
-def test_the_simulation_of_what_was_measured() -> None:
+def test_the_simulation_agrees_with_measurements() -> None:
     """Calibrated with one executor. The driver takes time from several, as it shares the cores."""
     done = measured()
     for executors, most in ((1, 1.01), (2, 1.5), (4, 1.5)):

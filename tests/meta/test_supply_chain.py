@@ -71,7 +71,7 @@ def test_the_bill_of_materials() -> None:
         assert part["version"] in (pinned[name], newest.get(name))
 
 
-def test_an_audit_without_a_service_says_that_nothing_was_checked(tmp_path: Path) -> None:
+def test_an_audit_without_a_service_reports_no_result(tmp_path: Path) -> None:
     (tmp_path / "pip_audit.py").write_text(
         "import sys; sys.exit('requests.exceptions.ConnectionError: Max retries exceeded')"
     )

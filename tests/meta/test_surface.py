@@ -34,7 +34,7 @@ def test_every_error_is_a_binlog_error() -> None:
     "name",
     [m.name for m in pkgutil.walk_packages(binlake.__path__, "binlake.") if ".core." not in m.name],
 )
-def test_all_lists_what_is_there(name: str) -> None:
+def test_names_in_all_exist(name: str) -> None:
     if ".spark" in name or ".lake" in name or ".mirror" in name:
         pytest.importorskip("pyspark")
     if name in ("binlake.ui.app", "binlake.ui.guard", "binlake.ui.server"):

@@ -59,14 +59,14 @@ def test_no_large_file_is_tracked() -> None:
     assert [file.name for file in _tracked() if file.stat().st_size > 1 << 20] == []
 
 
-def test_nothing_is_left_to_do_in_the_source() -> None:
+def test_the_source_contains_no_todo_marks() -> None:
     mark = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
     for file in _tracked():
         if "src" in file.parts and file.suffix in (".py", ".pxd"):
             assert not mark.search(file.read_text(encoding="utf-8")), file
 
 
-def test_architecture_names_what_is_there() -> None:
+def test_architecture_lists_existing_files() -> None:
     """ARCHITECTURE.md has a line for every room and every folder, and for nothing else."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(
@@ -79,7 +79,7 @@ def test_architecture_names_what_is_there() -> None:
     assert {f"{room.relative_to(ROOT).as_posix()}/" for room in rooms} <= named
 
 
-def test_internals_names_what_is_there() -> None:
+def test_internals_lists_existing_files() -> None:
     text = (ROOT / "docs/internals.md").read_text(encoding="utf-8")
     modules = {path.name for path in (ROOT / "src/binlake").rglob("*.p[yx]*")}
     for name in re.findall(r"`([\w/]+\.(?:py|pyx|pxd)|[\w]+(?:/[\w]+)*/)`", text):
@@ -87,7 +87,7 @@ def test_internals_names_what_is_there() -> None:
         assert name in modules or (root / name).exists(), f"docs/internals.md names {name}"
 
 
-def test_the_source_cites_what_a_reader_has() -> None:
+def test_the_source_cites_available_documents() -> None:
     """A page that is not in the tree, or a paragraph of one, does not help a reader."""
     pages = {file.name for file in _tracked() if file.suffix == ".md"}
     page = re.compile(r"(?<!Docs/replication/)\b[\w-]+\.md\b")  # those are MariaDB's
@@ -111,7 +111,7 @@ def test_no_room_is_crowded() -> None:
     assert crowded == {}
 
 
-def test_the_glossary_names_what_is_there() -> None:
+def test_the_glossary_lists_existing_names() -> None:
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     names = re.findall(r"`(binlake(?:\.\w+)+)`", text)
     assert len(names) > 30

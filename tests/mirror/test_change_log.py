@@ -107,7 +107,7 @@ def seen(lake: Lake, table: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_what_becomes_of_each_change(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+def test_rows_of_each_kind_of_change(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     server.execute("CREATE DATABASE ops")
     with server.session("ops") as session:
         session.execute(

@@ -100,7 +100,7 @@ def versions_of(lake: Lake, table: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_what_becomes_of_each_change(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+def test_rows_of_each_kind_of_change(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     server.execute("CREATE DATABASE past")
     with server.session("past") as session:
         session.execute(

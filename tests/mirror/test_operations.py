@@ -61,7 +61,7 @@ def running_mirror(lake: Lake) -> Iterator[Callable[[], MirrorStatus | None]]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_a_running_mirror_shows(
+def test_status_and_metrics_of_a_running_mirror(
     name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     with running(provisioned(name)) as server:

@@ -150,7 +150,7 @@ def findings_at(url: str) -> list[Finding]:
         return examine(connection, FollowOptions.of(parsed))
 
 
-def test_doctor_mends_tables_as_one_who_may_only_read(
+def test_doctor_prints_table_fixes_for_a_user_with_select_only(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server.execute(

@@ -144,7 +144,7 @@ def test_a_killed_dump_continues_at_its_position(server: Server, logs: list[str]
         assert got == _file(server, name)[offset:]
 
 
-def test_what_is_gone_is_said(server: Server, logs: list[str]) -> None:
+def test_missing_logs_and_positions_raise_position_lost(server: Server, logs: list[str]) -> None:
     with pytest.raises(
         PositionLostError, match=r"no longer has binlog\.000099; it has binlog\.\d+ to binlog"
     ):
@@ -212,7 +212,7 @@ def test_a_position_among_gtids(server: Server, logs: list[str]) -> None:
 
 @pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")
 @pytest.mark.parametrize("asked", [True, False])
-def test_annotations_come_to_who_asks_for_them(
+def test_annotations_are_sent_on_request(
     server: Server, logs: list[str], monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
     """MariaDB sends ANNOTATE_ROWS for the dump flag, which we set, and leaves them out without."""

@@ -201,7 +201,7 @@ def test_encrypted_logs_come_decrypted(name: str, tmp_path: Path) -> None:
         server.remove()
 
 
-def test_the_server_names_what_its_log_does_not(
+def test_column_names_missing_in_the_log_come_from_the_server(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Names, signs and members of a log without the DDL and without metadata."""
@@ -299,7 +299,7 @@ def test_tail_until_a_gtid(filled: Server, capfd: pytest.CaptureFixture[str]) ->
     assert said(capfd, started, [until])[0] == 2
 
 
-def test_tail_ends_with_who_reads_it(filled: Server) -> None:
+def test_tail_ends_when_its_reader_closes_the_pipe(filled: Server) -> None:
     """`tail | head`: nothing more is written that would show that the reader has gone."""
     command = [sys.executable, "-m", "binlake.cli.main", "tail", url_of(filled), "--from-start"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:

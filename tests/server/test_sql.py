@@ -266,7 +266,7 @@ ACTIONS = (
 
 
 @pytest.mark.parametrize(("action", "change"), ACTIONS)
-def test_what_cascades_did_is_not_undone_in_silence(
+def test_undo_refuses_unlogged_changes_of_cascades(
     server: Server, tmp_path: Path, action: str, change: str
 ) -> None:
     """MySQL 9.7 logs what they did; where it is not logged, the undo is refused. An ON UPDATE CASCADE

@@ -67,7 +67,7 @@ def test_everything_once(filled: Server, query: type[Query41], limits: dict[str,
     assert len(run.checkpoint.ends) > 3 or not limits
 
 
-def test_what_is_new(filled: Server) -> None:
+def test_latest_starts_with_transactions_committed_later(filled: Server) -> None:
     checkpoint = Checkpoint()
     Query42(checkpoint, server=url_of(filled), starting_offsets="latest").batch()
     for step in range(3):

@@ -113,7 +113,7 @@ def chosen(files: Sequence[Path], table: str, condition: str) -> set[int]:
 
 
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
-def test_conditions_choose_what_the_server_chooses(
+def test_conditions_select_the_same_rows_as_the_server(
     server: Server, figure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_core: list[int] = []  # rows that the core found

@@ -133,7 +133,7 @@ def api() -> Iterator[KubernetesApi]:
     made.close()
 
 
-def test_what_is_submitted_to_kubernetes(api: KubernetesApi, tmp_path: Path) -> None:
+def test_pods_submitted_to_kubernetes(api: KubernetesApi, tmp_path: Path) -> None:
     """The pods that spark-submit asks for have the program, the secret, and the right user."""
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.kubernetes.submission.waitAppCompletion false\n"

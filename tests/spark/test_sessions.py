@@ -173,7 +173,7 @@ def test_a_mistake_under_connect_is_short(run_script: Any, port: str) -> None:
     assert len([line for line in told.splitlines() if line.strip()]) <= 6
 
 
-def test_a_package_that_cannot_be_imported_says_so(run_script: Any, tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_imported_is_reported(run_script: Any, tmp_path: Path) -> None:
     """And it does not switch discovery off for the others."""
     (tmp_path / "binlake.py").write_text("raise ImportError('no pyarrow here')\n")
     (tmp_path / "pyspark_other.py").write_text(

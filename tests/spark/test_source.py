@@ -72,7 +72,7 @@ def test_typed_columns_of_every_type(spark: Any) -> None:
         assert found.to_pylist() == log.to_arrow(table).to_pylist(), table
 
 
-def test_types_that_only_ddl_tells(spark: Any) -> None:
+def test_types_known_only_from_ddl(spark: Any) -> None:
     """MariaDB logs VECTOR, UUID, INET4 and INET6 as bytes."""
     for table in ("golden.vectors", "golden.network"):
         found = load(spark, TYPES, table=table).toArrow()
@@ -237,7 +237,7 @@ def _damaged(folder: Path) -> str:
     return _write(folder / "binlog.000001", bytes(data))
 
 
-def test_the_view_ledger_has_what_the_rows_lack(spark: Any, tmp_path: Path) -> None:
+def test_the_view_ledger_counts_changes_missing_in_rows(spark: Any, tmp_path: Path) -> None:
     path = _damaged(tmp_path)
     log = binlake.open(path, on_error="skip")
     assert log.to_arrow().num_rows == load(spark, path, on_error="skip").count()
@@ -253,7 +253,7 @@ def test_the_view_ledger_has_what_the_rows_lack(spark: Any, tmp_path: Path) -> N
     assert any("were skipped" in remark for row in rows for remark in row.remarks)
 
 
-def test_the_view_ledger_of_one_table_counts_what_its_types_cannot_hold(spark: Any) -> None:
+def test_the_view_ledger_of_one_table_counts_values_that_do_not_fit(spark: Any) -> None:
     log = binlake.open(TYPES)
     log.to_arrow("golden.temporals")
     [row] = load(spark, TYPES, table="golden.temporals", view="ledger").collect()

@@ -111,7 +111,7 @@ def streamed(spark: Any, tmp_path: Path) -> Streamed:
     return Streamed(spark, tmp_path)
 
 
-def test_the_lag_as_the_page_tells_it(
+def test_the_lag_example_of_the_page(
     streamed: Streamed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The example of docs/streaming.md, as it stands there."""

@@ -83,7 +83,7 @@ def _not_told(case: Case) -> Any:
 
 
 @cases
-def test_rows_are_what_the_server_selects(case: Case, figure: Callable[..., None]) -> None:
+def test_rows_equal_the_select_of_the_server(case: Case, figure: Callable[..., None]) -> None:
     wanted = list(snapshots(case.folder))
     replay = Replay([path.name for path in case.files], wanted, _not_told(case))
     defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
@@ -94,7 +94,7 @@ def test_rows_are_what_the_server_selects(case: Case, figure: Callable[..., None
 
 
 @cases
-def test_the_logs_ddl_tells_what_its_row_events_do_not(case: Case) -> None:
+def test_ddl_in_the_log_supplies_facts_missing_in_row_events(case: Case) -> None:
     """Without a schema: names, signs, members, character sets and keys of the log's own DDL."""
     wanted = list(snapshots(case.folder))
     if not wanted:
@@ -142,7 +142,7 @@ def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
 
 
 @cases
-def test_a_typed_update_lacks_only_what_neither_image_holds(case: Case) -> None:
+def test_a_typed_update_lacks_only_columns_missing_in_both_images(case: Case) -> None:
     """`rows` is proven above to give the two images that make up the row of the server."""
     lines = {
         (line["file"], line["pos"], line["row"]): line

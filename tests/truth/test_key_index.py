@@ -321,7 +321,7 @@ def test_a_compressed_log_without_the_key_is_not_inflated(logs: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["id = 'x'", "id = 11000 AND day = 5", "id = 1 AND nosuch = 2"])
-def test_what_is_wrong_with_a_condition_is_said_without_a_match(logs: Path, where: str) -> None:
+def test_errors_of_a_condition_are_reported_without_matching_rows(logs: Path, where: str) -> None:
     with pytest.raises(OptionError, match="option where"):
         read(logs, where, table="shop.t")
 
@@ -333,7 +333,7 @@ def test_floats_and_other_collations_do_not_use_the_key_index(logs: Path) -> Non
 
 
 @pytest.mark.parametrize("harm", ["replaced", "grown", "garbage", "cut", "renamed"])
-def test_a_key_index_that_does_not_fit_is_not_used_and_said_so(logs: Path, harm: str) -> None:
+def test_a_mismatched_key_index_is_ignored_with_a_warning(logs: Path, harm: str) -> None:
     log, keys = logs / "binlog.000003", logs / "binlog.000003.keys.arrow"
     expected = [32_000]
     if harm == "replaced":
@@ -372,7 +372,7 @@ def test_no_prefix_and_no_mutation_of_a_key_index_changes_an_answer(logs: Path) 
     assert ignored > 50
 
 
-def test_a_damaged_list_of_keys_is_not_used_and_said_so(logs: Path) -> None:
+def test_a_damaged_key_list_is_ignored_with_a_warning(logs: Path) -> None:
     keys = logs / "binlog.000001.keys.arrow"
     whole = keys.read_bytes()
     index = KeyIndex.of_file(pa.BufferReader(whole))

@@ -158,7 +158,7 @@ def test_bytes_are_saved(golden: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["grown", "other", "garbage", "renamed"])
-def test_an_index_that_does_not_fit_is_not_used_and_said_so(
+def test_a_mismatched_index_is_ignored_with_a_warning(
     golden: Path, tmp_path: Path, harm: str
 ) -> None:
     log = tmp_path / "binlog.000001"

@@ -71,7 +71,7 @@ CONDITIONS = (
 
 
 @pytest.mark.parametrize(("condition", "filter"), CONDITIONS, ids=[c for c, _ in CONDITIONS])
-def test_a_condition_keeps_what_arrow_keeps(condition: str, filter: pc.Expression) -> None:
+def test_a_condition_keeps_the_same_rows_as_arrow(condition: str, filter: pc.Expression) -> None:
     orders = binlake.open(DEMO, before=True, thread_id=True).to_arrow("shop.orders")
     expected = orders.filter(filter).select(["id", "_op", "total", "_log_pos"])
     with database(DEMO) as sql:

@@ -71,7 +71,7 @@ def test_golden_logs(path: Path, figure: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize("server", ["mariadb-10.11", "mariadb-11.8"])
-def test_fractions_that_only_ddl_tells(server: str, corpus: Path) -> None:
+def test_fractional_digits_known_only_from_ddl(server: str, corpus: Path) -> None:
     path = corpus / f"generated/{server}/rows-old-temporal/binlog.000002"
     problems, _, rows = problems_of(path)
     assert (problems, rows) == ([], sum(1 for _ in row_lines(path)))

@@ -90,7 +90,7 @@ def test_golden_logs(path: Path, read: Reads) -> None:
 
 @pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: "/".join(path.parts[-3:]))
 @pytest.mark.parametrize("made", ["index", "sql"])
-def test_what_is_made_of_golden_logs(path: Path, made: str) -> None:
+def test_output_does_not_depend_on_threads(path: Path, made: str) -> None:
     make = _index if made == "index" else _script
     wanted = make(path, 1)
     for threads in THREADS:

@@ -93,7 +93,7 @@ def test_stats_are_those_of_the_command(folder: Path, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("paths", [5, None, [5], ["binlog.000001", 7]])
-def test_what_is_no_path(paths: Any) -> None:
+def test_invalid_paths_are_rejected(paths: Any) -> None:
     with pytest.raises(OptionError, match="expected a path or several"):
         binlake.open(paths)
 
@@ -118,7 +118,7 @@ def test_to_arrow_is_of_one_table(folder: Path) -> None:
             read("orders")
 
 
-def test_nothing_found_says_what_there_is(folder: Path) -> None:
+def test_an_empty_result_lists_the_tables_of_the_log(folder: Path) -> None:
     with pytest.raises(SourceError, match=r"did you mean shop\.t\?.*from 2023-11-14"):
         binlake.open(folder).to_arrow("shop.tt")
     log = binlake.open(folder, op="delete")
@@ -257,7 +257,7 @@ def test_errors_are_ours(tmp_path: Path) -> None:
     "chosen",
     [{"gtid": f"{SID}:2"}, {"start": "binlog.000002:4"}, {"at": f"{SID}:4"}, {"thread": "1"}],
 )
-def test_filters_spare_the_bytes_of_what_they_leave_out(
+def test_filters_skip_bytes_of_excluded_transactions(
     chosen: dict[str, str], folder: Path
 ) -> None:
     everything = binlake.open(folder)
@@ -293,7 +293,7 @@ def test_columns_of_several_definitions_are_united(tmp_path: Path) -> None:
     assert found.schema.field("col_0").type == pa.int64()
 
 
-def test_rows_that_do_not_fit_are_set_aside_and_it_is_said(tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_are_set_aside_with_a_warning(tmp_path: Path) -> None:
     made = StreamLog()
     for gno, text in ((1, b"12"), (2, b"twelve")):
         one_row(made, gno, definition(15, b"\x14\0"), bytes([len(text)]) + text)
@@ -381,7 +381,7 @@ def test_rows_without_metadata_columns(golden: Path) -> None:
     assert asked.column_names == ["id", "v", "s", "_before", "_thread_id"]
 
 
-def test_a_log_says_what_it_is(tmp_path: Path) -> None:
+def test_repr_of_a_log(tmp_path: Path) -> None:
     for number in (1, 2):
         StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
     assert repr(binlake.open(tmp_path)) == (
@@ -419,7 +419,7 @@ def test_paths_have_the_same_forms_everywhere(
     assert binlake.export(given, tmp_path / "lake", engine="local").rows == rows
 
 
-def test_what_is_no_path_is_refused_everywhere(tmp_path: Path) -> None:
+def test_every_function_rejects_invalid_paths(tmp_path: Path) -> None:
     paths: Any = 5
     for read in (binlake.open, binlake.verify, lambda p: binlake.export(p, tmp_path / "lake")):
         with pytest.raises(OptionError, match="expected a path or several, not 5"):

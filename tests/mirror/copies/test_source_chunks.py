@@ -117,7 +117,7 @@ def test_keys(filled: Server) -> None:
 
 
 @pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")
-def test_what_only_mariadb_has(filled: Server) -> None:
+def test_types_and_tables_of_mariadb_only(filled: Server) -> None:
     (table,) = read_tables(url_of(filled), ["parts.guids"])
     chunks = Snapshot(url_of(filled), table, _SMALL).chunks()
     found = [row for chunk in chunks for row in rows_of(filled, chunk)]
@@ -127,7 +127,7 @@ def test_what_only_mariadb_has(filled: Server) -> None:
         read_tables(url_of(filled), ["parts.aside"])
 
 
-def test_what_is_refused(filled: Server) -> None:
+def test_unsupported_tables_and_options_are_refused(filled: Server) -> None:
     with pytest.raises(SourceError, match=r"has no table that matches parts.nothing"):
         read_tables(url_of(filled), ["parts.nothing"])
     with pytest.raises(OptionError, match="chunk_rows: 1 or more"):

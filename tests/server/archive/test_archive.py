@@ -171,7 +171,7 @@ def test_killed_at_any_instant(fresh: Server, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_what_is_no_whole_event_is_fetched_again(fresh: Server, tmp_path: Path) -> None:
+def test_incomplete_events_are_downloaded_again(fresh: Server, tmp_path: Path) -> None:
     write(fresh, 5)
     assert archive(url_of(fresh), tmp_path).returncode == 0
     log = only_directory(tmp_path) / "binlog.000001"

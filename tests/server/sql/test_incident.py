@@ -143,7 +143,7 @@ def test_the_transaction_is_found_and_undone_alone(
 
 
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
-def test_a_condition_limits_the_undo_and_what_is_said_about_it(
+def test_a_condition_limits_the_undo_and_its_warnings(
     incident: Incident, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log, url = incident.log, url_of(incident.server)

@@ -62,7 +62,7 @@ def test_a_damaged_beginning_is_an_error(tmp_path: Path) -> None:
     assert len(asked) == 2
 
 
-def test_what_is_here_already_is_no_progress(tmp_path: Path, log: LogBuilder) -> None:
+def test_known_bytes_do_not_reset_the_attempts(tmp_path: Path, log: LogBuilder) -> None:
     error, asked = archive(tmp_path, log, [LOOK, cut] * 30, attempts=3)
     assert isinstance(error, ConnectionLostError)
     # the first one brings something, and three more may fail
@@ -70,7 +70,7 @@ def test_what_is_here_already_is_no_progress(tmp_path: Path, log: LogBuilder) ->
     assert (tmp_path / UUID / NAME).read_bytes() == log.bytes()[: log.offsets[-1]]
 
 
-def test_who_cannot_begin_lets_others_write(tmp_path: Path, log: LogBuilder) -> None:
+def test_a_failed_start_releases_the_lock(tmp_path: Path, log: LogBuilder) -> None:
     """Where a history of the server is here without a log."""
     folder = open_folder(str(tmp_path)).sub(UUID)
     before = HistoryWriter(folder, STATE_0)

@@ -97,7 +97,7 @@ def test_a_file_that_disappears_while_a_directory_is_listed(tmp_path: Path) -> N
     assert folder.sizes() == {"binlog.000001": 1}
 
 
-def test_what_was_left_by_a_kill_is_done(folder: Folder) -> None:
+def test_logs_left_unfinished_by_a_kill_are_finished(folder: Folder) -> None:
     finish_log(folder, "binlog.000001", Finish())
     shutil.copy(folder.path_of("binlog.000002"), folder.path_of("binlog.000002.77.partial"))
     Path(folder.path_of("binlog.000002.zst")).write_bytes(b"half of it")
@@ -110,7 +110,7 @@ def test_what_was_left_by_a_kill_is_done(folder: Folder) -> None:
     assert content(folder, "binlog.000002.zst") == whole
 
 
-def test_what_does_not_come_back_is_kept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_kept_if_its_compressed_copy_differs(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     def another(path: str) -> Any:
         """The bytes that are read back belong to another log."""
         return open_reader(folder.path_of("binlog.000002") if path.endswith(".zst") else path)
@@ -172,7 +172,7 @@ def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZX"
 
 
-def test_what_a_kill_left_half_written_goes(folder: Folder) -> None:
+def test_partial_files_of_killed_processes_are_removed(folder: Folder) -> None:
     process, left = stopped(folder, "binlog.000002", bytes=160 << 20)
     process.kill()
     process.wait()
@@ -188,7 +188,7 @@ def test_what_a_kill_left_half_written_goes(folder: Folder) -> None:
     assert "binlog.000002" in folder.sizes()
 
 
-def test_what_a_living_process_writes_stays(folder: Folder) -> None:
+def test_partial_files_of_running_processes_stay(folder: Folder) -> None:
     process, partial = stopped(folder, "binlog.000002", bytes=160 << 20)
     try:
         assert remove_leftovers(folder) == []
@@ -199,7 +199,7 @@ def test_what_a_living_process_writes_stays(folder: Folder) -> None:
     assert remove_leftovers(folder) == [partial.name]
 
 
-def test_what_failed_is_tried_again(folder: Folder) -> None:
+def test_a_failed_finish_is_retried(folder: Folder) -> None:
     """Not at once, not only when the next connection is made."""
     in_the_way = Path(folder.path_of("binlog.000001.zst"))
     in_the_way.mkdir()
@@ -238,7 +238,7 @@ def test_the_pause_grows_and_a_killed_process_is_a_failure(folder: Folder) -> No
 
 
 @pytest.mark.parametrize("base", ["binlog", "a\u2028b c\x85 "])
-def test_what_is_damaged_is_not_tried_again(folder: Folder, base: str) -> None:
+def test_a_damaged_log_is_not_retried(folder: Folder, base: str) -> None:
     """For every name; the archiver retried a name with another line end again and again."""
     path = Path(folder.path_of(f"{base}.000001"))
     Path(folder.path_of("binlog.000001")).rename(path)
@@ -343,7 +343,7 @@ def busy(folder: Folder, closed: threading.Event | None = None) -> tuple[Finishe
     return finisher, next(iter(partials("binlog.000002*.partial")))
 
 
-def test_who_is_stopped_ends_what_is_under_way(folder: Folder) -> None:
+def test_stop_ends_the_running_finish(folder: Folder) -> None:
     finisher, partial = busy(folder)
     process = finisher._process
     assert process is not None
@@ -361,7 +361,7 @@ def test_who_is_stopped_ends_what_is_under_way(folder: Folder) -> None:
     finisher.stop()
 
 
-def test_who_is_closed_neither_waits_nor_begins_more(folder: Folder) -> None:
+def test_a_closed_finisher_neither_waits_nor_starts_more(folder: Folder) -> None:
     closed = threading.Event()
     finisher, _ = busy(folder, closed)
     process = finisher._process
@@ -439,7 +439,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize("failed", [0, 2])
-def test_a_run_that_ends_says_what_could_not_be_finished(
+def test_the_end_of_a_run_reports_unfinished_logs(
     failed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Archiver, "run", lambda _: None)

@@ -60,7 +60,7 @@ def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:
     assert not re.search(r"\| +(numpy|pandas)\.", done.stderr)
 
 
-def test_who_follows_a_server_needs_no_pyarrow() -> None:
+def test_following_a_server_does_not_import_pyarrow() -> None:
     code = "import sys; import binlake.cli.archive, binlake.archive.raw; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pyarrow", "pandas", "numpy", "rich.console"} & set(done.stdout.split())

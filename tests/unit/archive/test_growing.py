@@ -94,7 +94,7 @@ def test_kernels_and_file_systems_that_only_cache(
     assert len(asked) == 1, "asked once a file"
 
 
-def test_what_leaves_the_cache_are_whole_pages_once(path: Path, pieces: list[bytes]) -> None:
+def test_whole_pages_leave_the_cache_once(path: Path, pieces: list[bytes]) -> None:
     gone: set[int] = set()
     cached: set[int] = set()
 
@@ -182,7 +182,7 @@ def test_memory_is_bounded(path: Path, held: Write, let_go: threading.Event) -> 
     assert path.stat().st_size == 40 << 20
 
 
-def test_a_sync_is_of_what_was_written(
+def test_a_sync_covers_written_bytes(
     path: Path, held: Write, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths = []

@@ -27,7 +27,7 @@ UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
      "archive.json", "binlog.index", "binlog.00001", "b\n.000001", "b\0.000001", "binlog.000001.zst",
      "x" * 300 + ".000001", "binlog.000001/"],
 )  # fmt: skip
-def test_what_is_no_name_of_a_log_is_refused(name: str) -> None:
+def test_invalid_log_names_are_refused(name: str) -> None:
     with pytest.raises(ServerError, match="refuses"):
         checked_name(name)
 
@@ -40,7 +40,7 @@ def test_names_of_logs(name: str) -> None:
 
 
 @pytest.mark.parametrize("identity", ["", "..", "a/b", "server-", "server-1/..", UUID + "0", "CON"])
-def test_what_is_no_identity_is_refused(identity: str) -> None:
+def test_invalid_server_identities_are_refused(identity: str) -> None:
     with pytest.raises(ServerError, match="refuses"):
         checked_identity(identity)
 
@@ -93,6 +93,6 @@ def test_half_a_state_does_not_keep_an_archive_from_going_on(tmp_path: Path) -> 
         state_with("identity", "../elsewhere"),
     ],
 )
-def test_a_damaged_state_is_said(data: bytes) -> None:
+def test_a_damaged_state_is_reported(data: bytes) -> None:
     with pytest.raises(SourceError, match=r"here is not the state of an archive"):
         ArchiveState.from_bytes(data, "here")

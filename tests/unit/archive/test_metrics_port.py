@@ -122,7 +122,7 @@ def test_a_request_byte_by_byte_does_not_stay(served: MetricsPort) -> None:
     ],
     ids=["address", "headers", "header", "rubbish", "version", "length", "names", "bytes"],
 )
-def test_requests_that_are_none(
+def test_invalid_requests(
     served: MetricsPort, request_bytes: bytes, said: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     found = answer_to(served, request_bytes)
@@ -134,7 +134,7 @@ def test_requests_that_are_none(
 
 @pytest.mark.parametrize("version", ["x", "1.x", "9" * 5000 + "x", "", "1.0.0.0.", "\xb2"])
 @pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
-def test_versions_that_are_none(
+def test_invalid_versions(
     served: MetricsPort, kind: str, version: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Each was a stack trace on stderr."""
@@ -142,7 +142,7 @@ def test_versions_that_are_none(
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_prometheus_asks_for_is_answered_so(served: MetricsPort) -> None:
+def test_the_format_that_prometheus_accepts_is_returned(served: MetricsPort) -> None:
     text = scraped(served, "application/openmetrics-text;version=1.0.0,text/plain;q=0.2")
     assert text.endswith("# EOF\n")
 

@@ -160,7 +160,7 @@ def test_another_log_of_the_same_name_is_not_written_over(
     assert files(folder) == before
 
 
-def test_what_does_not_follow_is_refused(tmp_path: Path, sent: Sent) -> None:
+def test_blocks_that_do_not_follow_are_refused(tmp_path: Path, sent: Sent) -> None:
     folder = open_folder(str(tmp_path))
     writer = HistoryWriter(folder, STATE_0)
     writer.resume()
@@ -313,7 +313,7 @@ def test_pages_that_never_reached_the_disk(
 
 
 @pytest.mark.parametrize("other", [b"\xff" * 10, bytes(10)])
-def test_what_is_not_a_hole_is_another_log(tmp_path: Path, unchecked: Sent, other: bytes) -> None:
+def test_differing_bytes_are_another_log(tmp_path: Path, unchecked: Sent, other: bytes) -> None:
     ((name, whole),) = unchecked.logs.items()
     kept = whole[:130_000] + other + whole[130_010:]
     (tmp_path / name).write_bytes(kept)

@@ -205,7 +205,7 @@ def test_innodb_binlog(capfd: pytest.CaptureFixture[str], golden: Path, tmp_path
     assert report["problems"][0]["kind"] == "bad checksum"
 
 
-def test_verify_says_yes_and_no(
+def test_verify_exit_codes(
     capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
 ) -> None:
     code, out, _ = run(capfd, "verify", log)
@@ -335,7 +335,7 @@ def test_a_closed_pipe_is_no_error(log: str) -> None:
     assert reader.returncode == 0
 
 
-def test_schema_writes_what_rows_reads(
+def test_rows_reads_the_output_of_schema(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, golden: Path
 ) -> None:
     log = str(golden / "mysql-5.6.24" / "schema" / "binlog.000001")
@@ -351,7 +351,7 @@ def test_schema_writes_what_rows_reads(
     assert re.search("names of columns from .*: golden.moved", err)
 
 
-def test_rows_says_where_its_names_are_from(
+def test_rows_reports_the_sources_of_column_names(
     capfd: pytest.CaptureFixture[str], golden: Path
 ) -> None:
     log = str(golden / "mysql-5.6.24" / "schema" / "binlog.000001")

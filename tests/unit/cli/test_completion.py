@@ -41,7 +41,7 @@ def test_an_unknown_shell(capfd: pytest.CaptureFixture[str]) -> None:
         ("binlake rows /var/lib/mys", ["file,/var/lib/mys"]),
     ],
 )
-def test_what_is_completed(typed: str, wanted: list[str]) -> None:
+def test_completions_for_typed_words(typed: str, wanted: list[str]) -> None:
     words = typed.split()
     environment = {
         **os.environ,

@@ -84,7 +84,7 @@ def test_compressed_and_standard_input(
     assert capsys.readouterr().out == wanted.replace('"binlog.000001"', '"-"')
 
 
-def test_what_travels_to_tasks_holds_no_key(log: Path, keyring: str) -> None:
+def test_objects_sent_to_tasks_contain_no_key(log: Path, keyring: str) -> None:
     options = ReadOptions.parse({"keyring": keyring})
     opened = binlake.open(str(log), keyring=keyring)
     assert sum(1 for _ in opened.events()) > 3
@@ -94,7 +94,7 @@ def test_what_travels_to_tasks_holds_no_key(log: Path, keyring: str) -> None:
         assert KEY.hex().encode() not in form
 
 
-def test_filters_that_match_nothing_look_into_the_log(
+def test_filters_without_matches_report_the_content_of_the_log(
     log: Path, keyring: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rows", str(log), "--keyring", keyring, "--until", "1971-01-01"]) == 0

@@ -25,7 +25,7 @@ def logs(golden: Path) -> str:
     return str(golden / "mysql-9.7/gtid")
 
 
-def test_locate_prints_what_start_takes(capfd: pytest.CaptureFixture[str], logs: str) -> None:
+def test_locate_prints_a_position_for_start(capfd: pytest.CaptureFixture[str], logs: str) -> None:
     code, out, err = run(capfd, "locate", f"{UUID}:blue:2", logs)
     assert (code, out) == (0, "binlog.000002:1171")
     assert "bytes 1171 to 1465, committed 2026-11-21T10:22:38.689628Z" in err
@@ -55,7 +55,7 @@ def test_locate_as_json(capfd: pytest.CaptureFixture[str], logs: str) -> None:
     assert json.loads(out)["why"] == "later"
 
 
-def test_locate_says_why_it_is_not_there(capfd: pytest.CaptureFixture[str], logs: str) -> None:
+def test_locate_reports_why_a_gtid_is_absent(capfd: pytest.CaptureFixture[str], logs: str) -> None:
     code, out, err = run(capfd, "locate", f"{UUID}:1", f"{logs}/binlog.000003")
     assert (code, out) == (1, "")
     assert err.count("\n") == 1

@@ -74,7 +74,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found[0]["key"] == {"id": 2}
 
 
-def test_nothing_found_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_key_reports_the_tables_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "shop.orders", "99999", LOGS]) == 0
     out, err = capsys.readouterr()
     assert out == ""
@@ -100,7 +100,7 @@ def test_a_table_that_the_logs_do_not_name_is_a_mistake(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_table_of_which_only_ddl_is_in_the_logs_is_none(
+def test_a_table_with_ddl_only_has_no_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = LogBuilder()
@@ -112,7 +112,7 @@ def test_a_table_of_which_only_ddl_is_in_the_logs_is_none(
     assert main(["history", "shop.qui", "1", str(path)]) == 2, "it is not the name of a table"
 
 
-def test_a_table_of_which_only_a_compressed_statement_is_in_the_logs_is_none(
+def test_a_table_with_compressed_ddl_only_has_no_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """MariaDB's log_bin_compress."""
@@ -148,7 +148,7 @@ def test_colours_are_for_terminals() -> None:
     assert re.sub(r"\x1b\[\d+m", "", coloured) == "\n".join(lines(history))
 
 
-def test_html_is_one_page_that_loads_nothing(
+def test_html_is_one_page_without_external_resources(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "history.html"

@@ -40,7 +40,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_people_read_is_printable(capfd: pytest.CaptureFixture[str], log: Path) -> None:
+def test_output_for_people_is_printable(capfd: pytest.CaptureFixture[str], log: Path) -> None:
     for command in COMMANDS:
         code, out, err = run(capfd, *command, str(log))
         assert code in (0, 1, 2)

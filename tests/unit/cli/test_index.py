@@ -44,7 +44,7 @@ def test_a_log_that_has_grown_is_indexed_again(
     assert "binlog.000001.index.parquet" in capsys.readouterr().out
 
 
-def test_a_damaged_log_gets_none(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_log_gets_no_index(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = logs / "binlog.000001"
     data = bytearray(log.read_bytes())
     data[1000] ^= 1

@@ -100,7 +100,7 @@ def test_errors_name_the_flag_that_was_typed(
     assert err.startswith(f"binlake: {says}")
 
 
-def test_a_sample_of_nothing_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_sample_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capfd, "mirror", "verify", "/nowhere/lake", "--sample", "0")
     assert (code, err) == (
         2, "binlake: --sample 0.0: expected a share above 0 and up to 1\n"

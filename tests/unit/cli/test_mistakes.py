@@ -112,7 +112,7 @@ def test_damage_is_one_line_and_exit_code_1(
 
 
 @pytest.mark.parametrize("command", ["rows", "inspect"])
-def test_nothing_found_is_said_with_what_there_is(
+def test_an_empty_result_is_reported_with_the_content_of_the_log(
     capfd: pytest.CaptureFixture[str], golden: Path, command: str
 ) -> None:
     demo = str(golden.parents[1] / "demo" / "mysql-9.7")
@@ -183,7 +183,7 @@ def test_errors_name_the_path_of_the_log(
     )
 
 
-def test_nothing_found_in_a_pipe_is_said_too(log: str) -> None:
+def test_an_empty_result_of_a_pipe_is_reported(log: str) -> None:
     piped = subprocess.run(
         [sys.executable, "-m", "binlake.cli.main", "rows", "-", "--server-id", "99"],
         input=Path(log).read_bytes(),
@@ -265,14 +265,14 @@ def test_messages_name_flags(golden: Path, capfd: pytest.CaptureFixture[str]) ->
     )
 
 
-def test_inspect_refuses_what_it_would_ignore(capfd: pytest.CaptureFixture[str], log: str) -> None:
+def test_inspect_refuses_options_without_effect(capfd: pytest.CaptureFixture[str], log: str) -> None:
     for flag in ("--nested", "--binary", "--columns", "--no-verify-checksum", "--uncommitted"):
         code, out, err = run(capfd, "inspect", log, flag)
         assert (code, out) == (2, ""), flag
         assert "No such option" in err
 
 
-def test_schema_that_finds_nothing_says_so(capfd: pytest.CaptureFixture[str], log: str) -> None:
+def test_schema_reports_a_log_without_matching_ddl(capfd: pytest.CaptureFixture[str], log: str) -> None:
     code, out, err = run(capfd, "schema", log, "--table", "no.such")
     assert (code, "CREATE TABLE" in out) == (0, False)
     assert "no DDL of such tables" in err

@@ -218,7 +218,7 @@ def test_a_damaged_log_ends_the_text_in_order(
         ("mysql-9.7", 33, ("--exclude-gtids=3e11fa47-71ca-11e1-9e33-c80aa9429562:1",)),
     ],
 )
-def test_a_damaged_gtid_chooses_nothing(
+def test_a_damaged_gtid_selects_no_transaction(
     server: str, kind: int, options: tuple[str, ...], golden: Path, tmp_path: Path,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:  # fmt: skip
@@ -305,7 +305,7 @@ def test_load_data_without_the_beginning_of_its_file(
     assert b"LOAD DATA" not in text
 
 
-def test_what_is_stored_is_shown(golden: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_year_zero_and_geometries_are_printed_as_stored(golden: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """YEAR 0 and geometries, where the servers' tools go wrong."""
     log = str(golden / "mysql-9.7/types-full/binlog.000001")
     _, text, _ = run(capfdbinary, "-vv", "--base64-output=decode-rows", log)

@@ -35,7 +35,7 @@ def test_where_the_server_is(given: dict[str, Any], host: str, port: int, socket
         {"protocol": "socket"},
     ],
 )
-def test_what_contradicts_itself(given: dict[str, Any]) -> None:
+def test_contradictory_server_options_are_rejected(given: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="--protocol"):
         server_url(LoginOptions(**given))
 
@@ -63,6 +63,6 @@ def test_how_far_tls_is_insisted_on(
     ("mode", "ssl", "verify"),
     [("REQUIRED", True, None), ("REQUIRED", None, True), (None, False, True)],
 )
-def test_tls_said_twice(mode: str | None, ssl: bool | None, verify: bool | None) -> None:
+def test_duplicate_tls_options(mode: str | None, ssl: bool | None, verify: bool | None) -> None:
     with pytest.raises(OptionError):
         tls_mode(mode, ssl, verify)

@@ -18,7 +18,7 @@ OPENING = (*COMMANDS, ("export", "--engine", "local"))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_max_memory_bounds_what_every_command_inflates(
+def test_max_memory_limits_decompression_in_every_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     log = tmp_path / "binlog.000001"

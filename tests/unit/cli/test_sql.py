@@ -137,7 +137,7 @@ def test_a_damaged_transaction_is_not_committed(
     ]
 
 
-def test_what_cannot_be_undone_is_refused_before_anything_is_printed(
+def test_undo_of_irreversible_changes_is_refused_before_output(
     capfd: pytest.CaptureFixture[str], golden: Path, log: Path
 ) -> None:
     minimal = str(golden / "mysql-9.7/partial-json/binlog.000001")
@@ -215,7 +215,7 @@ def test_generated_columns_are_not_set(
     assert parts(undo)[1][-1][-1] == "DELETE FROM `shop`.`t` WHERE `id` = 1;"
 
 
-def test_partial_rows_set_what_they_have(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_partial_rows_set_their_columns_only(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = Log()
     made.insert((1, "one", None), present=0b011)
     path = str(made.save(tmp_path))
@@ -235,7 +235,7 @@ def test_stdin_is_read_once(golden: Path) -> None:
     assert done.stdout.count(b"BEGIN;") > 3
 
 
-def test_a_schema_that_does_not_fit_says_why(
+def test_a_schema_mismatch_error_contains_the_reason(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, golden: Path
 ) -> None:
     schema = tmp_path / "schema.sql"
@@ -248,7 +248,7 @@ def test_a_schema_that_does_not_fit_says_why(
     assert "does not contain the names" in err.splitlines()[-1]
 
 
-def test_foreign_keys_act_where_the_log_does_not_say_what_they_did(
+def test_foreign_key_checks_are_off_only_if_the_log_contains_cascades(
     capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
 ) -> None:
     checks = "SET SESSION foreign_key_checks = 0;"
@@ -383,7 +383,7 @@ def test_ddl_that_mentions_an_excluded_table(
 @pytest.mark.parametrize(("flags", "why"), [
     (["--undo"], "--undo reverses row changes only, not --ddl"), (["--op", "insert"], "--ddl and --op exclude each other"),
 ])  # fmt: skip
-def test_ddl_and_what_it_excludes(
+def test_ddl_excludes_other_options(
     capfd: pytest.CaptureFixture[str], log: Path, flags: list[str], why: str
 ) -> None:
     assert run(capfd, str(log), "--ddl", *flags) == (2, "", f"binlake: {why}\n")

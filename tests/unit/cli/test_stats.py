@@ -46,7 +46,7 @@ def test_json_is_the_documented_object(capfd: pytest.CaptureFixture[str], golden
     assert all(remark in err for remark in found["remarks"])
 
 
-def test_text_says_what_json_says(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+def test_text_output_agrees_with_json(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
     log = str(golden / LOG)
     total = json.loads(run(capfd, log, "--json")[1])["total"]
     code, out, _ = run(capfd, log)
@@ -210,7 +210,7 @@ def written(capfd: pytest.CaptureFixture[str], target: Path, *argv: str) -> str:
     return target.read_text(encoding="utf-8")
 
 
-def test_the_page_has_what_json_has(
+def test_the_html_report_agrees_with_json(
     capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
 ) -> None:
     log = str(golden / LOG)
@@ -291,7 +291,7 @@ def test_numbers_for_people() -> None:
         *(["--statements", "--top", "3"], ["--statements", "--by", "day"]),
     ],
 )
-def test_what_would_be_ignored_is_refused(
+def test_options_without_effect_are_refused(
     given: list[str], golden: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log = golden / "mysql-9.7/rotation/binlog.000001"

@@ -79,7 +79,7 @@ def end_by(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
 @pytest.mark.parametrize(
     ("ending", "code"), [(lost, 1), (terminated, 0), (interrupted, 0)], ids=lambda value: str(value)
 )
-def test_the_file_has_what_came(
+def test_the_output_file_contains_the_received_changes(
     ending: Callable[[], None],
     code: int,
     form: str,
@@ -153,7 +153,7 @@ def test_a_column_of_where_that_some_table_has_is_no_error(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_waits_for_what_has_to_be_whole(number: signal.Signals) -> None:
+def test_a_signal_waits_for_the_end_of_an_atomic_step(number: signal.Signals) -> None:
     done = False
     with Interrupts() as interrupts:
         with pytest.raises(KeyboardInterrupt), interrupts.later():  # noqa: PT012

@@ -353,7 +353,7 @@ def test_one_process_serves_several_archives(
     assert "stopping" in rest
 
 
-def test_doctor_checks_what_the_file_names(
+def test_doctor_checks_the_configured_servers_and_targets(
     tmp_path: Path,
     written: Callable[[str], str],
     log: LogBuilder,

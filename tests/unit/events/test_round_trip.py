@@ -385,7 +385,7 @@ def test_table_maps_are_the_same_bytes_again(body: bytes) -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(code=st.integers(0, 255), body=st.binary(max_size=120))
-def test_whatever_decodes_encodes_to_something_equal(code: int, body: bytes) -> None:
+def test_decoded_events_encode_to_equal_events(code: int, body: bytes) -> None:
     """No field is lost, even in bytes that no server writes."""
     frame = Frame(4, code, 19 + len(body) + 4, 1, 2, 3, 0)
     try:

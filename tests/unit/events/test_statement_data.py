@@ -107,7 +107,7 @@ def test_load_claims_more_fields_than_there_are_bytes() -> None:
     assert caught.value.field == "field_lengths"
 
 
-def test_load_is_encoded_as_its_type_says() -> None:
+def test_load_event_keeps_its_type() -> None:
     event = event_of(*SAMPLES["load"])
     assert isinstance(event, LoadEvent)
     assert not isinstance(event, CreateFileEvent)

@@ -53,7 +53,7 @@ def write(target: Directory, path: str, text: str = "x") -> None:
     file.write_text(text)
 
 
-def test_nothing_there(target: Directory) -> None:
+def test_missing_and_empty_targets_can_be_claimed(target: Directory) -> None:
     assert target.survey().empty
     assert target.claim("error").empty
     Path(target.root).mkdir()

@@ -294,7 +294,7 @@ def test_a_target_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("step", ["_move_directory", "_put_in_place", "discard"])
-def test_an_export_interrupted_while_it_commits_keeps_what_it_replaces(
+def test_an_interrupted_commit_keeps_the_earlier_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """No table is lost, no mixture is called a result, and the next run repairs it."""

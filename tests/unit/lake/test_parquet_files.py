@@ -26,7 +26,7 @@ WIDE = pa.schema([pa.field(f"c{n}", pa.int8()) for n in range(500)])
 BATCH = pa.RecordBatch.from_arrays([pa.array([1], pa.int8())] * 500, schema=WIDE)
 
 
-def test_columns_limit_what_is_held_and_open(
+def test_buffered_bytes_and_open_columns_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "HELD_BYTES", 8 << 20)  # of about 4 such tables

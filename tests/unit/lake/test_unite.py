@@ -152,6 +152,6 @@ def test_values_that_do_not_fit_are_set_aside_whole(directory: Directory) -> Non
     )
 
 
-def test_what_travels_is_json(directory: Directory) -> None:
+def test_data_files_round_trip_through_json(directory: Directory) -> None:
     [file] = written(directory, 0, numbers(1))
     assert files_from_json(json.loads(json.dumps(files_to_json([file])))) == [file]

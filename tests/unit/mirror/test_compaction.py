@@ -46,7 +46,7 @@ def test_files_of_one_size_become_one_when_there_are_enough() -> None:
     ]
 
 
-def test_what_is_deleted_is_dropped_where_it_costs() -> None:
+def test_compaction_rewrites_files_with_many_deleted_rows() -> None:
     base = (1_000_000, 200_000, 100 * MB)
     assert due_groups(files(base), POLICY) == []
     assert paths(due_groups(files((1_000_000, 300_000, 100 * MB)), POLICY)) == [["f0000"]]

@@ -46,7 +46,7 @@ def test_an_executor_with_another_key_is_refused(file: str, tmp_path: Path) -> N
         rules.hashed("shop", "users", ["email"])
 
 
-def test_what_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_hash_keys_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BINLAKE_HASH_KEY", raising=False)
     with pytest.raises(OptionError, match="hashed columns need a key"):
         read_key("")

@@ -112,7 +112,7 @@ def test_a_definition_of_5000_columns_is_refused_quickly() -> None:
 @pytest.mark.parametrize(
     "text", ["", "no definition", "CREATE VIEW v AS SELECT 1", "CREATE TABLE `t` (", "\0"]
 )
-def test_a_definition_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_definition_is_refused(text: str) -> None:
     with answering(one_table(lambda: text)) as url, pytest.raises((SchemaError, UnsupportedError)):
         read_tables(url)
 

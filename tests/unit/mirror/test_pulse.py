@@ -91,7 +91,7 @@ def test_a_slow_status_takes_a_small_part_of_the_time(tmp_path: Path) -> None:
     [None, "", "{", "[]", '{"checked_s": 1}', '{"other": 1, "different": []}', '{"a":' * 200_000],
     ids=range(7),
 )
-def test_a_file_that_is_lost_or_damaged_says_nothing(tmp_path: Path, content: str | None) -> None:
+def test_a_lost_or_damaged_pulse_file_is_ignored(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "pulse.json").write_text(content)
     assert last_beat(tmp_path) is None

@@ -92,6 +92,6 @@ def test_no_host_answers() -> None:
             SourceHost("mysql://db1,db4/", found).url()
 
 
-def test_a_url_that_is_none() -> None:
+def test_invalid_urls() -> None:
     with pytest.raises(OptionError):
         SourceHost("mysql://db1:port/")

@@ -246,7 +246,7 @@ def test_sql_cannot_leave_the_log(sql: str, tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["secret.csv"]
 
 
-def test_sql_can_where_the_user_wants_it(tmp_path: Path) -> None:
+def test_sql_reads_other_files_with_external_access(tmp_path: Path) -> None:
     file = tmp_path / "names.csv"
     file.write_text("id,name\n1,Ada\n")
     connection = binlake.open(DEMO).duckdb(external_access=True)

@@ -43,7 +43,7 @@ def test_a_pattern_of_a_grant() -> None:
     "CREATE PROCEDURE p() BEGIN DECLARE shop ROW TYPE OF t; SET shop.a = 1; END",
     "ALTER TABLE Shop.orders ADD note TEXT",  # on some servers another database
 ])  # fmt: skip
-def test_what_may_be_another_name_is_refused(sql: str) -> None:
+def test_ambiguous_database_names_are_refused(sql: str) -> None:
     with pytest.raises(UnsupportedError, match="--rewrite-db: binlake cannot determine whether"):
         with_databases(sql.encode(), NAMES)
 

@@ -38,7 +38,7 @@ def waiting(*statements: str) -> list[str]:
     "CREATE DEFINER = 'a b'@'%' EVENT soon ON SCHEDULE AT '2030-01-01' DO SELECT 1",
     "ALTER EVENT soon DISABLE",
 ])  # fmt: skip
-def test_what_would_run_waits(sql: str) -> None:
+def test_triggers_and_events_are_deferred(sql: str) -> None:
     assert waiting(sql) == [sql]
 
 
@@ -50,7 +50,7 @@ def test_everything_else_stays(sql: str) -> None:
     assert Deferring().take(said(sql)) is None
 
 
-def test_what_is_dropped_does_not_wait() -> None:
+def test_dropped_triggers_and_events_are_not_deferred() -> None:
     deferring = Deferring()
     deferring.take(said(TRIGGER))
     assert deferring.take(said("DROP TRIGGER `see`")) == ""

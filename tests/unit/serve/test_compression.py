@@ -58,7 +58,7 @@ def zstd_claiming(size: int) -> bytes:
 @BOTH
 @given(pieces=st.lists(st.binary(max_size=3000) | st.just(b"x" * 2_500_000), max_size=6))
 @settings(max_examples=30, deadline=None)
-def test_what_is_packed_is_unpacked(algorithm: str, pieces: list[bytes]) -> None:
+def test_compressed_packets_round_trip(algorithm: str, pieces: list[bytes]) -> None:
     sender, taker = Compression(algorithm), Compression(algorithm)
     receive = receiving(b"".join(sender.packed(piece) for piece in pieces))
     for piece in pieces:
@@ -84,7 +84,7 @@ def test_what_is_packed_is_unpacked(algorithm: str, pieces: list[bytes]) -> None
     ],
     ids=range(9),
 )
-def test_packets_that_are_none(algorithm: str, size_and_data: tuple[int, bytes]) -> None:
+def test_malformed_packets_are_refused_without_allocation(algorithm: str, size_and_data: tuple[int, bytes]) -> None:
     """Refused, by `serve` and by our replica, and no memory is taken for what they promise."""
     size, data = size_and_data
     packet = compressed(data, size)

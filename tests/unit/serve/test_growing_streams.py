@@ -210,7 +210,7 @@ def test_an_archive_of_several_servers(golden: Path, tmp_path: Path, state: bool
         Library(str(tmp_path))
 
 
-def test_what_cannot_be_served(golden: Path, tmp_path: Path) -> None:
+def test_unservable_sources_are_rejected(golden: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="db1/ is a live server") as caught:
         Library("mysql://me:secret@db1/")
     assert "secret" not in str(caught.value)

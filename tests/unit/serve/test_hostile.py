@@ -110,7 +110,7 @@ def serves(server: BinlogServer) -> None:
         packet(struct.pack("<IIB23x", 0x200 | 0x8000, 1, 45) + b"x" * 60_000, 1),
     ],
 )
-def test_a_login_that_is_none_ends_in_time(
+def test_an_invalid_login_times_out(
     shared: BinlogServer, hurried: BinlogServer, sent: bytes
 ) -> None:
     with dial(hurried) as connection:
@@ -161,7 +161,7 @@ def test_wrong_passwords_wait_longer_each_time(logs: Path) -> None:
         assert not any("s3cret" in line for line in server.said)  # type: ignore[attr-defined]
 
 
-def test_connections_that_say_nothing_give_way(logs: Path) -> None:
+def test_idle_connections_do_not_block_logins(logs: Path) -> None:
     """From eight addresses, as many as connections are allowed: replicas log in all the same."""
     with serving(logs, max_logins=4, max_connections=2) as server, ExitStack() as stack:
         for number in range(64):
@@ -338,7 +338,7 @@ def test_a_slow_reader_delays_no_other_and_keeps_little(tmp_path: Path) -> None:
         assert _peak_mb() - before < 8 * 12 + 3 * len(data) / (1 << 20)
 
 
-def test_who_does_not_read_is_given_up(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path) -> None:
     log = LogBuilder()
     for _ in range(24):
         log.transaction(bytes(1 << 20))

@@ -21,7 +21,7 @@ def case(request: pytest.FixtureRequest, golden: Path, tmp_path: Path) -> tuple[
     return request.param, tmp_path
 
 
-def test_what_a_server_of_the_flavour_knows(case: tuple[str, Path]) -> None:
+def test_queries_return_values_of_the_flavour(case: tuple[str, Path]) -> None:
     name, logs = case
     mysql = name.startswith("mysql")
     sizes = sorted((path.name, path.stat().st_size) for path in logs.iterdir())

@@ -46,7 +46,7 @@ from binlake.serve.variables import like
         ("KILL 7", Kill(7)),
     ],
 )  # fmt: skip
-def test_what_replicas_say(sql: str, statement: object) -> None:
+def test_statements_of_replicas_are_parsed(sql: str, statement: object) -> None:
     assert parse(sql) == statement
 
 
@@ -58,7 +58,7 @@ def test_what_replicas_say(sql: str, statement: object) -> None:
         "SELECT @@nowhere.x", "SELECT 1 2 3", "SELECT f(1 2)", "SELECT " + "f(" * 2000,
     ],
 )  # fmt: skip
-def test_what_is_not_understood(sql: str) -> None:
+def test_unknown_statements_are_rejected(sql: str) -> None:
     with pytest.raises(NotUnderstoodError):
         parse(sql)
 

@@ -134,7 +134,7 @@ def transactions(stream: Iterator[Packet]) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-9.7"])
-def test_mysql_gets_what_it_lacks(golden: Path, tmp_path: Path, name: str) -> None:
+def test_mysql_receives_missing_gtids(golden: Path, tmp_path: Path, name: str) -> None:
     logs_of(golden, f"{name}/gtid", tmp_path / "logs")
     known = gtids_of(golden, f"{name}/gtid")
     assert len(known) > 4
@@ -178,7 +178,7 @@ def test_mysql_gets_a_position_after_its_own_gtids(golden: Path, tmp_path: Path)
                 assert log_pos == position
 
 
-def test_mysql_and_what_was_purged(golden: Path, tmp_path: Path) -> None:
+def test_mysql_receives_an_error_for_purged_gtids(golden: Path, tmp_path: Path) -> None:
     logs = logs_of(golden, "mysql-9.7/gtid", tmp_path / "logs")
     logs[0].unlink()
     with serving(tmp_path / "logs") as server, client(server) as connection:
@@ -190,7 +190,7 @@ def test_mysql_and_what_was_purged(golden: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
-def test_mariadb_gets_what_comes_after_its_state(golden: Path, tmp_path: Path, name: str) -> None:
+def test_mariadb_receives_events_after_its_gtid_state(golden: Path, tmp_path: Path, name: str) -> None:
     logs = logs_of(golden, f"{name}/gtid", tmp_path / "logs")
     known = gtids_of(golden, f"{name}/gtid")
 
@@ -238,7 +238,7 @@ def test_mariadb_gets_what_comes_after_its_state(golden: Path, tmp_path: Path, n
                 next(dump(connection))
 
 
-def test_old_replicas_of_mariadb_get_what_they_know(golden: Path, tmp_path: Path) -> None:
+def test_old_mariadb_replicas_receive_events_they_support(golden: Path, tmp_path: Path) -> None:
     """Without a capability GTID events are BEGINs and others dummies, each as long as before."""
     log = logs_of(golden, "mariadb-11.8/gtid", tmp_path / "logs")[0]
     with serving(tmp_path / "logs") as server, client(server) as connection:

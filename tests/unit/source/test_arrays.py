@@ -37,7 +37,7 @@ KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
 @given(data=st.data())
-def test_an_array_is_what_pyarrow_makes(
+def test_an_array_equals_that_of_pyarrow(
     kind: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     items = data.draw(st.lists(st.none() | values, max_size=40))

@@ -182,7 +182,7 @@ def test_a_local_length_is_pinned(tmp_path: Path) -> None:
         open_reader(path, 501)
 
 
-def test_what_cannot_be_opened_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_open_error_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist"):
         open_reader(str(tmp_path / "absent"))
     with pytest.raises(SourceError, match="is a directory"):
@@ -255,7 +255,7 @@ def test_a_stream_is_read_no_further_than_asked() -> None:
 
 
 @pytest.mark.parametrize("spill_bytes", [1, 50_000, 1 << 30])
-def test_a_stream_keeps_what_is_retained_and_forgets_the_rest(spill_bytes: int) -> None:
+def test_a_stream_keeps_only_retained_bytes(spill_bytes: int) -> None:
     reader = stream(DATA, spill_bytes=spill_bytes)
     assert reader.read_at(500_000, 10) == DATA[500_000:500_010]
     assert reader.read_at(0, 10) == DATA[:10], "nothing was released yet"

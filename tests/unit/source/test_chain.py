@@ -75,7 +75,7 @@ def test_another_base_name_is_another_chain(tmp_path: Path) -> None:
     ]
 
 
-def test_the_numbered_logs_of_an_engine_are_none(tmp_path: Path) -> None:
+def test_numbered_logs_of_aria_are_ignored(tmp_path: Path) -> None:
     """MariaDB's data directory always has one of Aria."""
     touch(tmp_path, "aria_log.00000001", "aria_log_control", "binlog.000001", "maria_log.00000001")
     (chain,) = resolve([str(tmp_path)])
@@ -90,7 +90,7 @@ def test_another_directory_is_another_server(tmp_path: Path) -> None:
     assert len(resolve(paths)) == 2
 
 
-def test_a_directory_leaves_and_counts_what_is_no_log(tmp_path: Path) -> None:
+def test_a_directory_ignores_and_counts_other_files(tmp_path: Path) -> None:
     touch(tmp_path, "binlog.000001", "binlog.000002.gz", "binlog.000003.zst")
     others = touch(
         tmp_path, "binlog.index", "ibdata1", "error.log.1", "error.log.1.gz", "core.12345",
@@ -136,7 +136,7 @@ def test_an_index_file_gives_order_and_place(tmp_path: Path) -> None:
     assert chain.paths == (str(tmp_path / "elsewhere/binlog.000003"),)
 
 
-def test_an_index_file_that_names_what_is_not_there(tmp_path: Path) -> None:
+def test_an_index_file_that_names_a_missing_log(tmp_path: Path) -> None:
     touch(tmp_path, "binlog.000002")
     index = tmp_path / "binlog.index"
     index.write_text("./binlog.000001\n./binlog.000002\n")
@@ -154,7 +154,7 @@ def test_an_index_file_that_names_what_is_not_there(tmp_path: Path) -> None:
         resolve([str(index)])
 
 
-def test_nothing_found_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_pattern_without_matches_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist"):
         resolve([str(tmp_path / "absent")])
     with pytest.raises(SourceError, match="nothing matches"):
@@ -166,7 +166,7 @@ def test_nothing_found_is_an_error_that_says_so(tmp_path: Path) -> None:
         resolve([])
 
 
-def test_a_file_whose_name_has_wildcards_is_itself(tmp_path: Path) -> None:
+def test_an_existing_file_with_wildcards_in_its_name_is_opened(tmp_path: Path) -> None:
     (path,) = touch(tmp_path, "odd[1].000001")
     assert names(path) == ["odd[1].000001"]
 
@@ -204,7 +204,7 @@ def test_stores_are_resolved_like_directories(
         resolve([f"{uri}/absent*"])
 
 
-def test_what_servers_keep_beside_their_logs_is_left(tmp_path: Path) -> None:
+def test_other_server_files_beside_logs_are_ignored(tmp_path: Path) -> None:
     logs = touch(tmp_path, "binlog.000001", "binlog.000002")
     beside = touch(tmp_path, "binlog.000001.idx", "binlog.state")
     (chain,) = resolve([f"{tmp_path}/binlog.*"])

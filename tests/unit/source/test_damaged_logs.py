@@ -86,7 +86,7 @@ def test_damage_in_the_format_description_is_found() -> None:
             list(open_bytes(bytes(damaged)).windows())
 
 
-def test_a_checksum_error_says_what_was_stored_and_computed() -> None:
+def test_a_checksum_error_contains_both_checksums() -> None:
     built = shop_log()
     damaged = bytearray(built.bytes())
     damaged[built.offsets[3] + 25] ^= 1

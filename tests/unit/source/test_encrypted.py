@@ -227,7 +227,7 @@ def test_a_key_version_that_is_not_there(keyring: Callable[[str], Keyring]) -> N
         list(open_bytes(case.encrypted, keyring("mariadb")).windows())
 
 
-def test_what_is_clear_comes_before_the_error() -> None:
+def test_unencrypted_events_precede_the_keyring_error() -> None:
     case = mariadb()
     found, error = events(open_bytes(case.encrypted, None))
     assert list(found) == case.offsets[:1]
@@ -372,7 +372,7 @@ def header_with(**changes: bytes) -> bytes:
         (mysql().encrypted[:9], TruncatedError, "encryption header"),
     ],
 )
-def test_headers_that_are_none(
+def test_invalid_headers(
     data: bytes, kind: type[BinlogError], text: str, keyring: Callable[[str], Keyring]
 ) -> None:
     with pytest.raises(kind, match=text) as caught:
@@ -417,7 +417,7 @@ class StrictReader(MemoryReader):
 
 
 @every_case
-def test_a_stream_keeps_what_may_be_read_again(
+def test_a_stream_keeps_retained_bytes_for_another_read(
     name: str, keyring: Callable[[str], Keyring]
 ) -> None:
     case = CASES[name]()

@@ -132,7 +132,7 @@ def test_a_second_set_of_records_follows_the_first(tmp_path: Path) -> None:
     )
 
 
-def test_what_was_never_committed_is_not_there(tmp_path: Path) -> None:
+def test_uncommitted_transactions_are_left_out(tmp_path: Path) -> None:
     writer = small(3)
     lost = writer.begin()
     lost.out_of_band(annotate(b"lost" * 300))

@@ -274,12 +274,12 @@ def test_old_relay_logs_are_known_by_their_rotate() -> None:
         (MAGIC + header(15, 1 << 30, 0) + bytes(99), MalformedError, "FORMAT_DESCRIPTION"),
     ],
 )
-def test_what_is_not_read_is_refused_clearly(data: bytes, kind: type[Exception], text: str) -> None:
+def test_unsupported_files_raise_an_error(data: bytes, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         open_bytes(data)
 
 
-def test_an_encrypted_rest_is_refused_behind_what_is_clear() -> None:
+def test_an_encrypted_rest_is_refused_after_unencrypted_events() -> None:
     built = LogBuilder("10.11.6-MariaDB")
     built.add(164, bytes(17))
     built.data += b"\x99" * 300
@@ -289,7 +289,7 @@ def test_an_encrypted_rest_is_refused_behind_what_is_clear() -> None:
     assert error.event_pos == built.offsets[1]
 
 
-def test_the_ledger_counts_what_was_delivered() -> None:
+def test_the_ledger_counts_delivered_events() -> None:
     built = shop_log()
     ledger = Ledger()
     list(open_bytes(built.bytes()).windows(ledger=ledger, window_bytes=333))

@@ -55,7 +55,7 @@ def lying_store() -> Iterator[tuple[int, Counter[str]]]:
             thread.join()
 
 
-def test_an_object_that_is_shorter_than_the_store_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_shorter_than_its_listed_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

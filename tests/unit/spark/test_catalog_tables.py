@@ -59,7 +59,7 @@ def test_a_schema_carries_options_to_the_read() -> None:
     assert options_of_read({"path": "/other"}, COLUMNS) == {"path": "/other"}
 
 
-def test_a_table_that_lost_its_options_says_what_to_do() -> None:
+def test_the_error_of_a_table_without_options_contains_a_hint() -> None:
     with pytest.raises(OptionError, match=r"created with columns; .*WITH \(path = "):
         BinlogDataSource({}).reader(COLUMNS)
 

@@ -56,7 +56,7 @@ def test_package_missing() -> None:
     assert sys.executable in last
 
 
-def test_package_missing_for_what_travels_with_the_reader() -> None:
+def test_a_reader_without_the_package_on_the_executor() -> None:
     """Spark pickles the data source beside its reader."""
     done = elsewhere(ARRIVE, BinlogDataSource({"path": "/x"}))
     assert "binlake is not installed" in done.stderr.strip().splitlines()[-1]

@@ -87,7 +87,7 @@ def test_a_second_action_on_the_same_plan_writes_the_same(ledger_path: tuple[str
     assert kept["unshown"] == {"DDL": 2}
 
 
-def test_a_read_that_fails_leaves_what_its_tasks_saw(ledger_path: tuple[str, Path]) -> None:
+def test_a_failed_read_keeps_the_ledgers_of_its_tasks(ledger_path: tuple[str, Path]) -> None:
     option, folder = ledger_path
     read = ReadLedger("r1", "/logs", option)
     read.for_task(0, 2).deliver(of_task(0))
@@ -123,7 +123,7 @@ def test_one_summary_where_tasks_run_in_the_drivers_jvm(
     assert collected_ledger(read) == (None, False)  # kept until it was asked for
 
 
-def test_each_task_tells_what_it_left_out_on_another_machine(
+def test_tasks_on_other_machines_report_their_own_ledgers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     read = replace(ReadLedger("r1", "/logs", None), driver_dirs="/the/drivers")
@@ -142,7 +142,7 @@ def collector() -> Iterator[LedgerCollector]:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 1, 0, 2]])
-def test_a_collector_in_the_driver_tells_the_sum_once(
+def test_the_driver_reports_the_sum_of_ledgers_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

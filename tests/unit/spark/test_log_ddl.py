@@ -42,7 +42,7 @@ def test_a_typed_batch_has_the_columns_and_rows_of_the_api(path: str, table: str
     assert rows == binlake.open(path).to_arrow(table).to_pylist()
 
 
-def test_a_stream_refuses_columns_that_only_ddl_tells() -> None:
+def test_a_stream_refuses_columns_defined_only_by_ddl() -> None:
     given = {"path": NETWORK, "table": "golden.network"}
     source = BinlogDataSource(given)
     schema = source.schema()

@@ -128,7 +128,7 @@ def test_of_several_sources_one_is_meant_or_named(tmp_path: Path) -> None:
     assert {name.rpartition("/")[0] for name in ledger.files} == {"db1", "db2"}
 
 
-def test_columns_decode_only_what_is_asked_for() -> None:
+def test_only_requested_columns_are_decoded() -> None:
     rows, _ = read(table="golden.a", columns="v,id")
     whole, _ = read(table="golden.a")
     assert rows
@@ -139,7 +139,7 @@ def test_columns_decode_only_what_is_asked_for() -> None:
 # -- the typed view -------------------------------------------------------------------------------
 
 
-def test_typed_view_is_what_the_api_gives() -> None:
+def test_typed_view_equals_the_python_api() -> None:
     rows, _ = read(ROTATED, table="golden.r")
     assert rows == binlake.open(str(ROTATED)).to_arrow("golden.r").to_pylist()
     assert rows
@@ -274,7 +274,7 @@ def test_names_of_a_schema_ignore_case_as_sparks_and_the_servers_do() -> None:
 
 
 @pytest.mark.parametrize("view", ["changes", "events", "transactions", "statements"])
-def test_a_schema_cannot_ask_a_view_for_what_it_has_not(view: str) -> None:
+def test_a_schema_with_columns_missing_in_the_view_is_an_error(view: str) -> None:
     with pytest.raises(OptionError, match=rf"the view {view} has no column 'serverid'.*server_id"):
         reader(schema=pa.schema([("serverid", pa.int64())]), view=view)
 
@@ -329,7 +329,7 @@ def test_the_view_ledger_has_a_row_per_task() -> None:
     ]
 
 
-def test_tasks_are_of_one_size_whatever_the_sizes_of_the_logs(tmp_path: Path) -> None:
+def test_tasks_have_one_size_for_logs_of_different_sizes(tmp_path: Path) -> None:
     """One log of 100 MB beside 500 of 4 KB: the large one is cut, the small ones are put together."""
     most, opening = 16 << 20, 1 << 20
     for number in range(1, 502):

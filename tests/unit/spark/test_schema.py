@@ -102,7 +102,7 @@ def conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     return Conformer(exact_schema(wanted)).exact(batch)
 
 
-def test_columns_go_by_name_whatever_their_order_or_case() -> None:
+def test_columns_match_by_name_in_any_order_and_case() -> None:
     batch = pa.record_batch({"b": ["x"], "A": [1]})
     exact = conform(batch, pa.schema([("a", pa.int64()), ("b", pa.string())]))
     assert exact.to_pylist() == [{"a": 1, "b": "x"}]
@@ -136,7 +136,7 @@ def test_durations_beyond_a_day() -> None:
     assert conform(batch, batch.schema).to_pylist() == [{"t": span}]
 
 
-def test_what_mysql_calls_a_column_goes_along() -> None:
+def test_field_metadata_contains_the_mysql_type() -> None:
     field = pa.field("id", pa.uint64(), metadata={"mysql.type": "bigint unsigned"})
     schema = pa.schema([field], metadata={"binlake.table": "shop.orders"})
     assert spark_schema(schema)["id"].metadata == {"mysql.type": "bigint unsigned"}

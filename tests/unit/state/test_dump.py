@@ -59,7 +59,7 @@ def test_rows_are_read(tmp_path: Path, inserts: str, expected: list[Any]) -> Non
         ("INSERT INTO `t` VALUES (99999999999,'a','',1);", "a value does not fit into its column"),
     ],
 )  # fmt: skip
-def test_what_is_not_rows_is_an_error_with_its_line(
+def test_a_malformed_dump_error_contains_the_line_number(
     tmp_path: Path, inserts: str, words: str
 ) -> None:
     with pytest.raises(SourceError) as error:
@@ -120,7 +120,7 @@ def test_the_place_in_the_log_is_found(tmp_path: Path, place: str, shown: str) -
             assert str(dump.origin) == shown
 
 
-def test_a_place_inside_of_values_is_none(tmp_path: Path) -> None:
+def test_a_position_inside_a_value_is_ignored(tmp_path: Path) -> None:
     with opened(
         tmp_path,
         TABLE + f"INSERT INTO `t` VALUES (1,'\n{PLACE.strip()[:-1].replace(chr(39), '')}','',1);",

@@ -18,5 +18,5 @@ def test_a_file_that_is_truncated_while_it_is_in_use_ends_no_process(tmp_path: P
     assert data.to_pybytes() == b"x" * (1 << 20)
 
 
-def test_a_file_that_does_not_exist_is_none(tmp_path: Path) -> None:
+def test_a_missing_file_is_read_as_none(tmp_path: Path) -> None:
     assert read_beside(str(tmp_path / "no.idx"), None) is None

@@ -204,7 +204,7 @@ def test_progress_of_both_flavours() -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: "/".join(path.parts[-3:]))
-def test_the_trail_is_what_was_passed_last(path: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_covers_the_last_events(path: Path, tmp_path: Path) -> None:
     """At every boundary behind the head; and one other byte in it is another log."""
     data = path.read_bytes()
     with LogFile.open(str(path)) as log:

@@ -139,7 +139,7 @@ def test_filters_do_not_lose_it(tmp_path: Path) -> None:
         assert texts(path, **options) == everything
 
 
-def test_what_did_not_happen_does_not_count(tmp_path: Path) -> None:
+def test_failed_and_rolled_back_ddl_is_ignored(tmp_path: Path) -> None:
     log = StreamLog(version="10.11.6-MariaDB-log")
     log.maria(1, STANDALONE).add(QUERY, failed_query(CREATE, 1050))
     log.maria(2).query(CREATE).query(b"ROLLBACK")
@@ -258,7 +258,7 @@ def test_inside_a_payload_it_stands_where_the_payload_does(tmp_path: Path) -> No
     assert statement.position.offset == offset
 
 
-def test_set_statement_is_what_it_is_set_for() -> None:
+def test_set_statement_has_the_kind_of_its_statement() -> None:
     text = b"SET STATEMENT lock_wait_timeout=5, sql_mode=' FOR ' FOR ALTER TABLE t ADD a INT"
     assert without_set_statement(text) == b"ALTER TABLE t ADD a INT"
     assert statement_kind(text) == "DDL"

@@ -65,7 +65,7 @@ def chosen(path: Path, **options: Any) -> list[int]:
         ({"at": f"{SID}:9"}, []),
     ],
 )
-def test_by_what_a_transaction_is(
+def test_filters_by_properties_of_a_transaction(
     options: dict[str, str], expected: list[int], tmp_path: Path
 ) -> None:
     assert chosen(log_of_six().write(tmp_path), **options) == expected

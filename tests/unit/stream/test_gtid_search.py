@@ -68,7 +68,7 @@ def test_every_transaction_of_real_logs_is_found_where_it_is(golden: Path, case:
 
 
 @pytest.mark.parametrize("case", GOLDEN_WITH_GTIDS)
-def test_what_a_chain_executed_is_what_the_next_file_begins_with(golden: Path, case: str) -> None:
+def test_executed_gtids_equal_previous_gtids_of_the_next_file(golden: Path, case: str) -> None:
     files = sorted((golden / case).glob("binlog.0*"))
     for count in range(1, len(files)):
         alone = chain_of(files[count])
@@ -84,7 +84,7 @@ def test_gaps_below_a_list_of_mariadb_are_seen_in_its_logs(golden: Path) -> None
     assert str(accounted(chain).gaps()) == "4294967295-?:2-1000000006"
 
 
-def test_absence_says_why(golden: Path) -> None:
+def test_absence_has_a_reason(golden: Path) -> None:
     files = sorted((golden / "mysql-9.7/gtid").glob("binlog.0*"))
     uuid = "78157433-e595-11f1-a5e0-02fc00000001"
     for text, paths, why in [
@@ -148,7 +148,7 @@ def test_other_files_are_not_read(tmp_path: Path, bytes_read: Counter[str], gno:
     assert bytes_read[found.name] <= size + 2 * HEAD_BYTES
 
 
-def test_what_was_executed_is_read_from_the_last_file(
+def test_executed_gtids_come_from_the_last_file(
     tmp_path: Path, bytes_read: Counter[str]
 ) -> None:
     chain = _chain_on_disk(tmp_path, files=4, transactions=3)

@@ -105,7 +105,7 @@ def test_an_error_of_the_portions_comes_after_their_results() -> None:
     assert found == [name for work in _works(5) for name in _names(work)]
 
 
-def test_what_is_held_does_not_grow_with_the_input() -> None:
+def test_memory_does_not_grow_with_the_input() -> None:
     """Portions are asked for as results are taken; a thread makes two results ahead at most."""
     asked, made = 0, 0
 

@@ -70,7 +70,7 @@ def test_files_verify_and_are_the_same_encoded_again(tmp_path: Path, version: in
 
 
 @VERSIONS
-def test_what_rows_cannot_show_is_counted(tmp_path: Path, version: int) -> None:
+def test_changes_without_row_events_are_counted(tmp_path: Path, version: int) -> None:
     path = shop(version).write(tmp_path)
     ledger = Ledger()
     assert list(row_lines(path, ledger=ledger)) == []
@@ -102,7 +102,7 @@ def test_inspect_shows_them(
 
 
 @VERSIONS
-def test_every_cut_gives_the_events_before_it_and_says_so(version: int) -> None:
+def test_every_cut_delivers_earlier_events_and_reports_the_cut(version: int) -> None:
     log = shop(version)
     for cut in range(23, len(log.data)):
         whole = [end for end in [*log.offsets[1:], len(log.data)] if end <= cut]

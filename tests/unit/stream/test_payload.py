@@ -51,7 +51,7 @@ def test_a_payload_is_its_transaction(compression: int, tmp_path: Path) -> None:
     assert last.window.format.checksum_bytes == 0
 
 
-def test_what_a_payload_takes_back_is_left_out(tmp_path: Path) -> None:
+def test_changes_rolled_back_in_a_payload_are_left_out(tmp_path: Path) -> None:
     inner = query(b"BEGIN") + rows() + query(b"SAVEPOINT s") + rows() + rows()
     inner += query(b"ROLLBACK TO s") + rows() + END
     path = StreamLog().gtid(1).payload(inner).write(tmp_path)

@@ -39,7 +39,7 @@ def rows_kept(script: str, tmp_path: Path, **options: Any) -> list[int]:
         ("s:a r b:a s:a r b:a r", [2]),
     ],
 )
-def test_rollback_to_takes_back_what_is_between(
+def test_rollback_to_removes_changes_since_the_savepoint(
     script: str, kept: list[int], tmp_path: Path
 ) -> None:
     assert rows_kept(script, tmp_path) == kept
@@ -62,7 +62,7 @@ def _small_windows() -> dict[str, object]:
     return {**defaults, "window_bytes": 64}
 
 
-def test_a_savepoint_that_the_log_does_not_set_is_said(tmp_path: Path) -> None:
+def test_an_unknown_savepoint_is_reported(tmp_path: Path) -> None:
     log = StreamLog().gtid(1).query(b"BEGIN").rows().query(b"ROLLBACK TO `lost`").xid()
     ledger = Ledger()
     [found] = transactions(log.write(tmp_path), ledger=ledger)

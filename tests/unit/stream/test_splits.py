@@ -108,7 +108,7 @@ def test_many_splits_of_a_chain(tmp_path: Path) -> None:
         assert ledger.join_problems() == []
 
 
-def test_missing_files_are_said_once_by_every_way_of_reading(tmp_path: Path) -> None:
+def test_every_reader_reports_missing_files_once(tmp_path: Path) -> None:
     for number in (1, 2, 5, 9):
         mixed().write(tmp_path, f"binlog.{number:06d}")
     said = [
@@ -135,7 +135,7 @@ def test_a_split_can_be_read_twice(tmp_path: Path) -> None:
     assert facts(reader) == facts(reader)
 
 
-def test_planning_pins_sizes_and_leaves_out_what_is_filtered(tmp_path: Path) -> None:
+def test_planning_records_sizes_and_excludes_filtered_logs(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         mixed().write(tmp_path, f"binlog.{number:06d}")
     options = ReadOptions.parse({"start": "binlog.000002:4", "stop": "binlog.000003:4"})
@@ -228,7 +228,7 @@ def test_a_split_that_tears_a_transaction_is_an_error_of_its_task(
             monkeypatch.undo()
 
 
-def test_a_transaction_that_the_log_itself_tears_at_a_border_is_none(tmp_path: Path) -> None:
+def test_a_transaction_cut_off_at_a_split_border_is_left_out(tmp_path: Path) -> None:
     log = StreamLog().plain(1).gtid(2).query(b"BEGIN").rows()
     border = len(log.data)
     path = log.plain(3).write(tmp_path)

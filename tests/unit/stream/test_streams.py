@@ -47,7 +47,7 @@ def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("held")
-def test_a_pipe_gives_what_a_file_gives(tmp_path: Path) -> None:
+def test_a_pipe_reads_like_a_file(tmp_path: Path) -> None:
     log = demanding()
     whole = [(t.gtid, frames_of(t)) for t in transactions(log.write(tmp_path))]
     assert whole[-1][0] == f"{SID}:42"

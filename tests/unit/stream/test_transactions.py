@@ -203,7 +203,7 @@ def test_facts_of_a_transaction(tmp_path: Path) -> None:
     assert [code for code, _ in frames_of(found)] == [33, 2, 19, 30, 16]
 
 
-def test_without_a_commit_timestamp_the_first_event_tells_the_time(tmp_path: Path) -> None:
+def test_the_first_event_supplies_a_missing_commit_timestamp(tmp_path: Path) -> None:
     log = StreamLog(version="5.7.30")
     log.add(ANONYMOUS, gtid_body(0))
     log.query(b"BEGIN").rows().xid()
@@ -381,7 +381,7 @@ def test_a_cut_gtid_event_of_mariadb_loses_its_transaction(tmp_path: Path) -> No
     assert [r.start for r in ledger.skipped] == [cut]
 
 
-def test_a_bad_checksum_ends_the_read_after_what_is_good(tmp_path: Path) -> None:
+def test_a_bad_checksum_ends_the_read_after_intact_transactions(tmp_path: Path) -> None:
     log, ledger = StreamLog().plain(1).plain(2).plain(3), Ledger()
     log.data[log.offsets[9] + 25] ^= 1
     found: list[str | None] = []

@@ -77,7 +77,7 @@ def test_a_sound_chain(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_file_and_what_it_held(tmp_path: Path) -> None:
+def test_a_missing_file_and_its_gtids(tmp_path: Path) -> None:
     good_chain(tmp_path)
     (tmp_path / "binlog.000002").unlink()
     report = verify([str(tmp_path)])
@@ -114,7 +114,7 @@ def test_a_gap_in_the_numbers(named: str, tmp_path: Path) -> None:
     assert "missing file" in kinds(verify([f"{tmp_path}{named}"]))
 
 
-def test_what_lies_beside_the_logs_is_not_left_out(tmp_path: Path) -> None:
+def test_unknown_files_beside_the_logs_are_reported(tmp_path: Path) -> None:
     good_chain(tmp_path)
     for name in ("binlog.index", "binlog.000001.idx", "binlog.state", "ibdata1"):
         (tmp_path / name).write_bytes(b"")
@@ -253,7 +253,7 @@ def test_an_incident(tmp_path: Path) -> None:
     assert (found.kind, found.message) == (Kind.INCIDENT, "LOST_EVENTS: lost")
 
 
-def test_what_is_no_log(tmp_path: Path) -> None:
+def test_files_that_are_not_logs(tmp_path: Path) -> None:
     for name, content, kind in (
         ("a.000001", b"\x00" * 40, "bad magic"),
         ("b.000001", b"\xfdbin" + bytes(600), "unsupported"),

@@ -173,7 +173,7 @@ def test_counts_may_be_unknown(tmp_path: Path) -> None:
     assert batch.to_pylist() == [{"inserts": None}, {"inserts": None}]
 
 
-def test_only_what_changes_wanted_rows(tmp_path: Path) -> None:
+def test_filtered_events_belong_to_matching_rows(tmp_path: Path) -> None:
     path = log().write(tmp_path)
     everything = binlake.open(path).events()
     kinds = [event.type for event in everything]

@@ -134,7 +134,7 @@ def test_absent_is_not_null(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_what_an_update_did_not_assign_is_carried_over(tmp_path: Path, before: bool) -> None:
+def test_unassigned_columns_of_an_update_keep_their_values(tmp_path: Path, before: bool) -> None:
     """Any images of updates, mixed with whole ones, in one batch and in many."""
     log = Log()
     rows: list[tuple[Row, int, Row, int]] = [
@@ -313,7 +313,7 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
     assert "column name is declared as int" in ledger.warnings[0]
 
 
-def test_rows_of_a_relay_log_say_where_the_source_has_them(tmp_path: Path) -> None:
+def test_rows_of_a_relay_log_contain_the_position_on_the_source(tmp_path: Path) -> None:
     log = Log(flags=RELAY)
     log.add(ROTATE, b"\x04\0\0\0\0\0\0\0source.000042", log_pos=0, flags=0x20)
     log.add_format("8.0.36", 1, log_pos=0)

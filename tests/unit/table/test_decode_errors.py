@@ -43,7 +43,7 @@ def test_zero_dates_follow_the_policy(tmp_path: Path) -> None:
         typed_rows(path, zero_date="error")
 
 
-def test_a_zero_date_that_is_an_error_says_where(tmp_path: Path) -> None:
+def test_a_zero_date_error_contains_the_position(tmp_path: Path) -> None:
     log = Log()
     log.insert(ADA, (4, "d", None))
     after: Row = (1, "x", day(9999, 12, 31))
@@ -136,7 +136,7 @@ _IDS_BEFORE = [1, 2, 3, 1, 2, 4]
 
 @pytest.mark.parametrize("target", Target)
 @pytest.mark.parametrize("kind", _KINDS)
-def test_what_is_before_an_error_comes_out_first(tmp_path: Path, kind: str, target: Target) -> None:
+def test_rows_before_an_error_are_delivered_first(tmp_path: Path, kind: str, target: Target) -> None:
     log, (_, event, _) = _broken(kind)
     path = log.save(tmp_path)
     seen: list[dict[str, Any]] = []

@@ -109,7 +109,7 @@ def test_fragments_in_different_windows(tmp_path: Path, monkeypatch: pytest.Monk
         ([*cut(whole(), 100)[:-1], cut(whole(), 100)[-1][:-1]], MalformedError, "they declare"),
     ],
 )
-def test_what_does_not_join_is_an_error(
+def test_fragments_that_do_not_join_are_an_error(
     tmp_path: Path, bodies: list[bytes], error: type[BinlogError], message: str
 ) -> None:
     log = log_of(bodies)

@@ -75,7 +75,7 @@ def found(folder: Path, *logs: Log, schema: str = "") -> tuple[list[str], list[s
     return told[0], told[1], sum(check.rows for check in made)
 
 
-def test_a_schema_tells_them_where_no_ddl_does(tmp_path: Path) -> None:
+def test_fractional_digits_come_from_a_schema_without_ddl(tmp_path: Path) -> None:
     log = Log().change(TIME_3)
     assert found(tmp_path, log)[2] == 0
     assert found(tmp_path, log, schema="CREATE TABLE t (a TIME(3))") == ([], [], 1)
@@ -83,7 +83,7 @@ def test_a_schema_tells_them_where_no_ddl_does(tmp_path: Path) -> None:
     assert decoded or compared, "it is judged"
 
 
-def test_ddl_tells_the_digits(tmp_path: Path) -> None:
+def test_fractional_digits_come_from_ddl(tmp_path: Path) -> None:
     log = Log().ddl(b"CREATE TABLE t (a TIME(3))").change(TIME_3)
     log.ddl(b"ALTER TABLE t MODIFY a TIME").change(TIME_0)
     assert found(tmp_path, log) == ([], [], 2)

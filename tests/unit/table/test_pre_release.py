@@ -107,7 +107,7 @@ def test_records_that_vary_in_length_have_no_bit_of_their_own(tmp_path: Path) ->
         ),
     ],
 )
-def test_what_the_ddl_does_not_tell(
+def test_incomplete_ddl_is_an_error(
     tmp_path: Path, create: bytes, kind: type[BinlogError], message: str
 ) -> None:
     log = OldLog(create=create).rows(INSERT, ONE)
@@ -116,7 +116,7 @@ def test_what_the_ddl_does_not_tell(
     assert caught.value.event_pos == log.log.offsets[-1]
 
 
-def test_a_schema_has_to_say_what_may_be_null(tmp_path: Path) -> None:
+def test_a_schema_must_declare_nullable_columns(tmp_path: Path) -> None:
     log = OldLog(create=b"").rows(INSERT, ONE)
     schema = tmp_path / "schema.sql"
     schema.write_bytes(b"USE shop;\n" + CREATE + b";\n")

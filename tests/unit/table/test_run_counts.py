@@ -238,7 +238,7 @@ def test_transactions_with_and_without_gtid_in_one_run(tmp_path: Path) -> None:
     assert found["threads"]["top"] == [{"thread_id": 7, **found["total"]}]
 
 
-def test_what_has_counted_leaves_memory_at_once() -> None:
+def test_a_counting_walk_is_freed_without_the_garbage_collector() -> None:
     """Its buffers stayed until the interpreter looked for cycles: after hundreds of logs."""
     walk = CountingWalk(ReadOptions(), Ledger())
     gone = weakref.ref(walk)

@@ -60,7 +60,7 @@ def test_integers(code: int, width: int, signed: pa.DataType, unsigned: pa.DataT
     assert _json(code, *wire, unsigned=True) == values
 
 
-def test_unknown_sign_is_signed_and_said_once() -> None:
+def test_unknown_sign_is_signed_and_reported_once() -> None:
     kind, warnings = _kind(Target.TYPED, ct.MYSQL_TYPE_LONG)
     assert _array(kind, b"\xff\xff\xff\xff").to_pylist() == [-1]
     assert len(warnings) == 1
@@ -258,7 +258,7 @@ def test_vector() -> None:
     assert caught.value.row == 1
 
 
-def test_uuid_and_inet_where_a_schema_tells() -> None:
+def test_uuid_and_inet_types_come_from_a_schema() -> None:
     column: dict[str, Any] = {"length": 16, "collation_id": BINARY}
     raw = bytes.fromhex("0123456789abcdef0123456789abcd00")
     wire = _prefixed(raw.rstrip(b"\0"))
@@ -325,7 +325,7 @@ def test_types_that_a_log_alone_does_not_tell(code: int) -> None:
         _array(kind, b"\x01")
 
 
-def test_arrow_fields_carry_what_mysql_calls_the_type() -> None:
+def test_arrow_fields_contain_the_mysql_type() -> None:
     kind, _ = _kind(Target.TYPED, ct.MYSQL_TYPE_VARCHAR, length=80, collation_id=UTF8MB4)
     metadata = {k.decode(): v.decode() for k, v in kind.field().metadata.items()}
     assert metadata["mysql.type"] == "varchar(20)"

@@ -114,7 +114,7 @@ def test_a_column_that_is_left_out_of_one_table_is_in_others() -> None:
     assert tables.types(table("b")).names == ["id", "note", "packed"]
 
 
-def test_what_is_known_is_bounded() -> None:
+def test_cached_table_types_are_limited() -> None:
     known: ByColumns[str] = ByColumns()
     wide = [table("t", tuple([COLUMNS[0]] * 4000)) for _ in range(9)]
     for number, definition in enumerate(wide):

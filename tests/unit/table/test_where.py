@@ -139,7 +139,7 @@ def test_rows_chosen_here_and_there_are_those_of_all(server: str, how: dict[str,
         ("id BETWEEN 1 AND 1e3", "with an exponent"),
     ],
 )
-def test_what_is_no_condition_is_refused_before_anything_is_read(
+def test_invalid_conditions_are_refused_before_reading(
     condition: str, message: str
 ) -> None:
     with pytest.raises(OptionError, match=message):
@@ -228,7 +228,7 @@ def test_a_column_that_only_some_tables_have_is_a_remark() -> None:
 
 
 @pytest.mark.parametrize("call", ["events", "transactions", "stats"])
-def test_what_looks_at_no_value_refuses_it(call: str) -> None:
+def test_calls_without_row_changes_refuse_conditions(call: str) -> None:
     log = binlake.open(str(LOGS), where="id = 1")
     with pytest.raises(OptionError, match="option where chooses row changes"):
         list(getattr(log, call)())
@@ -289,7 +289,7 @@ def test_texts_that_are_no_documents(text: str) -> None:
         test(pa.array([text]), None)
 
 
-def test_what_sqlglot_remarks_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_warnings_of_sqlglot_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
     """An unreadable path was, with all that it contains."""
     for path in ("$.a[\x1b[2J", "$.a[" + "9" * 100_000 + "]"):
         with suppress(ValueError):

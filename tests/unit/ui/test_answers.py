@@ -152,7 +152,7 @@ def test_the_undo_is_that_of_the_command(
     assert ask(session_of(demo), "undo", *keys, **query)["text"] == expected
 
 
-def test_programs_read_what_is_shown(demo: Path, session_of: OpensSession) -> None:
+def test_generated_programs_read_the_rows_on_the_page(demo: Path, session_of: OpensSession) -> None:
     session = session_of(demo)
     query = {"table": "shop.orders", "where": "state = 'paid' AND note <> \"it's\"", "op": "update"}
     expected = len(binlake.open(demo, **query).to_pylist())

@@ -55,7 +55,7 @@ def test_a_name_stays_in_its_literal(name: str, key: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_terminal_obeys_nothing_that_is_pasted(name: str, kind: str) -> None:
+def test_pasted_programs_execute_no_hostile_names(name: str, kind: str) -> None:
     text = program(kind, [name, "\udcff"], ReadOptions(table=(name,)), (f"{name}=1",))
     assert all(character.isprintable() for character in text.replace("\n", ""))
     assert "rm -rf ~" not in text.splitlines()

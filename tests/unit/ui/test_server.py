@@ -71,7 +71,7 @@ def test_the_token_is_for_the_first_request_only(client: Client) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/api/state", "/static/page.js", "/?token=x", "/?token=", "/nothing"]
 )
-def test_without_the_token_there_is_nothing(client: Client, path: str) -> None:
+def test_requests_without_the_token_are_refused(client: Client, path: str) -> None:
     for cookie in ("", "binlake_ui_1=x", f"binlake_ui_{client.server.port}=x", "ÿ;="):
         status, _, body = client.ask(path, Cookie=cookie)
         assert status == 403

@@ -70,6 +70,6 @@ def test_more_than_three_names(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["`a.b.c`", "`a.b`.c", "email", "users.email", "shop..email", ""])
-def test_what_is_no_pattern(text: str) -> None:
+def test_invalid_column_patterns_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected DATABASE\.TABLE\.COLUMN"):
         parse_column_pattern(text)

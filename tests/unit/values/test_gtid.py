@@ -247,7 +247,7 @@ def test_servers_of_a_domain_share_its_numbers() -> None:
     assert gaps.count() == 4
 
 
-def test_the_text_tells_the_flavour() -> None:
+def test_the_flavour_follows_from_the_text() -> None:
     assert isinstance(parse_gtid_set(f"{A}:1-3:tag:4"), GtidSet)
     assert not parse_gtid_set("")
     # a UUID can begin like a MariaDB GTID

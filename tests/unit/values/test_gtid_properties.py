@@ -123,6 +123,6 @@ def test_any_text_is_a_set_or_a_value_error(text: str) -> None:
             continue
 
 
-def test_the_errors_name_what_is_wrong() -> None:
+def test_parse_errors_contain_the_invalid_part() -> None:
     with pytest.raises(ValueError, match="not a UUID"):
         GtidSet.parse("1-2-3:5")

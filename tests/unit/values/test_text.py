@@ -51,7 +51,7 @@ def test_invalid_bytes_are_an_error(charset: str, raw: bytes) -> None:
         decode(charset, raw)
 
 
-def test_single_byte_tables_say_what_decode_says() -> None:
+def test_single_byte_tables_agree_with_decode() -> None:
     for name, charset in CHARSETS.items():
         if charset.kind != "single":
             continue

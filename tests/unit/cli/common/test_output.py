@@ -95,7 +95,7 @@ def test_a_pipe_is_written_and_not_replaced(
     assert got[0]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_written(golden: Path, tmp_path: Path) -> None:
+def test_output_through_a_link_keeps_the_link(golden: Path, tmp_path: Path) -> None:
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("old")
     link.symlink_to(real)
@@ -107,7 +107,7 @@ def test_a_link_stays_and_what_it_leads_to_is_written(golden: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "all.json", "link.json"])
 @pytest.mark.parametrize("write", [output_file, growing_file])
-def test_what_standard_output_goes_to_keeps_what_is_in_it(
+def test_standard_output_appends_to_its_file(
     tmp_path: Path, name: str, write: Callable[[Path, str], Any]
 ) -> None:
     """`-o /dev/stdout >> all.json`, and `-o all.json >> all.json`."""
@@ -159,7 +159,7 @@ def test_an_error_of_reading_is_no_error_of_writing(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize("form", ["json", "csv", "arrow", "parquet"])
-def test_what_cannot_be_written_is_named(
+def test_a_write_error_names_the_file(
     golden: Path, form: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["rows", str(golden / LOG), "-f", form, "-o", str(FULL)]) == 1
@@ -169,7 +169,7 @@ def test_what_cannot_be_written_is_named(
     assert f"cannot write {missing}: No such file or directory" in capfd.readouterr().err
 
 
-def test_a_growing_file_has_what_came(tmp_path: Path) -> None:
+def test_a_growing_file_keeps_written_bytes_after_an_error(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("what was there before")
     with pytest.raises(ValueError, match="lost"), growing_file(path, "output") as file:  # noqa: PT012
@@ -192,7 +192,7 @@ def test_a_time_that_no_clock_here_shows(
     assert "0001-01-01" in error
 
 
-def test_a_damaged_log_advises_only_what_the_command_has(
+def test_advice_about_damage_names_only_options_of_the_command(
     golden: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cut = tmp_path / "binlog.000001"

@@ -89,7 +89,7 @@ def test_a_scan_stops_behind_a_format_description() -> None:
     assert len(block) == 3
 
 
-def test_a_block_grows_and_keeps_what_it_has() -> None:
+def test_a_growing_block_keeps_its_content() -> None:
     data = b"".join(raw_event(2, 19 + n % 7, n, timestamp=n) for n in range(5000))
     block = FrameBlock(3)
     assert scan(data, 7, 0, len(data), 19, block) == (len(data), MORE)

@@ -70,7 +70,7 @@ def test_mariadb_keeps_the_last_of_each_domain(given: list[tuple[int, int]]) -> 
     assert progress.gtid_set() == ",".join(map(str, wanted.position().values()))
 
 
-def test_what_follows_is_one_run() -> None:
+def test_consecutive_gtids_are_one_run() -> None:
     body = [e for gno in range(1, 100) for e in (mysql_gtid(SIDS[0], gno), (XID, bytes(8)))]
     data, frames = log_of(body, 4)
     assert gtid_runs(data, 4, frames) == [(0, 196)]

@@ -42,7 +42,7 @@ marks = pytest.mark.parametrize("mark", [b"\0", b"\0\xef\0"], ids=["plain", "sem
     offset=st.sampled_from([4, 1 << 31, (1 << 32) - 30, (1 << 40) + 17]),
     data=st.data(),
 )
-def test_whatever_pieces_come_the_events_are_the_same(
+def test_events_do_not_depend_on_packet_boundaries(
     mark: bytes, bodies: list[bytes], offset: int, data: st.DataObject
 ) -> None:
     packets, events = stream(offset, bodies, mark)
@@ -86,7 +86,7 @@ def test_no_room_keeps_the_event(mark: bytes) -> None:
     ],
     ids=range(10),
 )
-def test_what_is_special_is_left_to_others(payload: bytes) -> None:
+def test_special_packets_end_the_copy(payload: bytes) -> None:
     before, events = stream(4 - 19, [b""], b"\0")
     data = before + packet(payload) + b"\0" * 40
     out = bytearray(100)

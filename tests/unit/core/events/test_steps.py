@@ -80,7 +80,7 @@ def test_frames_that_are_not_there_are_refused(load: Load) -> None:
             call()
 
 
-def test_calm_stops_at_what_changes_the_state(load: Load) -> None:
+def test_plain_steps_end_at_a_change_of_state(load: Load) -> None:
     log = StreamLog().gtid(1).query(b"BEGIN").rows().rows().query(b"SAVEPOINT s")
     log.add(30, rows_body())
     log.xid()

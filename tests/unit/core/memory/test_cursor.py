@@ -82,14 +82,14 @@ def test_length_encoded(raw: bytes, value: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0xFB, 0xFF])
-def test_what_begins_no_length_encoded_integer(first: int) -> None:
+def test_invalid_first_bytes_of_length_encoded_integers(first: int) -> None:
     cursor = Cursor(bytes([first]) + bytes(9))
     with pytest.raises(MalformedError):
         cursor.lenenc()
     assert cursor.pos == 0
 
 
-def test_a_claimed_length_is_checked_against_what_is_left() -> None:
+def test_a_claimed_length_is_checked_against_remaining_bytes() -> None:
     assert Cursor(b"\x03abc").length() == 3
     for raw in (b"\x04abc", b"\xfe" + b"\xff" * 8 + b"abc"):
         with pytest.raises(TruncatedError):

@@ -184,7 +184,7 @@ def test_damage_is_an_error_or_a_row(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "text", ["", "-", ".", "1", "1.2", "1.234", "12.34", "1x.00", "1.00.", "--1.00"]
 )
-def test_what_is_no_decimal_of_the_column(text: str) -> None:
+def test_invalid_decimals_of_the_column(text: str) -> None:
     kernel = BinaryRows([plan(Kernel.DECIMAL, 3, 2)], bytes([STRING]), 10, 1000)
     sent = packet([lenenc(len(text)) + text.encode()])
     with pytest.raises(BinlogError, match="DECIMAL"):

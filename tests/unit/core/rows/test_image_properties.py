@@ -123,7 +123,7 @@ def test_unwanted_columns_change_nothing(
 
 @given(changes())
 @settings(max_examples=200, deadline=None)
-def test_the_row_after_has_what_was_not_assigned_from_before(
+def test_the_after_image_takes_unassigned_columns_from_the_before_image(
     made: tuple[list[str], list[tuple[Values, Values]]],
 ) -> None:
     kinds, rows = made

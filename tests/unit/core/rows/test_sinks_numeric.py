@@ -127,7 +127,7 @@ def test_skipping_steps_over_as_much_as_decoding(
 
 
 @pytest.mark.parametrize(("kernel", "p0", "p1"), PREFIXED)
-def test_skipping_what_carries_its_length(kernel: Kernel, p0: int, p1: int) -> None:
+def test_skipping_length_prefixed_values(kernel: Kernel, p0: int, p1: int) -> None:
     plan = ColumnPlan(COLUMN, kernel, p0, p1)
     value = (5).to_bytes(p0, "little") + b"abcde"
     with pytest.raises(MalformedError, match="1 bytes are left over"):
@@ -137,7 +137,7 @@ def test_skipping_what_carries_its_length(kernel: Kernel, p0: int, p1: int) -> N
             make_skip(plan).decode(value[:cut], 1)
 
 
-def test_a_column_that_cannot_be_decoded_says_why() -> None:
+def test_the_error_of_an_undecodable_column_contains_the_reason() -> None:
     plan = ColumnPlan(COLUMN, None, why="column a.b.c: old DECIMAL")
     for sink in (make_sink(plan), make_skip(plan)):
         with pytest.raises(UnsupportedError, match="old DECIMAL"):

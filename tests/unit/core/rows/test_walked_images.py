@@ -86,7 +86,7 @@ def _partial_image(values: dict[int, int | None]) -> bytes:
 
 @pytest.mark.parametrize("width", [1, 8, 9, 64, 65, 200])
 @pytest.mark.parametrize("before", [True, False])
-def test_the_current_row_carries_over_what_was_not_assigned(width: int, before: bool) -> None:
+def test_the_current_row_keeps_unassigned_columns(width: int, before: bool) -> None:
     """Updates of any partial images, two rows each, between whole inserts."""
     pick = random.Random(width)
     plans = [ColumnPlan(ColumnDefinition(i, "c", 1), Kernel.INT, 1) for i in range(width)]

@@ -87,7 +87,7 @@ def test_a_malformed_path(path: str) -> None:
         apply_differences('{"a": [1]}', one("remove", path))
 
 
-def test_the_text_of_differences_is_marked_and_says_all() -> None:
+def test_the_text_of_differences_is_marked_and_complete() -> None:
     text = differences_text([Difference("replace", "$.a", "1.10"), Difference("remove", "$.b", "")])
     assert text == (
         'JSON_DIFF [{"op": "replace", "path": "$.a", "value": 1.10}, '

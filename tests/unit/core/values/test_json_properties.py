@@ -109,7 +109,7 @@ def places(value: Any, path: str = "$") -> list[tuple[str, Any, Any]]:
 
 @given(values, values, st.data())
 @settings(max_examples=300, deadline=None)
-def test_differences_do_to_text_what_they_do_to_values(
+def test_differences_change_text_and_values_equally(
     value: Any, new: Any, data: st.DataObject
 ) -> None:
     changed = copy.deepcopy(value)

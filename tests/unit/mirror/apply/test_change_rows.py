@@ -52,7 +52,7 @@ def test_an_update_without_a_generated_column_of_mariadb_is_refused(
     assert "--exclude-column 'shop.t.name'" in str(raised.value)
 
 
-def test_what_the_before_image_has_is_the_value_of_a_stored_column(tmp_path: Path) -> None:
+def test_mariadb_stored_columns_come_from_the_before_image(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, "11.8.6-MariaDB", "STORED", UPDATE, ALL, WITHOUT_NAME)
     assert rows["name"].to_pylist() == ["Ada"]
     with pytest.raises(UnsupportedError, match="generated column name"):
@@ -64,6 +64,6 @@ def test_a_delete_needs_the_key_only(tmp_path: Path) -> None:
     assert rows[ABSENT].to_pylist() == [["name"]]
 
 
-def test_mysql_logs_what_changes(tmp_path: Path) -> None:
+def test_mysql_marks_a_stored_column_missing_in_the_image_as_absent(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, "9.7.4", "STORED", UPDATE, 0b001, WITHOUT_NAME)
     assert rows[ABSENT].to_pylist() == [["name"]]

@@ -63,7 +63,7 @@ def test_a_shard_is_forgotten_alone() -> None:
     assert sources(properties)["a.orders 2"] == sources(merged())["a.orders 2"]
 
 
-def test_a_shard_whose_copy_is_not_whole_is_none() -> None:
+def test_a_shard_with_an_incomplete_copy_is_not_a_source() -> None:
     properties = merged() | shard_properties("c.orders", {"binlake.key": "[]"})
     assert tuple(sorted(sources(properties))) == NAMES
 

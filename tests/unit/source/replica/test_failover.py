@@ -222,7 +222,7 @@ def test_a_half_transaction_is_not_counted_on_another_server(
     assert position.gtid_set == f"{OTHERS}:1,{ASKED_FOR}:1-2"
 
 
-def test_a_server_that_says_nothing_does_not_take_over(
+def test_a_silent_server_does_not_take_over(
     first: LogBuilder, second: LogBuilder
 ) -> None:
     """The first one comes back and goes on inside of the transaction, which then counts."""
@@ -242,7 +242,7 @@ def test_a_server_that_says_nothing_does_not_take_over(
     assert position == Position(str(FIRST), NAME, len(first.data), f"{ASKED_FOR}:1-2")
 
 
-def test_a_heartbeat_while_what_is_known_is_repeated(second: LogBuilder) -> None:
+def test_a_heartbeat_among_repeated_transactions(second: LogBuilder) -> None:
     """Begun by GTID, and cut inside of a transaction: it ends with its last event, not before."""
     begins, own = second.offsets[1], second.offsets[6]
     cut_at = second.offsets[9]
@@ -290,7 +290,7 @@ def test_logs_of_one_name_of_two_servers_are_two(first: LogBuilder) -> None:
     assert ledger.transactions == {Outcome.COMMITTED: 2, Outcome.TORN: 1}
 
 
-def test_what_was_purged_before_the_oldest_log_is_not_asked_of_another_server(
+def test_failover_does_not_request_gtids_purged_before_the_oldest_log(
     first: LogBuilder, second: LogBuilder
 ) -> None:
     """It lies before the start."""

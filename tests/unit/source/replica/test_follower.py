@@ -73,7 +73,7 @@ def test_a_checksum_that_was_wrong_once_was_the_networks() -> None:
         follow(port)
 
 
-def test_an_end_before_the_end_is_none() -> None:
+def test_a_dump_that_ends_early_is_continued() -> None:
     """A source that shuts down ends the dump as one that has no more does."""
     made, asked = log(), list[BinlogDump]()
     shorter = log()
@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_named_is_reached_from_the_start() -> None:
     assert follower.position == Position(UUID, NAME, len(made.data))
 
 
-def test_what_was_followed_must_be_there_again() -> None:
+def test_a_reconnect_must_begin_at_the_position() -> None:
     made = log()
     with (
         fake_server(source(made, [whole], [])) as (port, _),

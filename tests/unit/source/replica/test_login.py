@@ -50,7 +50,7 @@ def said_no(server: ServerConnection) -> str:
      greeting(version="what"), greeting(version=""), greeting(plugin="nobody_knows")[:40], b"\0" * 60],
     ids=range(10),
 )  # fmt: skip
-def test_greetings_that_are_none(packet: bytes) -> None:
+def test_invalid_greetings(packet: bytes) -> None:
     refused(lambda talk: talk.send(packet))
 
 
@@ -94,7 +94,7 @@ def test_more_and_more_of_a_login() -> None:
     refused(more, connect_timeout="1")
 
 
-def test_no_tls_where_it_is_insisted_on() -> None:
+def test_required_tls_is_not_offered() -> None:
     def talk(talk: Conversation) -> None:
         talk.send(greeting())
         talk.hear()
@@ -104,7 +104,7 @@ def test_no_tls_where_it_is_insisted_on() -> None:
     assert heard[0].heard == []
 
 
-def test_what_was_said_before_tls_is_not_taken_for_safe() -> None:
+def test_plain_packets_before_tls_are_rejected() -> None:
     """Who sits in between can put words before the encrypted ones: an OK, so that no proof is asked."""
     pytest.importorskip("cryptography")
     from binlake.serve.tls import ServerTls
@@ -276,7 +276,7 @@ def test_a_server_without_the_driver_is_one_line(monkeypatch: pytest.MonkeyPatch
         ),
     ],
 )
-def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
+def test_invalid_login_options_are_rejected(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as raised:
         connect(url(1, **options))
     assert said in str(raised.value)

@@ -162,7 +162,7 @@ def test_the_table_is_the_one_of_the_tests() -> None:
 
 @pytest.mark.parametrize("channel", ChannelKind, ids=lambda channel: channel.name.lower())
 @pytest.mark.parametrize("method", METHODS)
-def test_what_a_rogue_server_obtains(
+def test_channels_on_which_a_rogue_server_obtains_the_password(
     method: str, channel: ChannelKind, rogue: Rogue, tmp_path: Path
 ) -> None:
     def talk(talk: Conversation) -> None:

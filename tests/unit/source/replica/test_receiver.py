@@ -35,7 +35,7 @@ def packed(data: bytes) -> bytes:
     return header + small
 
 
-def test_nothing_is_waited_for(sockets: Sockets) -> None:
+def test_fill_at_once_does_not_wait(sockets: Sockets) -> None:
     ours, theirs = sockets
     receiver = PlainReceiver(ours)
     receiver.timeout = 0.01

@@ -184,7 +184,7 @@ def test_rotation_is_announced_twice() -> None:
 
 @pytest.mark.parametrize("beat", [heartbeat, heartbeat_v2])
 @pytest.mark.parametrize(("off", "name"), [(-1, NAME), (1, NAME), (0, "binlog.000002")])
-def test_a_heartbeat_that_contradicts_what_came(beat: object, off: int, name: str) -> None:
+def test_a_heartbeat_with_another_position_is_an_error(beat: object, off: int, name: str) -> None:
     log = small_log()
     assert callable(beat)
     said = beat(len(log.data) + off, name)
@@ -258,7 +258,7 @@ def test_known_transactions_may_be_skipped_by_gtid() -> None:
     assert b"".join(block.data for block in rest) == log.bytes()[log.offsets[5] :]
 
 
-def test_a_wrong_checksum_comes_after_what_is_right() -> None:
+def test_events_before_a_wrong_checksum_are_delivered() -> None:
     log = small_log()
     events = events_of(log)
     bad = bytearray(events[4])

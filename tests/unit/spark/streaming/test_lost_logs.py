@@ -113,7 +113,7 @@ def archive(folder: Path, identity: str, log: StreamLog, seconds: int = 1_700_00
     return directory
 
 
-def test_another_server_that_lacks_what_was_seen(tmp_path: Path) -> None:
+def test_another_server_without_the_delivered_transactions(tmp_path: Path) -> None:
     run = Query41(Checkpoint(), path=archive(tmp_path, OLD, many(4)))
     run.start()
     run.drain()
@@ -183,7 +183,7 @@ def test_foreign_offsets(value: Any, told: str) -> None:
         StreamOffset.from_json(value)
 
 
-def test_an_offset_that_says_nothing_of_the_events_before_it(tmp_path: Path) -> None:
+def test_an_offset_without_a_digest_of_earlier_events(tmp_path: Path) -> None:
     """A checkpoint of an older version goes on; what it cannot prove is not asked."""
     checkpoint = stopped_in_the_middle(tmp_path)
     older = [json.loads(end) for end in checkpoint.ends]

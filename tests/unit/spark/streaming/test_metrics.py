@@ -104,7 +104,7 @@ def asked(port: int) -> dict[str, float]:
     return {sample.name.removeprefix("binlake_stream_"): sample.value for sample in samples}
 
 
-def test_what_a_batch_has_reached(served: tuple[Session, StreamMetrics, int]) -> None:
+def test_metrics_after_a_batch(served: tuple[Session, StreamMetrics, int]) -> None:
     _, metrics, port = served
     assert asked(port) == {}
     moment = time.time() - 600

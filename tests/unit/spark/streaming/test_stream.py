@@ -267,7 +267,7 @@ def test_starting_latest_is_pinned_by_the_first_batch(query: type[Query41], tmp_
     assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:4", f"{SID}:5"]
 
 
-def test_spark_4_1_that_asks_before_it_tells(tmp_path: Path) -> None:
+def test_spark_4_1_requests_an_offset_before_it_restores_the_last_one(tmp_path: Path) -> None:
     """`latestOffset` first, then the place of the checkpoint: a limited answer cannot be right."""
     checkpoint = stopped_in_the_middle(tmp_path)
     run = Query41(checkpoint, path=tmp_path)

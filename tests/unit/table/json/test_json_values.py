@@ -110,7 +110,7 @@ def test_rows_of_several_tables_are_written_in_the_order_given() -> None:
     assert bytes(write_rows([])) == b""
 
 
-def test_what_lies_outside_of_the_buffers_is_refused() -> None:
+def test_offsets_outside_the_buffers_are_rejected() -> None:
     numbers = pa.array([1, 2], pa.int64())
     with pytest.raises(ValueError, match="bytes of data for 3 numbers"):
         ValueColumn(ValueForm.INTEGER, 3, None, None, numbers.buffers()[1].slice(0, 16), width=8)

@@ -245,7 +245,7 @@ def test_tables_change_names_and_databases() -> None:
         "ALTER TABLE t COMMENT 'ADD x INT'",
     ],
 )
-def test_what_changes_no_columns(statement: str) -> None:
+def test_statements_without_column_changes(statement: str) -> None:
     assert columns(MADE, statement) == ["id", "a", "b"]
 
 
@@ -312,7 +312,7 @@ def test_an_unreadable_statement_makes_the_table_unknown_until_it_is_created_aga
     assert columns(MADE, statement, "DROP TABLE t", MADE) == ["id", "a", "b"]
 
 
-def test_a_schema_is_what_was_before() -> None:
+def test_a_schema_is_the_state_before_the_log() -> None:
     schema = "CREATE TABLE shop.t (id INT, a INT)"
     table = catalogue("ALTER TABLE t ADD b INT", schema=schema).known(T)
     assert table is not None

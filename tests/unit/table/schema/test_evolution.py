@@ -112,7 +112,7 @@ def test_decimals_become_plain_text() -> None:
     )
 
 
-def test_a_type_that_could_not_be_united_is_said_and_numbered() -> None:
+def test_types_that_cannot_be_merged_are_reported_and_numbered() -> None:
     old = _batch(v=pa.array(["x"]))
     new = _batch(v=pa.array([1]))
     united = _united(old, new)

@@ -39,7 +39,7 @@ def names(history: SchemaHistory, definition: TableDefinition) -> list[str]:
 TWO_INTS = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_LONG)
 
 
-def test_ddl_names_what_the_log_does_not() -> None:
+def test_ddl_supplies_names_missing_in_the_log() -> None:
     history = SchemaHistory(DeclaredSchema())
     history.note(ddl("CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, b INT)", 100))
     done, problems = history.complete(TWO_INTS)
@@ -61,7 +61,7 @@ def test_answers_change_when_a_statement_is_about_a_table_that_was_asked_for() -
     assert names(history, TWO_INTS) == ["id", "c"]
 
 
-def test_table_map_wins_over_ddl_and_that_is_said() -> None:
+def test_table_map_takes_precedence_over_ddl_with_a_warning() -> None:
     history = SchemaHistory(DeclaredSchema())
     history.note(ddl("CREATE TABLE t (id BIGINT, b INT)", 100))
     done, (problem,) = history.complete(TWO_INTS)
@@ -70,7 +70,7 @@ def test_table_map_wins_over_ddl_and_that_is_said() -> None:
     assert "column id is declared as bigint, but is int in the log" in problem
 
 
-def test_ddl_wins_over_a_schema_which_adds_what_is_still_open() -> None:
+def test_ddl_takes_precedence_over_a_schema() -> None:
     history = SchemaHistory(schema("CREATE TABLE shop.t (old INT, v VARCHAR(9)) CHARSET=utf8mb4"))
     table = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_VARCHAR)
     assert names(history, table) == ["old", "v"]
@@ -85,7 +85,7 @@ def test_ddl_wins_over_a_schema_which_adds_what_is_still_open() -> None:
     assert [c.name for c in done.columns] == ["v", "old"]
 
 
-def test_what_is_not_understood_is_said_unless_the_schema_knows() -> None:
+def test_unparsed_ddl_is_reported_unless_the_schema_has_the_table() -> None:
     statements = [ddl("CREATE TABLE t (id INT, b INT)", 100), ddl("ALTER TABLE t FROB x", 200)]
     history = SchemaHistory(DeclaredSchema())
     for statement in statements:
@@ -184,7 +184,7 @@ def test_table_map_in_lower_case() -> None:
     assert names(history, logged(*[ct.MYSQL_TYPE_LONG] * 2, table="order"))[0] == "col_0"
 
 
-def test_a_version_tells_what_full_metadata_cannot() -> None:
+def test_a_definition_supplies_facts_missing_in_full_metadata() -> None:
     versions = "-- binlake: from binlog.000001:500\nCREATE TABLE shop.t (u UUID);"
     history = SchemaHistory(schema(versions))
     column = ColumnDefinition(0, "u", ct.MYSQL_TYPE_STRING, length=16, collation_id=63)
@@ -197,7 +197,7 @@ def test_a_version_tells_what_full_metadata_cannot() -> None:
     assert problems == []
 
 
-def test_statements_before_the_start_count_where_nothing_else_tells() -> None:
+def test_ddl_before_the_start_applies_without_other_definitions() -> None:
     asked = []
 
     def before() -> list[DdlStatement]:
@@ -220,7 +220,7 @@ def test_statements_before_the_start_count_where_nothing_else_tells() -> None:
     assert asked == [1]
 
 
-def test_who_writes_statements_asks_for_computed_columns_although_names_are_known() -> None:
+def test_computed_columns_are_requested_although_names_are_known() -> None:
     columns = tuple(
         ColumnDefinition(i, name, ct.MYSQL_TYPE_LONG, unsigned=False)
         for i, name in enumerate(("id", "b"))
@@ -232,7 +232,7 @@ def test_who_writes_statements_asks_for_computed_columns_although_names_are_know
         assert history.complete(table)[0].columns[1].generated == computed
 
 
-def test_alter_tells_of_its_columns_although_the_table_was_made_before_the_log() -> None:
+def test_alter_defines_its_columns_without_the_create_table() -> None:
     columns = tuple(
         ColumnDefinition(i, name, ct.MYSQL_TYPE_LONG, unsigned=False)
         for i, name in enumerate(("id", "a", "b", "c"))

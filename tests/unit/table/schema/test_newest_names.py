@@ -42,7 +42,7 @@ def test_renaming_to_and_fro_without_end_is_no_endless_work() -> None:
     assert [dict(new) != {} for new in named][-2:] == [True, False]
 
 
-def test_wanted_columns_that_had_another_name_are_said() -> None:
+def test_earlier_names_of_selected_columns_are_reported() -> None:
     assert unnamed_renames("shop.t", [], [SWAP]) == []
     assert unnamed_renames("shop.t", ["a", "b"], [SWAP]) == []
     [sentence] = unnamed_renames("shop.t", ["a"], [SWAP])

@@ -171,7 +171,7 @@ def test_statements_without_columns_declare_nothing() -> None:
     assert [t.table for t in schema.tables] == ["d"]
 
 
-def test_what_cannot_be_read_names_table_and_line() -> None:
+def test_a_schema_error_contains_table_and_line() -> None:
     with pytest.raises(SchemaError, match=r"line 2: .*t: type wibble of column b is not known"):
         parse_schema(b"\nCREATE TABLE t (a int, b wibble(3));")
     with pytest.raises(SchemaError, match=r"line 1: .*t: a parenthesis is not closed"):
