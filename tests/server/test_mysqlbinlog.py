@@ -240,7 +240,9 @@ def test_options_that_choose(
     assert_same(ours(capfdbinary, *arguments), expected, tool.partition("-")[0])
 
 
-def test_values_that_the_servers_tools_print_wrongly(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_values_that_the_servers_tools_print_wrongly(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
     """GEOMETRY ends MySQL's rows, YEAR 0 is 1900 in both; here they are what was stored."""
     for server, tool in (("mysql-9.7", "mysql-9.7"), ("mariadb-11.8", "mariadb-11.8")):
         arguments = ["-vv", "--base64-output=decode-rows", *_logs(GOLDEN / server / "types-full")]

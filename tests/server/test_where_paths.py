@@ -80,7 +80,9 @@ def chosen(files: list[Path], condition: str) -> set[int]:
 
 
 @pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"], indirect=True)
-def test_json_paths_select_the_same_rows_as_the_server(server: Server, figure: Callable[..., None]) -> None:
+def test_json_paths_select_the_same_rows_as_the_server(
+    server: Server, figure: Callable[..., None]
+) -> None:
     is_mysql = server.flavour == "mysql"
     server.execute("SET GLOBAL binlog_row_metadata = FULL", "CREATE DATABASE paths")
     compared, differing = 0, []

@@ -255,7 +255,9 @@ def test_asking_the_hosts_of_a_cluster_warns_of_nothing(spark: Any) -> None:
         check_hosts(spark, [LOGS])
 
 
-def test_a_killed_run_leaves_no_partial_table_and_the_next_reports_it(spark: Any, tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_partial_table_and_the_next_reports_it(
+    spark: Any, tmp_path: Path
+) -> None:
     target = tmp_path / "lake"
     script = tmp_path / "slow.py"
     script.write_text(SLOW)

@@ -28,7 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("name", ["one_large_event", "large_statement", "large_rows"])
-def test_memory_for_decompression_is_limited(folder: Path, name: str, command: tuple[str, ...]) -> None:
+def test_memory_for_decompression_is_limited(
+    folder: Path, name: str, command: tuple[str, ...]
+) -> None:
     code, memory_kb, err = cost(folder, *command, saved(folder, name))
     assert code in (0, 1), err  # 0: the command does not look into it
     assert memory_kb < MOST_MEMORY_KB, memory_kb

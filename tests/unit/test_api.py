@@ -257,9 +257,7 @@ def test_errors_are_ours(tmp_path: Path) -> None:
     "chosen",
     [{"gtid": f"{SID}:2"}, {"start": "binlog.000002:4"}, {"at": f"{SID}:4"}, {"thread": "1"}],
 )
-def test_filters_skip_bytes_of_excluded_transactions(
-    chosen: dict[str, str], folder: Path
-) -> None:
+def test_filters_skip_bytes_of_excluded_transactions(chosen: dict[str, str], folder: Path) -> None:
     everything = binlake.open(folder)
     rows = everything.to_arrow().num_rows
     each = everything.ledger.decoded_bytes // rows

@@ -110,7 +110,9 @@ def test_logs_left_unfinished_by_a_kill_are_finished(folder: Folder) -> None:
     assert content(folder, "binlog.000002.zst") == whole
 
 
-def test_a_log_is_kept_if_its_compressed_copy_differs(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_kept_if_its_compressed_copy_differs(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def another(path: str) -> Any:
         """The bytes that are read back belong to another log."""
         return open_reader(folder.path_of("binlog.000002") if path.endswith(".zst") else path)

@@ -205,9 +205,7 @@ def test_innodb_binlog(capfd: pytest.CaptureFixture[str], golden: Path, tmp_path
     assert report["problems"][0]["kind"] == "bad checksum"
 
 
-def test_verify_exit_codes(
-    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
-) -> None:
+def test_verify_exit_codes(capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path) -> None:
     code, out, _ = run(capfd, "verify", log)
     assert code == 0
     assert "all is well" in out

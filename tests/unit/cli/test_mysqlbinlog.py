@@ -305,7 +305,9 @@ def test_load_data_without_the_beginning_of_its_file(
     assert b"LOAD DATA" not in text
 
 
-def test_year_zero_and_geometries_are_printed_as_stored(golden: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_year_zero_and_geometries_are_printed_as_stored(
+    golden: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     """YEAR 0 and geometries, where the servers' tools go wrong."""
     log = str(golden / "mysql-9.7/types-full/binlog.000001")
     _, text, _ = run(capfdbinary, "-vv", "--base64-output=decode-rows", log)

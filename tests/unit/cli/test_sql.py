@@ -215,7 +215,9 @@ def test_generated_columns_are_not_set(
     assert parts(undo)[1][-1][-1] == "DELETE FROM `shop`.`t` WHERE `id` = 1;"
 
 
-def test_partial_rows_set_their_columns_only(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_partial_rows_set_their_columns_only(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     made = Log()
     made.insert((1, "one", None), present=0b011)
     path = str(made.save(tmp_path))

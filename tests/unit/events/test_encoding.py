@@ -119,7 +119,9 @@ def changed(name: str, **fields: object) -> tuple[Event, EventFormat | None]:
         ("rows_v1", "present", b"\x01"),
     ],
 )
-def test_values_that_do_not_fit_the_format_are_rejected(name: str, field: str, value: object) -> None:
+def test_values_that_do_not_fit_the_format_are_rejected(
+    name: str, field: str, value: object
+) -> None:
     made, fmt = changed(name, **{field: value})
     with pytest.raises(MalformedError) as caught:
         encode_event(made, fmt)

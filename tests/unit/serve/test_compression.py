@@ -84,7 +84,9 @@ def test_compressed_packets_round_trip(algorithm: str, pieces: list[bytes]) -> N
     ],
     ids=range(9),
 )
-def test_malformed_packets_are_refused_without_allocation(algorithm: str, size_and_data: tuple[int, bytes]) -> None:
+def test_malformed_packets_are_refused_without_allocation(
+    algorithm: str, size_and_data: tuple[int, bytes]
+) -> None:
     """Refused, by `serve` and by our replica, and no memory is taken for what they promise."""
     size, data = size_and_data
     packet = compressed(data, size)

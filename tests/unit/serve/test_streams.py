@@ -190,7 +190,9 @@ def test_mysql_receives_an_error_for_purged_gtids(golden: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
-def test_mariadb_receives_events_after_its_gtid_state(golden: Path, tmp_path: Path, name: str) -> None:
+def test_mariadb_receives_events_after_its_gtid_state(
+    golden: Path, tmp_path: Path, name: str
+) -> None:
     logs = logs_of(golden, f"{name}/gtid", tmp_path / "logs")
     known = gtids_of(golden, f"{name}/gtid")
 

@@ -100,7 +100,9 @@ def broken() -> list[tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize(("content", "text"), broken())
-def test_an_invalid_keyring_error_contains_the_reason(tmp_path: Path, content: bytes, text: str) -> None:
+def test_an_invalid_keyring_error_contains_the_reason(
+    tmp_path: Path, content: bytes, text: str
+) -> None:
     with pytest.raises(KeyringError, match=text) as caught:
         keyring(tmp_path, content).mariadb_key(1, 1)
     assert_no_secret(str(caught.value))

@@ -65,7 +65,9 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
         rows(path)
 
 
-def test_a_compressed_dump_is_detected_without_its_extension(tmp_path: Path, compress: Compress) -> None:
+def test_a_compressed_dump_is_detected_without_its_extension(
+    tmp_path: Path, compress: Compress
+) -> None:
     assert rows(written(tmp_path, compress(START + INSERT + END))) == 1
 
 

@@ -148,9 +148,7 @@ def test_other_files_are_not_read(tmp_path: Path, bytes_read: Counter[str], gno:
     assert bytes_read[found.name] <= size + 2 * HEAD_BYTES
 
 
-def test_executed_gtids_come_from_the_last_file(
-    tmp_path: Path, bytes_read: Counter[str]
-) -> None:
+def test_executed_gtids_come_from_the_last_file(tmp_path: Path, bytes_read: Counter[str]) -> None:
     chain = _chain_on_disk(tmp_path, files=4, transactions=3)
     assert str(executed(chain)).endswith(":1-12")
     assert set(bytes_read) == {"binlog.000004"}

@@ -136,7 +136,9 @@ _IDS_BEFORE = [1, 2, 3, 1, 2, 4]
 
 @pytest.mark.parametrize("target", Target)
 @pytest.mark.parametrize("kind", _KINDS)
-def test_rows_before_an_error_are_delivered_first(tmp_path: Path, kind: str, target: Target) -> None:
+def test_rows_before_an_error_are_delivered_first(
+    tmp_path: Path, kind: str, target: Target
+) -> None:
     log, (_, event, _) = _broken(kind)
     path = log.save(tmp_path)
     seen: list[dict[str, Any]] = []

@@ -139,9 +139,7 @@ def test_rows_chosen_here_and_there_are_those_of_all(server: str, how: dict[str,
         ("id BETWEEN 1 AND 1e3", "with an exponent"),
     ],
 )
-def test_invalid_conditions_are_refused_before_reading(
-    condition: str, message: str
-) -> None:
+def test_invalid_conditions_are_refused_before_reading(condition: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         binlake.open(str(LOGS), where=condition)
 

@@ -119,7 +119,9 @@ def never(self: RowFinder, run: Any) -> Any:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_the_core_selects_the_same_rows_as_arrays(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_core_selects_the_same_rows_as_arrays(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(server)
     decided: list[bool] = []
     compared = 0

@@ -222,9 +222,7 @@ def test_a_half_transaction_is_not_counted_on_another_server(
     assert position.gtid_set == f"{OTHERS}:1,{ASKED_FOR}:1-2"
 
 
-def test_a_silent_server_does_not_take_over(
-    first: LogBuilder, second: LogBuilder
-) -> None:
+def test_a_silent_server_does_not_take_over(first: LogBuilder, second: LogBuilder) -> None:
     """The first one comes back and goes on inside of the transaction, which then counts."""
     asked: list[str] = []
     back: list[Answer | None] = [
