@@ -79,6 +79,11 @@ def _shown(found: re.Match[str]) -> str:
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else _escaped(found)
 
 
+def truncated(text: str, characters: int) -> str:
+    """`text`, or its beginning and an ellipsis, with at most this number of characters."""
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+
+
 def shortened(text: str, characters: int) -> str:
     """`text`, or its beginning and end with the number of characters that are left out."""
     if len(text) <= characters:

@@ -29,6 +29,7 @@ from binlake.errors import (
     SchemaError,
     SourceError,
 )
+from binlake.values.similar_names import question_of
 
 #: The variable with which a shell requests completions.
 COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
@@ -159,9 +160,8 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     if isinstance(error, click.MissingParameter):
         message = _what_is_expected(error) or message
     if isinstance(error, click.NoSuchOption) and error.possibilities:
-        near = ", ".join(map(repr, sorted(error.possibilities)))
-        one_of = "one of " if len(error.possibilities) > 1 else ""
-        message = f"No such option {error.option_name!r}. Did you mean {one_of}{near}?"
+        question = question_of(sorted(error.possibilities))
+        message = f"No such option {error.option_name!r}; {question}"
     if found := _WRONG_CHOICE.fullmatch(message):
         choices = found["choices"].replace("'", "")
         message = f"{found['flag']} {found['value']}: expected one of {choices}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.values.similar_names import did_you_mean
 
 _MAX_BYTES = 256 << 10
 # Before it is parsed: the parser's time grows with the square of the parts of a key.
@@ -19,7 +19,6 @@ _LONG_KEY = re.compile(
     r"""(?:^|[\[{,])[ \t]*+(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){16}""",
     re.MULTILINE,
 )
-_SIMILAR = 0.6
 _MOST_SHOWN = 80
 
 #: Converts a value of the file; raises ValueError with the expected form.
@@ -94,8 +93,7 @@ class Table:
         return f"{self.name}.{name}" if self.name else name
 
     def _unknown(self, name: str, known: tuple[str, ...]) -> OptionError:
-        close = difflib.get_close_matches(name, known, 1, _SIMILAR)
-        hint = f"did you mean {close[0]}?" if close else f"keys: {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"keys: {', '.join(known)}"
         return self.error(name, "unknown key", hint)
 
 

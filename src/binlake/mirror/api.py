@@ -220,9 +220,8 @@ def remove(
     control = Control(opened, None, None)
     patterns = checked_patterns(tables)
     known = begun_tables(opened) | {*control.quarantined, *control.gone, *control.to_resync}
-    for name, near in unknown_names(patterns, known | {*control.added}).items():
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        note(f"the lake has no table {name} yet{meant}")
+    for name, question in unknown_names(patterns, known | {*control.added}).items():
+        note(f"the lake has no table {name} yet{question and f'; {question}'}")
     removed = {name for name in known if any(matches(pattern, name) for pattern in patterns)}
     control.remove_tables(patterns, removed)
 

@@ -9,7 +9,6 @@ excludes it: the reads of the log leave such a table out.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.table_names import table_name
 from binlake.mirror.table_patterns import patterns_of
 from binlake.values.option_texts import parse_table_pattern
+from binlake.values.similar_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +85,21 @@ def is_pattern(text: str) -> bool:
 def check_known(texts: Iterable[str], known: Collection[str]) -> None:
     """Raise OptionError for a name without wildcards that is not one of the `known` tables."""
     listed = "`binlake mirror status` lists the tables"
-    for text, near in unknown_names(texts, known).items():
+    for text, question in unknown_names(texts, known).items():
         raise OptionError(
             f"the mirror has no table {text}",
             name="tables",
             value=text,
-            hint=f"did you mean {' or '.join(near)}? {listed}" if near else listed,
+            hint=f"{question} {listed}".lstrip(),
         )
 
 
-def unknown_names(texts: Iterable[str], known: Collection[str]) -> dict[str, list[str]]:
-    """Return the names without wildcards that are not `known` tables, and for each of them the known names that are
-    similar.
+def unknown_names(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return the names without wildcards that are not `known` tables, and for each of them a question with the known
+    names that are similar, which is empty if there are none.
     """
     unknown = [text for text in sorted(texts) if not is_pattern(text) and text not in known]
-    return {text: difflib.get_close_matches(text, sorted(known), n=3) for text in unknown}
+    return {text: did_you_mean(text, sorted(known), most=3) for text in unknown}
 
 
 def matches(pattern: str, full_name: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
 from binlake.errors import BinlogError, QueryError
+from binlake.values.similar_names import similar_names
 
 _MOST_NAMES = 40
 #: Kinds of errors that another statement or option can avoid; others are failures of the machine.
@@ -76,9 +76,8 @@ def _missing_table(found: dict[str, Any], message: str) -> str | None:
 def near_names(wanted: str, names: Iterable[str]) -> str:
     """Return names for a message, the most similar ones first."""
     known = list(dict.fromkeys(names))
-    folded = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(wanted.casefold(), folded, n=5, cutoff=0.5)
-    ordered = list(dict.fromkeys([*(folded[name] for name in near), *known]))
+    near = similar_names(wanted, known, most=5, similarity=0.5)
+    ordered = list(dict.fromkeys([*near, *known]))
     more = len(ordered) - _MOST_NAMES
     return ", ".join(ordered[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from binlake.errors import BinlogError
+from binlake.printable import truncated
 from binlake.serve.answers import (
     NO_SUCH_THREAD,
     NOT_SUPPORTED,
@@ -92,8 +93,7 @@ class Queries:
                 return self._kill(statement)
             return self._show(statement)
         except NotUnderstoodError:
-            text = " ".join(sql.split())
-            shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+            shown = truncated(" ".join(sql.split()), _SHOWN)
             raise refused(
                 NOT_SUPPORTED, "42000",
                 f"binlake serve sends binary logs to replicas and does not answer: {shown}",

@@ -18,6 +18,7 @@ from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
+from binlake.printable import truncated
 from binlake.serve.answers import lost, printable
 from binlake.serve.dump_selection import DumpSelection, Everything, MissingTransactions
 from binlake.serve.library import Library
@@ -216,5 +217,4 @@ def _files(library: Library) -> str:
 
 def _shown(text: str) -> str:
     """Return a text from outside, shortened to leave room in an error."""
-    text = printable(text) or "nothing"
-    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
+    return truncated(printable(text) or "nothing", _MAX_SHOWN)

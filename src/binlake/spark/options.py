@@ -7,7 +7,6 @@ misspelled filter were ignored, a read would show unwanted rows.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ from binlake.values.option_texts import (
 )
 from binlake.values.options import READ_OPTIONS, ReadOptions
 from binlake.values.position import FilePosition
+from binlake.values.similar_names import question_of, similar_names
 
 VIEWS = ("changes", "table", "events", "transactions", "statements", "ledger")
 
@@ -251,12 +251,9 @@ def _stream_options(texts: dict[str, str]) -> StreamOptions:
 
 
 def _unknown(key: str) -> OptionError:
-    near = difflib.get_close_matches(_plain(key), _SPECS, n=1, cutoff=0.6)
-    hint = (
-        f"did you mean {_SPECS[near[0]].name}?"
-        if near
-        else f"options are: {', '.join(sorted(s.name for s in _SPECS.values()))}"
-    )
+    near = [_SPECS[plain].name for plain in similar_names(_plain(key), _SPECS)]
+    listed = f"options are: {', '.join(sorted(s.name for s in _SPECS.values()))}"
+    hint = question_of(near) or listed
     return OptionError(f"unknown option {key!r}", name=key, hint=hint)
 
 

@@ -9,7 +9,6 @@ the task that meets it, not a guess.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -49,6 +48,7 @@ from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
+from binlake.values.similar_names import did_you_mean
 from binlake.values.where import names_in
 
 _RESTART = "start the query again with the same checkpoint to use the table's current columns"
@@ -88,8 +88,8 @@ class InferredView(PickledByName):
             read = replace(read, table=(table,))
             found = look.definitions(read)
         if not found:
-            near = difflib.get_close_matches(options.table, look.other_tables, n=1)
-            name = f"did you mean {near[0]}? Else" if near else "check the name,"
+            question = did_you_mean(options.table, look.other_tables)
+            name = f"{question} Else" if question else "check the name,"
             raise SourceError(
                 f"the newest {look.looked_bytes} bytes of the log contain no change of table"
                 f" {table}",
@@ -386,13 +386,10 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
     asked = [("columns", name) for name in read.columns] + [("where", name) for name in in_where]
     for option, column in asked:
         if column.casefold() not in known:
-            near = difflib.get_close_matches(column, names, n=1)
             raise OptionError(
                 f"option {option}: table {table} has no column {column!r}",
                 name=option,
-                hint=f"did you mean {near[0]}?"
-                if near
-                else f"it has {', '.join(dict.fromkeys(names))}",
+                hint=did_you_mean(column, names) or f"it has {', '.join(dict.fromkeys(names))}",
             )
 
 
@@ -419,7 +416,6 @@ def check_where(options: SourceOptions) -> None:
         return
     name = next(iter(missing.values()))
     every = [each for names in tables.values() for each in names]
-    near = difflib.get_close_matches(name, every, n=1)
     listed = [
         f"{table} has {', '.join(dict.fromkeys(names))}" for table, names in sorted(tables.items())
     ]
@@ -427,7 +423,7 @@ def check_where(options: SourceOptions) -> None:
         f"option where: no table in the range has a column {name!r}",
         name="where",
         value=name,
-        hint=(f"did you mean {near[0]}? " if near else "") + "; ".join(listed[:_SHOWN_TABLES]),
+        hint=f"{did_you_mean(name, every)} {'; '.join(listed[:_SHOWN_TABLES])}".lstrip(),
     )
 
 

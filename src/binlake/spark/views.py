@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from binlake.table.row_json import change_batch, change_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.similar_names import did_you_mean
 
 _COUNTED = {"tables", "inserts", "updates", "deletes"}
 
@@ -52,13 +52,10 @@ def view_columns(options: SourceOptions, names: Sequence[str]) -> list[str]:
     known = {name.lower(): name for name in view_schema(options).names}
     for name in names:
         if name.lower() not in known:
-            near = difflib.get_close_matches(name.lower(), known, n=1)
             raise OptionError(
                 f".schema(…): the view {options.view} has no column {name!r}",
                 name="schema",
-                hint=f"did you mean {known[near[0]]}?"
-                if near
-                else f"it has {', '.join(known.values())}",
+                hint=did_you_mean(name, known.values()) or f"it has {', '.join(known.values())}",
             )
     return [known[name.lower()] for name in names]
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from binlake.errors import OptionError, SourceError, UnsupportedError
 from binlake.format.collations import COLLATIONS
+from binlake.printable import truncated
 from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.state.base import Base
@@ -255,8 +256,7 @@ class TableState:
             else:
                 self._pass(ddl)
         except UnsupportedError as error:
-            shown = " ".join(ddl.sql.split())
-            shown = shown if len(shown) <= 80 else shown[:79] + "…"
+            shown = truncated(" ".join(ddl.sql.split()), 80)
             what = "go back over" if self._is_back else "follow"
             raise UnsupportedError(
                 f"{self.shape.full_name}, {ddl.position}: binlake cannot {what} {shown!r}: {error.message}",

@@ -5,9 +5,8 @@ It is used only then, and it is bounded, since the log may be large.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.option_texts import parse_at
 from binlake.values.options import ReadOptions
 from binlake.values.position import FilePosition
+from binlake.values.similar_names import question_of, similar_names
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -39,9 +39,11 @@ _GTID_FLAVOURS = {
 }
 
 
-def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
-    """Return one sentence: the filters matched nothing, and the log contains this."""
-    return _nothing_found(_look(chains, options), options)
+def nothing_found(
+    chains: Sequence[Chain], options: ReadOptions, look_bytes: int = LOOK_BYTES
+) -> str:
+    """Return one sentence: the filters matched nothing, and the first `look_bytes` of the log contain this."""
+    return _nothing_found(_look(chains, options, look_bytes=look_bytes), options)
 
 
 def transaction_not_found(chains: Sequence[Chain], options: ReadOptions) -> OptionError:
@@ -81,12 +83,14 @@ def unknown_table(chains: Sequence[Chain], options: ReadOptions) -> str | None:
     return _nothing_found(seen, options) if seen.complete and not is_known else None
 
 
-def _look(chains: Sequence[Chain], options: ReadOptions, table: str = "") -> _Seen:
+def _look(
+    chains: Sequence[Chain], options: ReadOptions, table: str = "", look_bytes: int = LOOK_BYTES
+) -> _Seen:
     seen = _Seen(Access.of(options), table)
     if any(is_read_once(file.path) for chain in chains for file in chain.files):
         seen.complete = False
     else:
-        seen.look(chains)
+        seen.look(chains, look_bytes)
     return seen
 
 
@@ -95,17 +99,17 @@ def _near(seen: _Seen, options: ReadOptions) -> Iterator[str]:
         same = [name for name in seen.tables if name.casefold() == wanted.casefold()]
         near = same or _with_similar_name(wanted, seen.tables)
         if near and near[0] != wanted:
-            yield f" (did you mean {near[0]}?)"
+            yield f" ({question_of(near[:1])})"
 
 
-def _with_similar_name(wanted: str, tables: Iterable[str]) -> list[str]:
+def _with_similar_name(wanted: str, tables: Collection[str]) -> list[str]:
     """The table whose name is most similar; two names are not similar because their databases are equal."""
     database, _, table = wanted.partition(".")
-    found = difflib.get_close_matches(wanted, tables, n=len(list(tables)) or 1)
+    found = similar_names(wanted, tables, most=len(tables) or 1)
     for name in found:
         its_database, _, its_table = name.partition(".")
         pairs = (database, its_database), (table, its_table)
-        if all(one == other or difflib.get_close_matches(one, [other]) for one, other in pairs):
+        if all(one == other or similar_names(one, [other]) for one, other in pairs):
             return [name]
     return []
 
@@ -153,9 +157,9 @@ class _Seen:
         self.last = 0
         self.complete = True
 
-    def look(self, chains: Sequence[Chain]) -> None:
-        """Look at the logs, up to the bound or the first damage."""
-        left = LOOK_BYTES
+    def look(self, chains: Sequence[Chain], most_bytes: int) -> None:
+        """Look at the logs, up to `most_bytes` or the first damage."""
+        left = most_bytes
         try:
             for window in _windows(chains, self._access):
                 if left <= 0:

@@ -5,7 +5,6 @@ Each parser takes one text and raises ValueError with what it expects.
 
 from __future__ import annotations
 
-import difflib
 import re
 from datetime import UTC, date, datetime, timedelta
 
@@ -13,6 +12,7 @@ from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.position import FilePosition
+from binlake.values.similar_names import did_you_mean
 from binlake.values.where import parse_where
 
 
@@ -185,10 +185,7 @@ def parse_charset(text: str) -> str:
     name = "utf8mb3" if name == "utf8" else name
     if name != BINARY and name not in CHARSETS:
         known = [*CHARSETS, BINARY]
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = (
-            f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(sorted(known))}"
-        )
+        hint = did_you_mean(name, known, most=3) or f"they are {', '.join(sorted(known))}"
         raise ValueError(f"not a character set of MySQL or MariaDB; {hint}")
     return name
 

@@ -34,6 +34,7 @@ from binlake.values.option_texts import (
     parse_time_us,
 )
 from binlake.values.position import FilePosition
+from binlake.values.similar_names import did_you_mean
 
 #: The options that select what is read; the others set how it is read.
 FILTER_OPTIONS = (
@@ -121,11 +122,7 @@ class ReadOptions(PickledByName):
         for name, raw in given.items():
             spec = _SPECS.get(name)
             if spec is None:
-                from difflib import get_close_matches  # few runs need it
-
-                near = get_close_matches(name, _SPECS, n=1)
-                listed = f"options are: {', '.join(sorted(_SPECS))}"
-                hint = f"did you mean {near[0]}?" if near else listed
+                hint = did_you_mean(name, _SPECS) or f"options are: {', '.join(sorted(_SPECS))}"
                 raise OptionError(f"unknown option {name!r}", name=name, hint=hint)
             if raw is not None:
                 values[name] = spec.value_of(raw)

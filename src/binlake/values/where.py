@@ -16,6 +16,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from binlake.printable import truncated
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -410,5 +412,4 @@ def _is_double(operand: Operand) -> bool:
 
 
 def _shown(node: Any) -> str:
-    text = str(node.sql(dialect="mysql"))
-    return text if len(text) <= 80 else text[:79] + "…"
+    return truncated(str(node.sql(dialect="mysql")), 80)

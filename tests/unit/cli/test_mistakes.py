@@ -65,8 +65,8 @@ from support.logs.stream_log import StreamLog
         ),
         (["rows", "LOG", "--table"], "see binlake rows --help"),
         (["nonsense"], "No such command"),
-        (["rowz"], "binlake: No such command 'rowz'. Did you mean 'rows'? See binlake --help"),
-        (["gtid", "locat"], "binlake gtid: No such command 'locat'. Did you mean 'locate'? See"),
+        (["rowz"], "binlake: No such command 'rowz'; did you mean rows? See binlake --help"),
+        (["gtid", "locat"], "binlake gtid: No such command 'locat'; did you mean locate? See"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(
@@ -265,14 +265,18 @@ def test_messages_name_flags(golden: Path, capfd: pytest.CaptureFixture[str]) ->
     )
 
 
-def test_inspect_refuses_options_without_effect(capfd: pytest.CaptureFixture[str], log: str) -> None:
+def test_inspect_refuses_options_without_effect(
+    capfd: pytest.CaptureFixture[str], log: str
+) -> None:
     for flag in ("--nested", "--binary", "--columns", "--no-verify-checksum", "--uncommitted"):
         code, out, err = run(capfd, "inspect", log, flag)
         assert (code, out) == (2, ""), flag
         assert "No such option" in err
 
 
-def test_schema_reports_a_log_without_matching_ddl(capfd: pytest.CaptureFixture[str], log: str) -> None:
+def test_schema_reports_a_log_without_matching_ddl(
+    capfd: pytest.CaptureFixture[str], log: str
+) -> None:
     code, out, err = run(capfd, "schema", log, "--table", "no.such")
     assert (code, "CREATE TABLE" in out) == (0, False)
     assert "no DDL of such tables" in err

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from binlake.source.chain import resolve
-from binlake.stream import overview
 from binlake.stream.overview import nothing_found, unknown_table
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import QUERY, ROWS
@@ -54,7 +53,7 @@ def test_gtids_of_the_other_flavour(tmp_path: Path) -> None:
     )
 
 
-def test_damage_and_length_bound_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_and_length_bound_the_look(tmp_path: Path) -> None:
     path = StreamLog().plain(1).rotate("binlog.000002").write(tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
     assert "changes of shop.t, …; its events are from 2023-11-14 22:13:20Z to at least" in said(
@@ -65,8 +64,9 @@ def test_damage_and_length_bound_the_look(tmp_path: Path, monkeypatch: pytest.Mo
         later.data[offset : offset + 4] = (1_800_000_000).to_bytes(4, "little")
     later.write(tmp_path, "binlog.000002")
     StreamLog().plain(1).rotate("binlog.000002").write(tmp_path)
-    monkeypatch.setattr(overview, "LOOK_BYTES", 1)
-    assert "to at least 2027-01-15" in said(tmp_path, op="delete")
+    options = ReadOptions.parse({"op": "delete"})
+    found = nothing_found(resolve([str(tmp_path)]), options, look_bytes=1)
+    assert "to at least 2027-01-15" in found
 
 
 def query_in(collation: int, sql: bytes) -> bytes:

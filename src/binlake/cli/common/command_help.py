@@ -11,6 +11,8 @@ import re
 
 import click
 
+from binlake.values.similar_names import did_you_mean
+
 _EXAMPLES = re.compile(r"^Examples:\s*\n", re.MULTILINE)
 
 
@@ -76,11 +78,9 @@ class HelpGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name. Raises click.UsageError, with a similar name if there is one."""
         if self.get_command(ctx, args[0]) is None:
-            from difflib import get_close_matches  # few runs need it
-
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if near:
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+            question = did_you_mean(args[0], self.list_commands(ctx))
+            if question:
+                ctx.fail(f"No such command {args[0]!r}; {question}")
         return super().resolve_command(ctx, args)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -35,6 +35,7 @@ from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
 from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.events.old.start_v3 import StartV3Event
+from binlake.printable import truncated
 
 _SUMMARY_CHARACTERS = 100
 _BYTES_PER_LINE = 16
@@ -92,9 +93,7 @@ _SUMMARIES: dict[type[Event], Callable[[Any], str]] = {
 def summary(event: Event) -> str:
     """Return the main fields of an event, in one line of bounded length; "" if there are none."""
     make = _SUMMARIES.get(type(event))
-    text = " ".join(make(event).split()) if make else ""
-    cut = _SUMMARY_CHARACTERS
-    return text if len(text) <= cut else text[: cut - 1] + "…"
+    return truncated(" ".join(make(event).split()) if make else "", _SUMMARY_CHARACTERS)
 
 
 def timestamp_text(seconds: int) -> str:

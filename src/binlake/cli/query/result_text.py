@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from binlake.core.text.text_output import TextBuffer
 from binlake.core.text.text_rows import RowTemplate, ValueColumn, write_rows
+from binlake.printable import truncated
 from binlake.query.database import QueryResult
 from binlake.table.text.json_text import base64_text, hex_text, join
 from binlake.table.text.json_values import (
@@ -163,11 +164,10 @@ def _cells(values: pa.Array, binary: str, shown: Callable[[str], str]) -> list[s
         text = moments(values)
     else:
         text = values.cast(_TEXT)
-    return ["NULL" if cell is None else _cut(shown(cell)) for cell in text.to_pylist()]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+    return [
+        "NULL" if cell is None else truncated(shown(cell), _MOST_CHARACTERS)
+        for cell in text.to_pylist()
+    ]
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from binlake.printable import truncated
 from binlake.values.ledger import counted
 
 #: For values that the log does not record.
@@ -167,7 +168,7 @@ def one_line(sql: str | None, most: int | None = None) -> str:
     """
     text = " ".join((sql or "").split())
     text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-    return text if most is None or len(text) <= most else text[: most - 1] + "…"
+    return text if most is None else truncated(text, most)
 
 
 def digest_line(entry: Row) -> str:

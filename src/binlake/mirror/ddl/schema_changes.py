@@ -14,6 +14,7 @@ from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.printable import truncated
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
@@ -171,5 +172,4 @@ def _departs(ddl: DdlStatement, table: Followed) -> bool:
 
 
 def _shortened(sql: str) -> str:
-    text = " ".join(sql.split())
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    return truncated(" ".join(sql.split()), 200)

@@ -6,7 +6,6 @@ wrong only if no definition of any table has it, which is known at the end.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from binlake.errors import OptionError
@@ -14,6 +13,7 @@ from binlake.table.batches import Changes
 from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.similar_names import did_you_mean
 
 _SHOWN_TABLES = 3
 
@@ -59,7 +59,7 @@ def unknown_column(name: str, tables: dict[str, dict[str, None]]) -> OptionError
     """Return the error for a column that none of some tables has; `tables`: names of columns by
     table.
     """
-    near = difflib.get_close_matches(name, [n for names in tables.values() for n in names], n=1)
+    question = did_you_mean(name, [n for names in tables.values() for n in names])
     listed = [f"{table} has {', '.join(names)}" for table, names in tables.items()]
     more = len(listed) - _SHOWN_TABLES
     which = (
@@ -69,7 +69,6 @@ def unknown_column(name: str, tables: dict[str, dict[str, None]]) -> OptionError
         f"option columns: {which} has {'no' if len(tables) == 1 else 'a'} column {name!r}",
         name="columns",
         value=name,
-        hint=(f"did you mean {near[0]}? " if near else "")
-        + "; ".join(listed[:_SHOWN_TABLES])
+        hint=f"{question} {'; '.join(listed[:_SHOWN_TABLES])}".lstrip()
         + (f"; and {more} more tables" if more > 0 else ""),
     )

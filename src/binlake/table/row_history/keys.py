@@ -9,7 +9,6 @@ is followed by the exact values in its images.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from binlake.table.where.truth import Doubt, Truth, both, either
 from binlake.values.ledger import Ledger, counted
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
+from binlake.values.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
@@ -70,12 +70,11 @@ class RowKey:
             there = {column.name.casefold(): column.name for column in definition.columns}
             for name in self.columns:
                 if name.casefold() not in there:
-                    near = difflib.get_close_matches(name, there.values(), n=1)
+                    listed = f"it has {', '.join(there.values())}"
                     raise OptionError(
                         f"table {table} has no column {name!r}",
                         name="key",
-                        hint=(f"did you mean {near[0]}? " if near else "")
-                        + f"it has {', '.join(there.values())}",
+                        hint=f"{did_you_mean(name, there.values())} {listed}".lstrip(),
                     )
             return tuple(there[name.casefold()] for name in self.columns)
         names = tuple(definition.columns[i].name for i in definition.primary_key)

@@ -8,7 +8,6 @@ is not plain, the option whole_transaction), the filter chooses the transactions
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -35,13 +34,13 @@ from binlake.table.where.truth import Truth
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
+from binlake.values.similar_names import DID_YOU_MEAN, did_you_mean
 from binlake.values.where import Condition, names_in, parse_where
 
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
 _MATCHES_NONE = ", so option where matches no row of this definition"
-_DID_YOU_MEAN = "did you mean "
 _SHOWN_TABLES = 3
 
 
@@ -134,11 +133,9 @@ class WhereRows:
         missing = [name for name in self._names if name.casefold() not in there]
         if not missing:
             return BoundCondition(self._condition, types)
-        near = difflib.get_close_matches(missing[0], names, n=1)
+        hint = f"{did_you_mean(missing[0], names)} it has {', '.join(names)}".lstrip()
         ledger.warn(
-            f"table {types.definition.full_name} has no column {missing[0]!r}{_MATCHES_NONE}; "
-            + (f"{_DID_YOU_MEAN}{near[0]}? " if near else "")
-            + f"it has {', '.join(names)}"
+            f"table {types.definition.full_name} has no column {missing[0]!r}{_MATCHES_NONE}; {hint}"
         )
         return None
 
@@ -182,7 +179,7 @@ def check_where_columns(where: str | None, ledger: Ledger) -> None:
             what, _, hint = lacking[-1].partition("; ")
         else:
             what = f"no table that was read has a column {name!r}"
-            near_first = sorted(newest.values(), key=lambda each: _DID_YOU_MEAN not in each)
+            near_first = sorted(newest.values(), key=lambda each: DID_YOU_MEAN not in each)
             hint = "; ".join(near_first[:_SHOWN_TABLES])
         raise OptionError(f"option where: {what}", name="where", value=name, hint=hint)
 
