@@ -11,7 +11,6 @@ TESTS = Path(__file__).resolve().parents[1]
 PATCHED = {
     # Tests of the Python API with golden logs, which are smaller than these limits. As options of a read, the limits
     # would be public.
-    "_BATCH_TRANSACTIONS", "_FEW_GROUPS", "_HELD_BYTES", "_HELD_RUNS", "_MOST_TABLES",  # stats
     "_LEAST_PORTION_BYTES",  # threads
     "_WORTH_A_JUMP_BYTES",  # indexes
     # Other projects have no public names: PySpark's connection to the JVM, PyMySQL's number of the next packet.

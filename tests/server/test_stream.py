@@ -16,7 +16,6 @@ from pyspark import cloudpickle
 
 from binlake.errors import AuthError, ConnectionLostError, OptionError, PositionLostError
 from binlake.spark.source import BinlogDataSource
-from binlake.spark.streaming import server_logs
 from dev.servers import Server, running
 from support.oracles.reading import lines_without_ddl
 from support.servers.archiving import await_another_second
@@ -187,10 +186,10 @@ def test_reset_in_the_second_in_which_the_log_began(
 
 # sockets that PyMySQL opened for a server that is not there are closed by the garbage collector
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_server_that_goes_for_good(mysql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_logs, "PATIENCE_S", 1.0)
+def test_a_server_that_goes_for_good(mysql: Server) -> None:
     checkpoint = stopped(mysql)
     run = Query42(checkpoint, server=url_of(mysql))
+    run.reader.patience_s = 1.0
     assert not run.batch()
     mysql.kill()
     with pytest.raises(ConnectionLostError, match="start the query again to continue"):

@@ -13,7 +13,6 @@ from pyspark.errors import StreamingQueryException
 
 from binlake.errors import ConnectionLostError
 from binlake.source.replica.packets import event_packet, framed
-from binlake.spark.streaming import server_logs
 from support.logs.log_builder import (
     ARTIFICIAL,
     QUERY,
@@ -182,12 +181,12 @@ def test_a_server_that_is_silent_ends_the_stream(spark: Any, tmp_path: Path, sil
 
 @pytest.mark.parametrize("silence", SILENCES)
 def test_the_first_failure_is_a_line_on_stderr(
-    silence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    silence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As Spark's process for planning calls the reader."""
-    monkeypatch.setattr(server_logs, "PATIENCE_S", 1.0)
     with fake_server(SILENCES[silence]) as (port, _):
         run = Query42(Checkpoint(), server=url_of(port), starting_offsets="earliest")
+        run.reader.patience_s = 1.0
         with pytest.raises(ConnectionLostError, match=SILENT):
             run.initial()
     [line] = capsys.readouterr().err.splitlines()

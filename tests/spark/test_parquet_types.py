@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from binlake.lake.data_file import DataFile, TableKey, files_from_json, files_to_json
-from binlake.lake.parquet import ParquetFiles, read_batches
+from binlake.lake.parquet import ParquetFiles, ParquetLimits, read_batches
 from binlake.spark.schema import spark_schema
 
 UTC = dt.UTC
@@ -45,8 +45,14 @@ def batch() -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
 
 
-def write(folder: Path, *batches: pa.RecordBatch, target: int = 1 << 30) -> list[DataFile]:
-    files = ParquetFiles(pafs.LocalFileSystem(), str(folder), "00000", target)
+def write(
+    folder: Path,
+    *batches: pa.RecordBatch,
+    target: int = 1 << 30,
+    row_group_bytes: int = 48 << 20,
+) -> list[DataFile]:
+    limits = ParquetLimits(row_group_bytes=row_group_bytes)
+    files = ParquetFiles(pafs.LocalFileSystem(), str(folder), "00000", target, limits)
     for one in batches:
         files.write(TableKey("shop", "orders"), one)
     return files.close()
@@ -83,10 +89,10 @@ def test_our_own_reading_gives_the_written_types(tmp_path: Path, batch: pa.Recor
     assert files_from_json(files_to_json([file])) == [file]
 
 
-def test_files_are_cut_at_the_target_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.lake.parquet.ROW_GROUP_BYTES", 1)
+def test_files_are_cut_at_the_target_size(tmp_path: Path) -> None:
     rows = pa.record_batch({"n": pa.array(range(200_000), pa.int64())})
-    written = write(tmp_path, rows.slice(0, 100_000), rows.slice(100_000), target=1)
+    halves = rows.slice(0, 100_000), rows.slice(100_000)
+    written = write(tmp_path, *halves, target=1, row_group_bytes=1)
     assert [f.rows for f in written] == [100_000, 100_000]
     assert sorted(f.name for f in written) == [f.name for f in written]
 

@@ -23,13 +23,6 @@ from pyarrow import fs as pafs
 from binlake.lake.data_file import DataFile, PackedSchema, TableKey
 from binlake.spark.schema import Conformer, exact_schema, spark_schema_json
 
-ROW_GROUP_BYTES = 48 << 20
-HELD_BYTES = 48 << 20
-OPEN_FILES = 200
-OPEN_COLUMNS = 1 << 12  # of all open files together
-# Columns times row groups of a file: its writer describes each until the end.
-MOST_CHUNKS = 1 << 13
-
 # The memory of a column of a buffered batch, or of an open file, beside its values.
 _COLUMN_BYTES = 4 << 10
 
@@ -57,6 +50,25 @@ _ARROW_SCHEMA = b"ARROW:schema"
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 # Any version from 3.0 on means: dates and timestamps are in the proleptic Gregorian calendar.
 _SPARK_VERSION = b"org.apache.spark.version"
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetLimits:
+    """How much `ParquetFiles` buffers and keeps open.
+
+    Row groups of a table are written at `row_group_bytes`, those of the largest tables when all buffered rows have
+    `held_bytes`. `open_columns` counts the columns of all open files. `chunks` is the number of columns times row
+    groups at which a file ends, because its writer describes each chunk until the end.
+    """
+
+    row_group_bytes: int = 48 << 20
+    held_bytes: int = 48 << 20
+    open_files: int = 200
+    open_columns: int = 1 << 12
+    chunks: int = 1 << 13
+
+
+_LIMITS = ParquetLimits()
 
 
 class _Columns:
@@ -171,9 +183,15 @@ class ParquetFiles:
     """Writes batches of any tables to files in one directory, under unique names."""
 
     def __init__(
-        self, fs: pafs.FileSystem, directory: str, prefix: str, target_file_bytes: int
+        self,
+        fs: pafs.FileSystem,
+        directory: str,
+        prefix: str,
+        target_file_bytes: int,
+        limits: ParquetLimits = _LIMITS,
     ) -> None:
         self._fs = fs
+        self._limits = limits
         self._directory = directory
         self._prefix = f"{prefix}-{uuid.uuid4().hex[:8]}"
         self._target_file_bytes = target_file_bytes
@@ -197,9 +215,9 @@ class ParquetFiles:
         self._held_bytes -= held.bytes
         held.add(batch)
         self._held_bytes += held.bytes
-        if held.bytes >= ROW_GROUP_BYTES:
+        if held.bytes >= self._limits.row_group_bytes:
             self._flush(key)
-        if self._held_bytes > HELD_BYTES:
+        if self._held_bytes > self._limits.held_bytes:
             self._flush_largest()
 
     def close(self) -> list[DataFile]:
@@ -223,7 +241,7 @@ class ParquetFiles:
         """Flush tables until half of the limit is held: there may be thousands."""
         for key in sorted(self._held, key=lambda k: self._held[k].bytes, reverse=True):
             self._flush(key)
-            if self._held_bytes <= HELD_BYTES // 2:
+            if self._held_bytes <= self._limits.held_bytes // 2:
                 return
 
     def _flush(self, key: TableKey) -> None:
@@ -238,7 +256,8 @@ class ParquetFiles:
         opened.writer.write_table(table, row_group_size=max(1, table.num_rows))
         opened.rows += table.num_rows
         opened.chunks += table.num_columns
-        if opened.sink.tell() >= self._target_file_bytes or opened.chunks >= MOST_CHUNKS:
+        is_large = opened.sink.tell() >= self._target_file_bytes
+        if is_large or opened.chunks >= self._limits.chunks:
             opened.is_full = True
             self._close(key)
 
@@ -261,7 +280,10 @@ class ParquetFiles:
 
     def _has_too_many_open(self, columns: int) -> bool:
         """Whether a further file of so many columns is more than may be open."""
-        return len(self._open) >= OPEN_FILES or self._open_columns + columns > OPEN_COLUMNS
+        most = self._limits
+        return (
+            len(self._open) >= most.open_files or self._open_columns + columns > most.open_columns
+        )
 
     def _create(self, held: _Held) -> _OpenFile:
         columns = held.columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,30 @@ from binlake.errors import BinlogError
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse
-from binlake.mirror.verification import compare_tables
+from binlake.mirror.verification import Verification, compare_tables
 from binlake.values.ledger import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.loop import Mirror
 
+#: Compares tables of a mirror (all without names) with the source. Raises BinlogError.
+ComparesTables = Callable[["Mirror", Sequence[str], VerifyOptions], Verification]
+
 
 class ScheduledVerification:
-    """Compares every `verify_every_s` seconds, also counted over restarts; 0: never. Each time compares the next sample."""
+    """Compares every `verify_every_s` seconds, also counted over restarts; 0: never. Each time compares the next sample.
 
-    def __init__(self, options: MirrorOptions, pulse: Pulse, note: Callable[[str], None]) -> None:
+    `compare` compares the tables of the mirror with the source.
+    """
+
+    def __init__(
+        self,
+        options: MirrorOptions,
+        pulse: Pulse,
+        note: Callable[[str], None],
+        compare: ComparesTables = compare_tables,
+    ) -> None:
+        self._compare = compare
         self._every_s = options.verify_every_s
         self._options = VerifyOptions(sample=options.verify_sample)
         self._pulse = pulse
@@ -34,7 +47,7 @@ class ScheduledVerification:
             return
         self._due_s = time.time() + self._every_s
         try:
-            found = compare_tables(mirror, (), self._next_sample())
+            found = self._compare(mirror, (), self._next_sample())
         except BinlogError as error:
             self._note(f"the tables could not be compared with the server: {error}")
             return

@@ -9,7 +9,7 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.cli.mirror import command
-from binlake.cli.mirror import progress as mirror_progress
+from binlake.cli.mirror.progress import CopyBar
 from binlake.printable import printable
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
@@ -62,12 +62,9 @@ COPY = (
 )
 
 
-def test_a_copy_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_is_drawn_on_a_terminal() -> None:
     screen = io.StringIO()
-    drawn = Console(file=screen, force_terminal=True, width=120)
-    monkeypatch.setattr(mirror_progress, "is_watched", lambda: True)
-    monkeypatch.setattr(mirror_progress, "console", lambda: drawn)
-    with mirror_progress.CopyBar() as bar:
+    with CopyBar(Console(file=screen, force_terminal=True, width=120)) as bar:
         for seen in COPY:
             bar(seen)
     for part in ("shop.orders", "2/4", "2,000 rows", "3 MB"):
@@ -75,7 +72,7 @@ def test_a_copy_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    with mirror_progress.CopyBar() as bar:
+    with CopyBar() as bar:
         for seen in COPY:
             bar(seen)
     assert capsys.readouterr() == ("", "")

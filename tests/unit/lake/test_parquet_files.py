@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from pyarrow import fs as pafs
 
 from binlake.lake import parquet
@@ -18,7 +17,7 @@ from binlake.lake.data_file import (
     files_from_json,
     files_to_json,
 )
-from binlake.lake.parquet import ParquetFiles
+from binlake.lake.parquet import ParquetFiles, ParquetLimits
 from binlake.lake.unite import unite
 from binlake.table.metadata import PLACES_OF_NAMES
 
@@ -26,12 +25,9 @@ WIDE = pa.schema([pa.field(f"c{n}", pa.int8()) for n in range(500)])
 BATCH = pa.RecordBatch.from_arrays([pa.array([1], pa.int8())] * 500, schema=WIDE)
 
 
-def test_buffered_bytes_and_open_columns_are_limited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parquet, "HELD_BYTES", 8 << 20)  # of about 4 such tables
-    monkeypatch.setattr(parquet, "OPEN_COLUMNS", 2000)
-    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20)
+def test_buffered_bytes_and_open_columns_are_limited(tmp_path: Path) -> None:
+    limits = ParquetLimits(held_bytes=8 << 20, open_columns=2000)  # of about 4 such tables
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20, limits)
     finished = []
     for number in range(40):
         files.write(TableKey("shop", f"t{number}"), BATCH)
@@ -42,22 +38,18 @@ def test_buffered_bytes_and_open_columns_are_limited(
     assert all(pq.read_table(tmp_path / file.name).equals(pa.table(BATCH)) for file in written)
 
 
-def test_a_table_wider_than_the_limit_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parquet, "OPEN_COLUMNS", 100)
-    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20)
+def test_a_table_wider_than_the_limit_is_written(tmp_path: Path) -> None:
+    limits = ParquetLimits(open_columns=100)
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20, limits)
     for number in range(3):
         files.write(TableKey("shop", f"t{number}"), BATCH)
     assert [file.rows for file in files.close()] == [1, 1, 1]
 
 
-def test_a_file_ends_with_many_row_groups_of_many_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parquet, "HELD_BYTES", 1)  # every write is a row group
-    monkeypatch.setattr(parquet, "MOST_CHUNKS", 1000)  # two row groups
-    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20)
+def test_a_file_ends_with_many_row_groups_of_many_columns(tmp_path: Path) -> None:
+    # every write is a row group, and a file has two
+    limits = ParquetLimits(held_bytes=1, chunks=1000)
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20, limits)
     for _ in range(5):
         files.write(TableKey("shop", "t"), BATCH)
     written = files.close()
@@ -93,11 +85,9 @@ def test_tables_with_the_same_columns_share_their_description() -> None:
     assert files_from_json(told) == files
 
 
-def test_a_file_of_few_rows_ends_before_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parquet, "HELD_BYTES", 1)  # every write is a row group
-    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20)
+def test_a_file_of_few_rows_ends_before_many(tmp_path: Path) -> None:
+    limits = ParquetLimits(held_bytes=1)  # every write is a row group
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 20, limits)
     for rows in (1, 1, 100, 1):
         files.write(TableKey("shop", "t"), pa.RecordBatch.from_pydict({"a": ["x" * 50] * rows}))
     written = files.close()

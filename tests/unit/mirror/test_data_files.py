@@ -80,11 +80,11 @@ def test_an_interrupted_addition_of_earlier_values_leaves_no_file(tmp_path: Path
 
 
 @pytest.fixture
-def by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataFileWriter:
+def by_id(tmp_path: Path) -> DataFileWriter:
     """Writes a file for each id, at most two of them at a time."""
-    monkeypatch.setattr(data_files, "_HELD_BYTES", 1)
     by_id = Partitioning(1, ((1, "identity", 0),))
-    return DataFileWriter(SCHEMA, f"{tmp_path}/data-", partitioning=by_id, most_open_files=2)
+    prefix = f"{tmp_path}/data-"
+    return DataFileWriter(SCHEMA, prefix, partitioning=by_id, most_open_files=2, held_bytes=1)
 
 
 def test_a_failure_leaves_only_the_finished_files(tmp_path: Path, by_id: DataFileWriter) -> None:

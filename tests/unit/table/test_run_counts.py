@@ -18,7 +18,7 @@ from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
 from binlake.stream.statistics import Statistics
-from binlake.table.counting import counted, run_counts
+from binlake.table.counting.counted import LIMITS, CountingLimits
 from binlake.table.counting.counting_walk import CountingWalk
 from binlake.table.counting.gather import gather
 from binlake.values.ledger import Ledger
@@ -32,10 +32,16 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent for path in GOLDEN.glob("*/*/binlog.index"))
 
 
-def document(*paths: Path | str, ledger: Ledger | None = None, **given: Any) -> dict[str, Any]:
+def document(
+    *paths: Path | str,
+    ledger: Ledger | None = None,
+    limits: CountingLimits = LIMITS,
+    **given: Any,
+) -> dict[str, Any]:
     held = Ledger() if ledger is None else ledger
     chains = resolve([str(path) for path in paths])
-    found = gather(chains, ReadOptions.parse(given), held, Statistics(top=10_000))
+    options = ReadOptions.parse(given)
+    found = gather(chains, options, held, Statistics(top=10_000), limits=limits)
     return found.to_json(held)
 
 
@@ -121,17 +127,18 @@ def test_golden_logs_sum_up(case: Path) -> None:
     ["mysql-9.7/transactions", "mysql-9.7/types-compressed", "mariadb-11.8/embedded",
      "mysql-9.7/partial-json", "mysql-5.6.24/rotation"],
 )  # fmt: skip
-def test_batches_of_any_size_have_the_same_sums(
-    monkeypatch: pytest.MonkeyPatch, case: str, limits: tuple[int, int, int]
-) -> None:
+def test_batches_of_any_size_have_the_same_sums(case: str, limits: tuple[int, int, int]) -> None:
     index = GOLDEN / case / "binlog.index"
     wanted = document(index)
-    monkeypatch.setattr(counted, "_BATCH_TRANSACTIONS", limits[0])
-    monkeypatch.setattr(counted, "_HELD_BYTES", limits[1])
-    monkeypatch.setattr(counted, "_HELD_RUNS", 1 + limits[0] % 3)
-    monkeypatch.setattr(counted, "_FEW_GROUPS", limits[0])
-    monkeypatch.setattr(run_counts, "_MOST_TABLES", 2)
-    assert document(index, batch_bytes=limits[2]) == wanted
+    transactions, held_bytes, batch_bytes = limits
+    small = CountingLimits(
+        batch_transactions=transactions,
+        held_bytes=held_bytes,
+        held_runs=1 + transactions % 3,
+        few_groups=transactions,
+        tables=2,
+    )
+    assert document(index, batch_bytes=batch_bytes, limits=small) == wanted
 
 
 def test_a_stream_and_a_compressed_file_have_the_same_sums(

@@ -8,26 +8,29 @@ from binlake.cli.common.terminal import console, is_watched
 from binlake.values.closing import Closing
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
     from binlake.mirror.followed.first_copy import CopyProgress
 
 
 class CopyBar(Closing):
-    """Draws the progress of copies: chunks, rows, bytes, the remaining time. Draws nothing if
-    stderr is not a terminal.
+    """Draws the progress of copies: chunks, rows, bytes, the remaining time.
+
+    It draws on `screen`, by default on stderr, and only there if that is a terminal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, screen: Console | None = None) -> None:
+        self._screen = screen
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
     def __call__(self, seen: CopyProgress) -> None:
         """Draw a state; the bar disappears when all chunks are read."""
-        if not is_watched():
+        if self._screen is None and not is_watched():
             return
         if self._progress is None:
-            self._progress = _bar()
+            self._progress = _bar(self._screen or console())
             self._progress.start()
             self._task = self._progress.add_task(
                 seen.table, total=seen.all_chunks, rows="0", size="0"
@@ -49,7 +52,7 @@ class CopyBar(Closing):
             self._progress = None
 
 
-def _bar() -> Progress:
+def _bar(screen: Console) -> Progress:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -64,6 +67,6 @@ def _bar() -> Progress:
         MofNCompleteColumn(),
         TextColumn("chunks, {task.fields[rows]} rows, {task.fields[size]} MB"),
         TimeRemainingColumn(),
-        console=console(),
+        console=screen,
         transient=True,
     )

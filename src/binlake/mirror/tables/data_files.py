@@ -64,7 +64,9 @@ def remove_file(path: str) -> None:
 class DataFileWriter:
     """Writes rows into data files of about `target_bytes`, named under `prefix`, each of one partition.
 
-    `schema` is `storage_schema`; all rows have it. At most `most_open_files` files are written at the same time.
+    `schema` is `storage_schema`; all rows have it. At most `most_open_files` files are written at the same time. Rows
+    of several partitions wait until there are `held_bytes` of them, because a row group for each partition of a batch
+    would be small.
     """
 
     schema: pa.Schema
@@ -72,6 +74,7 @@ class DataFileWriter:
     target_bytes: int = _DEFAULT_FILE_BYTES
     partitioning: Partitioning = NOT_PARTITIONED
     most_open_files: int = _MOST_OPEN_FILES
+    held_bytes: int = _HELD_BYTES
 
     def write(self, batches: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
         """Write; yields each finished file as Iceberg's JSON of a content file.
@@ -96,11 +99,10 @@ class DataFileWriter:
             if not self.partitioning.fields:
                 yield from self._written(open_files, UNPARTITIONED, rows)
                 continue
-            # a row group for each partition of a batch would be small
             held_bytes += rows.nbytes
             for partition, of in self.partitioning.split(rows):
                 held.setdefault(partition, []).append(of)
-            if held_bytes >= _HELD_BYTES:
+            if held_bytes >= self.held_bytes:
                 for partition, parts in held.items():
                     yield from self._written(open_files, partition, pa.concat_tables(parts))
                 held, held_bytes = {}, 0

@@ -41,12 +41,16 @@ class _Listing:
 
 
 class ServerLogs(StreamLogs):
-    """The logs of the first server of a URL that answers."""
+    """The logs of the first server of a URL that answers.
+
+    If the server is not available, binlake tries again for `patience_s` seconds.
+    """
 
     pause_s = 0.05
 
-    def __init__(self, url: str, options: ReadOptions) -> None:
+    def __init__(self, url: str, options: ReadOptions, patience_s: float = PATIENCE_S) -> None:
         super().__init__(options)
+        self._patience_s = patience_s
         self._urls = ServerUrl.parse_all(url)
         self._server: ServerConnection | None = None
         self._listing: _Listing | None = None
@@ -118,13 +122,13 @@ class ServerLogs(StreamLogs):
             except ConnectionLostError as error:
                 self.close()
                 if not deadline:
-                    deadline = time.monotonic() + PATIENCE_S
-                    said = printable(f"{error.message}; trying again for {PATIENCE_S:.0f} seconds")
-                    print(f"binlake: {said}", file=sys.stderr)
+                    deadline = time.monotonic() + self._patience_s
+                    pauses = f"trying again for {self._patience_s:.0f} seconds"
+                    print(f"binlake: {printable(f'{error.message}; {pauses}')}", file=sys.stderr)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise error.hinted(
-                        f"binlake tried again for {PATIENCE_S:.0f} seconds; start the query again "
+                        f"binlake tried again for {self._patience_s:.0f} seconds; start the query again "
                         "to continue"
                     ) from None
                 time.sleep(min(left, pause * random.uniform(0.5, 1.0)))

@@ -30,7 +30,7 @@ from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
-from binlake.spark.streaming.server_logs import ServerLogs
+from binlake.spark.streaming.server_logs import PATIENCE_S, ServerLogs
 from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
 from binlake.stream.positions.boundary import UNLIMITED, Limits
@@ -47,6 +47,9 @@ except ImportError:  # Spark 4.1
 
 class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Follows the logs of one server; each batch is whole transactions, in commit order."""
+
+    #: How many seconds the driver tries again if the server is not available.
+    patience_s: float = PATIENCE_S
 
     def __init__(
         self,
@@ -138,7 +141,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
     @property
     def _planner(self) -> StreamPlanner:
         if self._logs is None:
-            self._logs = logs_of(self.options)
+            self._logs = logs_of(self.options, self.patience_s)
         return StreamPlanner(self._logs, self.options.read)
 
     @property
@@ -241,8 +244,8 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             yield from conformer.conform(batch)
 
 
-def logs_of(options: SourceOptions) -> StreamLogs:
-    """Return the logs that the options name."""
+def logs_of(options: SourceOptions, patience_s: float = PATIENCE_S) -> StreamLogs:
+    """Return the logs that the options name; `patience_s` as for `ServerLogs`."""
     urls = [path for path in options.paths if is_server_url(path)]
     if not urls:
         return DirectoryLogs(options.paths, options.read)
@@ -258,4 +261,4 @@ def logs_of(options: SourceOptions) -> StreamLogs:
             name="server",
             hint="remove the log from the URL, and use starting_offsets for the beginning",
         )
-    return ServerLogs(urls[0], options.read)
+    return ServerLogs(urls[0], options.read, patience_s)

@@ -54,12 +54,25 @@ _PART = pa.schema(
 _EMPTY, _NO_TEXT = scalar(""), scalar(None, pa.string())
 _ZERO, _NO_THREAD = scalar(0), scalar(None, pa.int64())
 
-# A batch is yielded when it has this many transactions. Runs keep windows in memory: they are
-# settled when there are this many, or this many bytes of them.
-_BATCH_TRANSACTIONS = 1 << 16
-_HELD_RUNS = 256
-_HELD_BYTES = 16 << 20
-_FEW_GROUPS = 16
+
+@dataclass(frozen=True, slots=True)
+class CountingLimits:
+    """How much `RunCounter` combines.
+
+    A batch is yielded when it has `batch_transactions`, or when there are names of more than `tables`. Runs keep
+    windows in memory: they are settled when there are `held_runs`, or `held_bytes` of them. Runs of fewer than
+    `few_groups` transactions are counted one by one, because arrays do not pay for them.
+    """
+
+    batch_transactions: int = 1 << 16
+    held_runs: int = 256
+    held_bytes: int = 16 << 20
+    few_groups: int = 16
+    tables: int = 1 << 14
+
+
+#: The limits of every read.
+LIMITS = CountingLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +91,8 @@ class Batch:
     number: its rows may lie in another file. Runs are held until they are settled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: CountingLimits = LIMITS) -> None:
+        self._limits = limits
         self.file = ""
         self.count = 0
         self.uncounted: set[int] = set()
@@ -90,12 +104,13 @@ class Batch:
     @property
     def is_full(self) -> bool:
         """Whether to yield it now."""
-        return self.count >= _BATCH_TRANSACTIONS
+        return self.count >= self._limits.batch_transactions
 
     @property
     def holds_much(self) -> bool:
         """Whether to settle the runs now."""
-        return self._held_bytes >= _HELD_BYTES or len(self._held) >= _HELD_RUNS
+        most = self._limits
+        return self._held_bytes >= most.held_bytes or len(self._held) >= most.held_runs
 
     def append(self, run: Run) -> int:
         """Hold a run; return the key if it is not a plain one."""
@@ -122,7 +137,7 @@ class Batch:
         for key, run in self._held:
             if isinstance(run, Transaction):
                 rows.append(_row_of_single(key, run))
-            elif run.groups < _FEW_GROUPS:
+            elif run.groups < self._limits.few_groups:
                 rows += (_row_of_plain(one) for one in run.each())
             else:
                 self._parts += [table(rows, _PART), _of_plain(run)]

@@ -13,7 +13,7 @@ from binlake.stream.log_events import query_events
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
 from binlake.stream.statistics import ddl_of, holds_ddl
-from binlake.table.counting.counted import CountedBatch
+from binlake.table.counting.counted import LIMITS, CountedBatch, CountingLimits
 from binlake.table.counting.run_counts import RunCounter
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -39,13 +39,14 @@ def gather(
     ledger: Ledger,
     into: _Taker,
     watched: Callable[[Iterable[_Found]], Iterable[_Found]] = lambda found: found,
+    limits: CountingLimits = LIMITS,
 ) -> _Taker:
-    """Fill `into` with the wanted transactions; `watched` sees the results pass.
+    """Fill `into` with the wanted transactions; `watched` sees the results pass. `limits` bound the memory.
 
     Raises BinlogError.
     """
     for reader in LogReader.of_chains(chains, options, ledger):
-        for found in watched(_found(reader, options, ledger)):
+        for found in watched(_found(reader, options, ledger, limits)):
             if isinstance(found, CountedBatch):
                 into.add(found.transactions, found.changes, found.tables)
             else:
@@ -53,9 +54,11 @@ def gather(
     return into
 
 
-def _found(reader: LogReader, options: ReadOptions, ledger: Ledger) -> Iterator[_Found]:
+def _found(
+    reader: LogReader, options: ReadOptions, ledger: Ledger, limits: CountingLimits
+) -> Iterator[_Found]:
     """Return the changes of the runs of a reader, and the DDL among them."""
-    counter = RunCounter(options, ledger)
+    counter = RunCounter(options, ledger, limits)
     for run in reader.runs(counter.on_ddl):
         if isinstance(run, Transaction) and run.statements:
             yield run, list(_ddl(run, options, ledger))

@@ -34,7 +34,14 @@ from binlake.source.arrays import array, int64_array, integers
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import OPERATIONS
-from binlake.table.counting.counted import CHANGES, Batch, CountedBatch, column
+from binlake.table.counting.counted import (
+    CHANGES,
+    LIMITS,
+    Batch,
+    CountedBatch,
+    CountingLimits,
+    column,
+)
 from binlake.table.counting.counting_walk import CountingWalk
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -42,7 +49,6 @@ from binlake.values.table_filter import TableFilter
 
 # From this size on a transaction is not combined with others.
 _LARGE_BYTES = 16 << 20
-_MOST_TABLES = 1 << 14
 
 _ROW_TYPES = {code: known for code, known in EVENT_TYPES.items() if known.role is Role.ROWS}
 _HAS_ROWS = re.compile(
@@ -59,7 +65,10 @@ class RunCounter:
     between to `on_ddl`, since it may contain the width of old temporal values.
     """
 
-    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+    def __init__(
+        self, options: ReadOptions, ledger: Ledger, limits: CountingLimits = LIMITS
+    ) -> None:
+        self._limits = limits
         self._counting = CountingWalk(options, ledger)
         self.on_ddl = self._counting.on_ddl
         self._filter = TableFilter(options)
@@ -78,7 +87,7 @@ class RunCounter:
             self._walk(run, key)
         except self._counting.tolerated:
             self._walk_one_by_one()
-        if large or self._batch.is_full or len(self._tables) > _MOST_TABLES:
+        if large or self._batch.is_full or len(self._tables) > self._limits.tables:
             yield self._finish_batch()
         elif self._batch.holds_much:
             self._settle()
@@ -91,7 +100,7 @@ class RunCounter:
     # -- walking -------------------------------------------------------------------------------
 
     def _start_batch(self) -> None:
-        self._batch = Batch()
+        self._batch = Batch(self._limits)
         self._settled: list[pa.Table] = []  # changes of released runs
         self._changes: list[pa.Table] = []
 
@@ -192,7 +201,7 @@ class RunCounter:
         if self._selects:
             transactions, changed = _only_changed(transactions, changed)
         tables = tuple(self._tables)
-        if len(self._tables) > _MOST_TABLES:
+        if len(self._tables) > self._limits.tables:
             self._tables = {}
         self._start_batch()
         return CountedBatch(transactions, changed.cast(CHANGES), tables)
