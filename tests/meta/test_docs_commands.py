@@ -14,10 +14,12 @@ import click
 import pytest
 
 from binlake.cli.main import PROGRAM
+from support.pages import NOT_RUN, blocks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-#: Pages whose Python blocks are programs of their own; python.md is tested as one program.
+#: Pages whose Python blocks are programs of their own; python.md is tested as one program. The blocks of
+#: the pages that need Spark run beside other tests with a session: tests/spark/test_pages.py and tests/mirror/test_pages.py.
 SHORT = ("start.md", "incident.md", "history.md", "query.md")
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -112,3 +114,8 @@ def test_python_of_the_guides(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert blocks
     for block in blocks:
         exec(compile(block, name, "exec"), {"__name__": name})  # noqa: S102
+
+
+def test_each_command_that_no_test_runs_is_on_its_page() -> None:
+    for page, part, _ in NOT_RUN:
+        assert any(part in block.code for block in blocks_of(page)), (page, part)
