@@ -23,11 +23,14 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 UNLOGGED = "SET SESSION sql_log_bin = 0"
 #: What happens to each table after the snapshot began, and before its definition is read.
 DDL = {
-    "added": "ALTER TABLE {} ADD COLUMN n INT NULL",
-    "widened": "ALTER TABLE {} MODIFY v BIGINT",
-    "renamed": "ALTER TABLE {} CHANGE v number INT NOT NULL",
-    "emptied": "TRUNCATE {}",
-    "dropped": "DROP TABLE {}",
+    "added": "ALTER TABLE {0} ADD COLUMN n INT NULL",
+    "widened": "ALTER TABLE {0} MODIFY v BIGINT",
+    "renamed": "ALTER TABLE {0} CHANGE v number INT NOT NULL",
+    "turned": "ALTER TABLE {0} CHANGE v w INT NOT NULL, CHANGE w v INT NOT NULL",
+    "exchanged": "RENAME TABLE {0} TO beside.aside, beside.taken TO {0}, beside.aside TO beside.taken",
+    "taken": "DO 1",
+    "emptied": "TRUNCATE {0}",
+    "dropped": "DROP TABLE {0}",
     "untouched": "DO 1",
 }
 #: Each attempt sees one of these, up to as many as there are: the last one is compared.
@@ -83,6 +86,33 @@ def test_equal_during_writes_and_after_each_fault(
         verify(tmp_path, ["shop.other"], spark=iceberg_spark, catalog=lake.catalog)
 
 
+def test_texts_of_other_character_sets_and_values_that_cannot_be_read(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Rows are read in the character sets of their columns, and an error for one table leaves the session to the others."""
+    columns = "id INT PRIMARY KEY, v INT, d DATE, t VARCHAR(9) CHARACTER SET latin1"
+    server.execute("CREATE DATABASE texts")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("texts.*",), zero_date="error")
+    with server.session("texts") as session:
+        session.execute("SET SESSION sql_mode = ''", "SET NAMES utf8mb4")
+        for name in ("a", "b", "c"):
+            session.execute(
+                f"CREATE TABLE {name} ({columns}, h VARCHAR(9) CHARACTER SET hebrew)",
+                f"INSERT INTO {name} VALUES (1, 1, '2026-01-01', 'é', 'א'), (2, 2, NULL, 'ü', 'ב')",
+            )
+        lake.catch_up()
+        session.execute(
+            UNLOGGED,
+            "UPDATE a SET d = '0000-00-00' WHERE id = 1",
+            "UPDATE b SET v = 3 WHERE id = 2",
+        )
+    a, b, c = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog).tables
+    assert (a.state, "column texts.a.d" in a.reason) == ("not compared", True), a
+    assert [(one.kind, one.columns) for one in b.differences] == [("changed", ("v",))]
+    assert c.state == "equal", c
+    server.execute("DROP DATABASE texts")
+
+
 def test_one_mirror_at_a_time(shop: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     lake = Lake(iceberg_spark, tmp_path, shop, tables=("shop.*",))
     running = lake.mirror()
@@ -126,9 +156,10 @@ def test_altered_tables_are_compared_later(
     server.execute("CREATE DATABASE beside")
     for name in (*DDL, "busy"):
         server.execute(
-            f"CREATE TABLE beside.{name} (id INT NOT NULL PRIMARY KEY, v INT NOT NULL)",
-            f"INSERT INTO beside.{name} VALUES (1, 1), (2, 2), (3, 3)",
+            f"CREATE TABLE beside.{name} (id INT NOT NULL PRIMARY KEY, v INT NOT NULL, w INT NOT NULL)",
+            f"INSERT INTO beside.{name} VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)",
         )
+    server.execute("DELETE FROM beside.taken WHERE id = 2")
     lake = Lake(iceberg_spark, tmp_path, server, tables=("beside.*",))
     lake.catch_up()
     left = {f"comparing beside.{name}": ddl.format(f"beside.{name}") for name, ddl in DDL.items()}
@@ -150,7 +181,8 @@ def test_altered_tables_are_compared_later(
     moments = {table.table: (table.log_file, table.log_pos) for table in found.tables}
     first = (found.log_file, found.log_pos)
     assert moments["beside.untouched"] == first
-    assert moments["beside.widened"] > first
+    for name in ("widened", "turned", "exchanged", "taken"):
+        assert moments[f"beside.{name}"] > first
     assert moments["beside.busy"] > moments["beside.widened"]
     asked = verify(tmp_path, ["beside.dropped"], spark=iceberg_spark, catalog=lake.catalog)
     assert [table.state for table in asked.tables] == ["not compared"]

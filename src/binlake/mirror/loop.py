@@ -23,7 +23,7 @@ from binlake.errors import (
     IncompleteError,
 )
 from binlake.lake.jobs import SparkEngine
-from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.commits import commit_range
@@ -52,6 +52,7 @@ from binlake.spark.streaming.planner import StreamPlanner
 from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.ddl_effects import concerns
 from binlake.values.position import Position, is_log_of
 
 if TYPE_CHECKING:
@@ -298,6 +299,12 @@ class Mirror:
             self._stop.wait(1.0)
         self._record()
         return not self._stop.is_set()
+
+    def may_have_changed(self, table: Followed) -> bool:
+        """Whether the log after the position of a table has a statement that may concern the table. Raises BinlogError."""
+        splits = self._planner.splits(table.offset, self._planner.latest())
+        found = statements_in(splits, self.options.read_options([table.id]))
+        return any(concerns(ddl, table.database, table.name) for ddl in found)
 
     @property
     def url(self) -> str:

@@ -189,10 +189,14 @@ def _verified(
             reason = "the server has no such table, or its user may not read it"
             return TableVerification(name, "not compared", reason), True
         found = _compared(source, table, followed, mirror, options)
+        # The server reports no error for another table that has got the name, or for columns that have exchanged their
+        # names: it has an earlier state of them.
+        is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
+            not found.is_equal and mirror.may_have_changed(followed)
+        )
     except BinlogError as error:
         is_altered = isinstance(error, ServerError) and error.code in _CODES_AFTER_DDL
         return TableVerification(name, "not compared", str(error)), is_altered
-    is_altered = any(one.kind in ("column", "type") for one in found.differences)
     return _described(name, found), is_altered
 
 

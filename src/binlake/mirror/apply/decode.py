@@ -7,7 +7,7 @@ rows to Arrow files (`TaskFiles`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -23,6 +23,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.table_names import TableName
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
+from binlake.stream.runs import ChainPosition, Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
@@ -101,15 +102,28 @@ def decode_range(
     return found
 
 
-def _decode(
-    part: LogPart, options: ReadOptions, wanted: Wanted, ledger: Ledger, into: Decoded
-) -> None:
-    """Decode one part here."""
+def statements_in(splits: Sequence[Split], options: ReadOptions) -> list[DdlStatement]:
+    """The DDL statements of splits; rows are not decoded. Raises BinlogError."""
+    found = Decoded()
+    for _ in _runs(LogPart(tuple(splits)), options, Ledger(), found):
+        pass
+    return found.ddl
+
+
+def _runs(part: LogPart, options: ReadOptions, ledger: Ledger, into: Decoded) -> Iterator[Run]:
+    """The transactions of a part; the DDL statements before each are then in `into`."""
 
     def take(ddl: DdlStatement) -> None:
         into.ddl.append(ddl._replace(sql=without_comments(ddl.sql)))
 
-    runs = chain.from_iterable(r.runs(take) for r in part.readers(options, ledger))
+    return chain.from_iterable(reader.runs(take) for reader in part.readers(options, ledger))
+
+
+def _decode(
+    part: LogPart, options: ReadOptions, wanted: Wanted, ledger: Ledger, into: Decoded
+) -> None:
+    """Decode one part here."""
+    runs = _runs(part, options, ledger, into)
     with closing(wanted.declared()) as schema:
         for changes in ChangeDecoder(options, Target.TYPED, ledger, schema).decode(runs):
             for table in changes.tables:

@@ -254,7 +254,7 @@ class _SourceRows:
     def _read(self, condition: str) -> Iterator[pa.Table]:
         select = RowSelect(self.parts.table, _LIMITS)
         wanted = pa.schema([pa.field(f.name, f.type) for f in self.parts.fields])
-        for batch in select.batches(self.server, condition):
+        for batch in select.batches_to_the_end(self.server, condition):
             yield self.columns.rows(batch).select(wanted.names).cast(wanted)
 
 

@@ -46,6 +46,27 @@ class RowSelect:
 
         Raises ServerError, MalformedError and UnsupportedError for values that the types cannot hold.
         """
+        for buffers in self._buffers(server, condition):
+            yield self._batch(buffers)
+
+    def batches_to_the_end(
+        self, server: ServerConnection, condition: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """As `batches`. An error of a value is raised when all rows have been received, so the session, and its
+        snapshot, can be used further.
+        """
+        rows = self._buffers(server, condition)
+        for buffers in rows:
+            try:
+                batch = self._batch(buffers)
+            except BinlogError:
+                for _ in rows:
+                    pass
+                raise
+            yield batch
+
+    def _buffers(self, server: ServerConnection, condition: str) -> Iterator[ImageBuffers]:
+        """The rows that meet a condition."""
         columns = self._types.columns
         sql = f"SELECT {', '.join(map(_selected, columns))} FROM {self.table.sql_name}"
         if condition:
@@ -54,7 +75,7 @@ class RowSelect:
         for buffers, received in query_rows(server, sql, plans, self._limits):
             self.rows += buffers.count
             self.bytes += received
-            yield self._batch(buffers)
+            yield buffers
 
     def _batch(self, buffers: ImageBuffers) -> pa.RecordBatch:
         arrays = []
