@@ -70,20 +70,16 @@ def test_images_of_changes_that_a_copy_has_seen(
     table = f"image_{image.lower()}"
     filled(server, table)
     lake = lake_of(server, iceberg_spark, tmp_path, table)
-    copies = []
+    left = {1: EARLY, 3: LATE}
 
     def before(number: int) -> None:
-        if number == 0:
-            copies.append(number)
-        if len(copies) > 1:
-            return
         with server.session(DATABASE) as session:
             session.execute(f"SET SESSION binlog_row_image = '{image}'")
-            statements = {1: EARLY, 3: LATE}.get(number, ())
-            session.execute(*(one.format(t=table) for one in statements))
+            session.execute(*(one.format(t=table) for one in left.pop(number, ())))
 
     with chunk_by_chunk(monkeypatch, before):
         lake.catch_up()
+    assert left == {}
     assert quarantined(lake) == {}
     assert lake.equals_source(f"{DATABASE}.{table}") == [f"{DATABASE}.{table}"]
 
@@ -103,15 +99,17 @@ def test_differences_of_documents(
         "UPDATE {t} SET d = JSON_ARRAY_INSERT(d, '$.a[0]', 5) WHERE id IN (2, 16, 36)",
     )
 
+    left = {3: changes}
+
     def before(number: int) -> None:
-        if number == 3:
-            with server.session(DATABASE) as session:
-                session.execute("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")
-                session.execute(*(one.format(t=table) for one in changes))
+        with server.session(DATABASE) as session:
+            session.execute("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")
+            session.execute(*(one.format(t=table) for one in left.pop(number, ())))
 
     lake = lake_of(server, iceberg_spark, tmp_path, table)
     with chunk_by_chunk(monkeypatch, before):
         lake.catch_up()
+    assert left == {}
     assert quarantined(lake) == {}
     assert lake.equals_source(f"{DATABASE}.{table}")
     with server.session(DATABASE) as session:
@@ -190,13 +188,15 @@ def test_xa_prepared_before_the_copy(
             "FLUSH LOGS", f"UPDATE {DATABASE}.{table} SET v = 3 WHERE id = 1", "FLUSH LOGS"
         )
 
+    left = {2: f"UPDATE {DATABASE}.{table} SET v = 4 WHERE id IN (2, 30)"}
+
     def before(number: int) -> None:
-        if number == 2:
-            server.execute(f"UPDATE {DATABASE}.{table} SET v = 4 WHERE id IN (2, 30)")
+        server.execute(left.pop(number, "DO 1"))
 
     lake = lake_of(server, iceberg_spark, tmp_path, table)
     with chunk_by_chunk(monkeypatch, before):
         lake.catch_up()
+    assert left == {}
     assert lake.equals_source(f"{DATABASE}.{table}")
     server.execute("XA COMMIT 'far'")
     server.settle()

@@ -127,7 +127,7 @@ BOTH_FORMATS = {
 
 
 class _HereEngine(Engine):
-    """Runs tasks one after the other in this process, and something before each."""
+    """Runs tasks one after the other in this process, and something before each chunk of a copy."""
 
     def __init__(self, before: Callable[[int], None]) -> None:
         self.before = before
@@ -141,8 +141,11 @@ class _HereEngine(Engine):
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         answers = []
-        for number, task in enumerate(tasks):
-            self.before(number)
+        for task in tasks:
+            # not a number among `tasks`: the chunks of a copy come a few at a time
+            chunk = getattr(task, "chunk", None)
+            if chunk is not None:
+                self.before(chunk.number)
             answers.append(task.run())
         return answers
 
@@ -151,7 +154,7 @@ class _HereEngine(Engine):
 def chunk_by_chunk(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None]
 ) -> Iterator[None]:
-    """Copies are made in this process, with `before(number)` before each chunk."""
+    """Copies are made in this process, with `before(number)` before each chunk, whose number counts from 0 in its table."""
     with monkeypatch.context() as patch:
         patch.setattr("binlake.mirror.loop.SparkEngine", lambda _spark: _HereEngine(before))
         yield
