@@ -23,7 +23,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.table_names import TableName
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
-from binlake.stream.runs import ChainPosition, Run
+from binlake.stream.runs import Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT

@@ -148,7 +148,8 @@ class FirstCopy:
     `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
     a copy. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
-    those whose copies began or continued in this run.
+    those whose copies began or continued in this run; `places`: the positions of their oldest chunks, and the places of
+    these in the log.
     """
 
     lake: LakeTables
@@ -166,6 +167,7 @@ class FirstCopy:
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
     mirrored: MirroredTables
     begun: set[str] = field(default_factory=set)
+    places: dict[str, tuple[Position, StreamOffset]] = field(default_factory=dict)
 
     def make(
         self,
@@ -290,10 +292,10 @@ class FirstCopy:
         if state.answers:
             self._wait_for_log(table, state)
             done, of = len(state.answers), len(state.chunks)
-            oldest = (Position.from_json(one["position"]) for one in state.answers.values())
+            positions = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 self._check_not_purged(table, state)
-                start = self._offset(min(oldest, key=place_key), exact=not table.key)
+                start = self._kept_offset(table, min(positions, key=place_key))
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
             else:
@@ -447,6 +449,14 @@ class FirstCopy:
                 else:
                     there.set_properties(without_shard(properties, table.full_name))
         self.mirrored.copied(table.full_name, self.targets.name(table))
+
+    def _kept_offset(self, table: SourceTable, oldest: Position) -> StreamOffset:
+        """As `_offset`, which reads the log from the start of its file: a copy that gives way often asks each time."""
+        known = self.places.get(table.full_name)
+        if known is None or known[0] != oldest:
+            known = oldest, self._offset(oldest, exact=not table.key)
+            self.places[table.full_name] = known
+        return self.planner.here(known[1])
 
     def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
         """The position with everything known about it: the transactions before it, and its log."""

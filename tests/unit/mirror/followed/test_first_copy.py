@@ -42,6 +42,7 @@ class Log:
     """The log of a server; also what a copy asks of its planner. Each statement is 100 bytes long.
 
     `read_at` and `read_on`: the end of the server's log when rows are read, and the server, if they are others.
+    `sought`: the positions that were found by reading the file from its start.
     """
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class Log:
         self.read_at: int | None = None
         self.read_on = "1-2-3"
         self.is_archived = False
+        self.sought: list[int] = []
 
     def read(self) -> Position:
         """The end of the server's log."""
@@ -68,7 +70,11 @@ class Log:
         return False
 
     def at_position(self, place: FilePosition) -> StreamOffset:
+        self.sought.append(place.offset)
         return StreamOffset(Position("1-2-3", place.file, place.offset))
+
+    def here(self, offset: StreamOffset) -> StreamOffset:
+        return offset
 
 
 class Lake:
@@ -104,6 +110,19 @@ def copied(
     adding: Callable[[], object],
 ) -> Followed | None:
     """Copy a table. `definition` answers whether it was altered; `adding` runs while earlier values are added."""
+    copy = copy_of(monkeypatch, folder, log, adding, chunks=1)
+    return copy.make(TABLE, MADE, 1, definition)
+
+
+def copy_of(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    log: Log,
+    adding: Callable[[], object],
+    *,
+    chunks: int,
+) -> FirstCopy:
+    """Copies that give way after every two chunks."""
     lake: Any = Lake()
 
     def read(tasks: Sequence[Any], *_of: Any) -> list[str]:
@@ -114,10 +133,10 @@ def copied(
         adding()
         return files
 
-    def chunks() -> list[TableChunk]:
-        return [TableChunk(TABLE, SnapshotOptions(), 0, None, None)]
+    def divided() -> list[TableChunk]:
+        return [TableChunk(TABLE, SnapshotOptions(), n, None, None) for n in range(chunks)]
 
-    monkeypatch.setattr(first_copy, "Snapshot", lambda *_of: SimpleNamespace(chunks=chunks))
+    monkeypatch.setattr(first_copy, "Snapshot", lambda *_of: SimpleNamespace(chunks=divided))
     monkeypatch.setattr(first_copy, "files_with_kept_values", with_earlier_values)
     targets = SimpleNamespace(
         name=lambda table: (table.schema, table.name),
@@ -133,7 +152,7 @@ def copied(
         "planner": log,
         "targets": targets,
     }
-    copy = FirstCopy(
+    return FirstCopy(
         **stand_ins,
         options=MirrorOptions(),
         rules=ColumnRules(),
@@ -141,11 +160,28 @@ def copied(
         note=lambda _text: None,
         watch=lambda _progress: None,
         is_interrupted=lambda: False,
-        gives_way=lambda: False,
+        gives_way=lambda: True,
         shards_in=lambda _name: {},
         mirrored=MirroredTables(lake, set()),
     )
-    return copy.make(TABLE, MADE, 1, definition)
+
+
+def test_a_copy_that_gives_way_seeks_its_position_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is read from the start of its file for that: up to 1 GB for each part of a copy."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    log = Log()
+    copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=7)
+    for _ in range(3):
+        assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+        log.written()
+    made = copy.make(TABLE, MADE, 1, lambda: MADE)
+    assert made is not None
+    assert made.offset.position.offset == 100
+    assert log.sought == [100]
 
 
 def test_a_copy_waits_for_a_log_that_lags_behind(
