@@ -89,11 +89,18 @@ class _Job:
     folder: str
     catalog: str
     options: MirrorOptions
+    more: dict[str, Any]
 
     def run(self, kill: Kill) -> None:
         """Follow the server until the kill."""
         mirror = Mirror(
-            self._session(), self.url, self.folder, self.options, catalog=self.catalog, note=print
+            self._session(),
+            self.url,
+            self.folder,
+            self.options,
+            catalog=self.catalog,
+            note=print,
+            **self.more,
         )
         kill.arm()
         mirror.run(once=False, interval_s=0.02)
@@ -114,8 +121,10 @@ class _Job:
         return SparkSession(SparkContext(conf=conf, gateway=gateway, jsc=java))
 
 
-def killed(lake: Lake, kill: Kill) -> int | None:
-    """Run a mirror into a lake until the kill; the exit code, None for a mirror that did not come to the place."""
+def killed(lake: Lake, kill: Kill, **more: Any) -> int | None:
+    """Run a mirror into a lake until the kill, with `more` parameters; the exit code, None for a mirror that did not
+    come to the place.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["mirror.killed_mirror"])
     gateway: Any = lake.spark.sparkContext._gateway
@@ -127,6 +136,7 @@ def killed(lake: Lake, kill: Kill) -> int | None:
         str(lake.folder),
         lake.catalog,
         lake.options,
+        more,
     )
     process = context.Process(target=job.run, args=(kill,))
     process.start()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from binlake.mirror import pause, resume, resync, status
+from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
@@ -225,3 +228,63 @@ def test_rounds_of_other_tables_between_the_chunks_of_a_copy(
 def changed_again(server: Server) -> None:
     """Change rows of chunks that are read, and of chunks that are not."""
     server.execute(f"UPDATE {DATABASE}.large SET v = v + 7 WHERE id % 3 = 0")
+
+
+def test_a_copy_that_gave_way_continues_after_a_kill(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A statement made it necessary, and the rounds of other tables go past the statement: the lake keeps the request."""
+    table = f"{DATABASE}.gave_way"
+    lake_of(server, iceberg_spark, tmp_path, "gave_way")
+    server.execute(f"CREATE TABLE {DATABASE}.beside (id INT PRIMARY KEY)")
+    server.execute(f"INSERT INTO {DATABASE}.beside VALUES (0)")
+    tables = (table, f"{DATABASE}.beside")
+    options = {"tables": tables, "chunk_rows": 50, "on_alter": "resync"}
+    lake = Lake(iceberg_spark, tmp_path, server, **options)
+    lake.catch_up()
+    server.execute(
+        f"ALTER TABLE {table} MODIFY v VARCHAR(20)", f"INSERT INTO {DATABASE}.beside VALUES (1)"
+    )
+    # the first round that is recorded has only the other table
+    kill = Kill("row of a round", 1, after=True)
+    assert killed(lake, kill, copy_s=0) == -signal.SIGKILL
+    control = Control(IcebergLake(iceberg_spark, lake.catalog), None, None)
+    assert control.to_resync == {table}
+    assert control.snapshots.keys() == {f"{DATABASE}.beside"}
+    lake.notes.clear()
+    lake.catch_up()
+    [continued] = of_copies(lake)
+    assert continued.startswith(f"its copy continues: {WAVE} of"), "and is not requested twice"
+    control.refresh()
+    assert control.to_resync == set()
+    assert quarantined(lake) == {}
+    for one in tables:
+        assert lake.equals_source(one) == [one]
+
+
+def test_copies_and_rounds_share_the_time(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """While a copy of many seconds and the rounds of another table both have work, each gets `copy_s` seconds."""
+    lake_of(server, iceberg_spark, tmp_path, "shares")
+    server.execute(f"CREATE TABLE {DATABASE}.waits (id INT PRIMARY KEY)")
+    tables = (f"{DATABASE}.shares", f"{DATABASE}.waits")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=tables)
+    lake.catch_up()
+    resync(tmp_path, [tables[0]], spark=lake.spark, catalog=lake.catalog)
+    with server.session(DATABASE) as session:
+        session.execute(*(f"INSERT INTO waits VALUES ({number})" for number in range(60)))
+    # a round per transaction; the copy takes eight seconds or more
+    options = {"chunk_rows": 25, "max_rows_per_s": 120, "round_bytes": 1}
+    lake = Lake(iceberg_spark, tmp_path, server, tables=tables, **options)
+    seen: list[int] = []
+
+    def watch(_progress: CopyProgress) -> None:
+        seen.append(lake.table(tables[1]).num_rows)
+
+    lake.catch_up(watch=watch, copy_s=3)
+    rounds = [later - before for before, later in pairwise(seen) if later > before]
+    assert len(rounds) > 1, "the copy continued while rounds were left"
+    assert max(rounds) > 1, "several rounds came between two parts of the copy"
+    for table in tables:
+        assert lake.equals_source(table) == [table]

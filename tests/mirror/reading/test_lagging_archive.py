@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from binlake.errors import SourceError
-from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.verification import verify_tables
 from dev.servers import Server, running
 from support.servers.archiving import archive, archiving
@@ -138,6 +139,54 @@ def test_an_archive_that_grows_while_a_copy_waits(
     kept.catch_up()
     lake.catch_up(logs)
     lake.check()
+
+
+def test_a_shard_waits_for_the_archive_within_its_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds of another shard commit to the lake table, so the copy would have to begin again after them."""
+    names = ["merged_1.t", "merged_2.t"]
+    for name in names:
+        server.execute(
+            f"CREATE DATABASE {name.partition('.')[0]}",
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)",
+            f"ANALYZE TABLE {name}",
+        )
+    lake = Lake(
+        iceberg_spark,
+        tmp_path / "lake",
+        server,
+        tables=("merged_*.t",),
+        shard_tables=("merged_*.*=merged.{table}",),
+        chunk_rows=2,
+    )
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    all_are_read = threading.Event()
+
+    def before(_chunk: int) -> None:
+        server.execute(*(f"UPDATE {name} SET v = v + 1 WHERE id IN (1, 7)" for name in names))
+
+    def watch(progress: CopyProgress) -> None:
+        lake.progress.append(progress)
+        if progress.chunks == progress.all_chunks:
+            all_are_read.set()
+
+    def catch_up() -> None:
+        for _ in names:
+            assert all_are_read.wait(300)
+            all_are_read.clear()
+            kept.catch_up()
+
+    thread = threading.Thread(target=catch_up)
+    thread.start()
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up(logs, watch=watch)
+    thread.join(300)
+    assert not [note for note in lake.notes if "waits" in note or "again" in note], lake.notes
+    assert quarantined(lake) == {}
+    assert states(lake) == dict.fromkeys(names, "equal")
 
 
 def test_a_comparison_waits_for_the_archive(
