@@ -134,6 +134,11 @@ mirror-soak: $(VENV)/compiled java ## kill a mirror, its JVM, workers, executors
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_soak $(ARGS)
 
+.PHONY: mirror-random
+mirror-random: $(VENV)/compiled java ## mirror random DML and DDL on 30 tables of every type, then verify the lake (ARGS="--seconds N --server NAME --seed N --tables N")
+	@$(VENV)/bin/python -m dev.servers provision lake-jars
+	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_random $(ARGS)
+
 # The newest supported version of Spark, in its own environment.
 .PHONY: setup-spark43 test-spark43
 setup-spark43:
