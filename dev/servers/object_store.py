@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from dev.servers.packages import SetupError, made_environment
-from dev.servers.ports import ReservedPort
+from dev.servers.packages import made_environment
+from dev.servers.ports import ReservedPort, await_port
 
 __all__ = ["OBJECT_STORE", "object_store", "provision_object_store"]
 
@@ -20,7 +18,6 @@ OBJECT_STORE = "s3"
 
 # moto's extra "server" brings what all of AWS needs; S3 needs what is in this file.
 _LOCK = Path(__file__).resolve().parents[1] / "locks" / "object-store.lock"
-_START_SECONDS = 300  # a deadline only
 
 
 def provision_object_store() -> Path:
@@ -43,7 +40,7 @@ def object_store(bucket: str) -> Iterator[dict[str, str]]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _await_port(process, port)
+        await_port(process, port, "the object store")
         address = f"http://127.0.0.1:{port}"
         made = urllib.request.Request(f"{address}/{bucket}", method="PUT")
         urllib.request.urlopen(made).close()
@@ -58,13 +55,3 @@ def object_store(bucket: str) -> Iterator[dict[str, str]]:
         process.terminate()
         process.wait()
         reserved.release()
-
-
-def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise SetupError("the object store did not start")

@@ -6,16 +6,19 @@ import fcntl
 import os
 import random
 import socket
+import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from dev.servers.packages import SetupError
 
-__all__ = ["ReservedPort"]
+__all__ = ["ReservedPort", "await_port"]
 
 _HOST = "127.0.0.1"
 _LOWEST = 10_000
 _HIGHEST = 32_000  # below what systems choose by themselves, where this cannot be asked
+_START_SECONDS = 300  # a deadline only
 
 
 class ReservedPort:
@@ -57,3 +60,14 @@ def _first_of_the_system() -> int:
     except (OSError, ValueError):
         return _HIGHEST
     return first if first > _LOWEST + 1000 else _HIGHEST
+
+
+def await_port(process: subprocess.Popen[bytes], port: int, what: str) -> None:
+    """Wait until a process listens on a port of this machine. Raises SetupError, which names `what`, if it ends before."""
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex((_HOST, port)) == 0:
+                return
+        time.sleep(0.05)
+    raise SetupError(f"{what} did not start")

@@ -1,4 +1,4 @@
-"""A Spark session with Iceberg's jar, and the folder of its catalog."""
+"""A Spark session with Iceberg's jar, the folder of its catalog, and a REST catalog."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
+from conftest import missing
 from support.spark.spark_processes import PATIENCE, PATIENT
 
 
@@ -28,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session whose catalog `lake` is in `spark.conf.get("test.lake")`, and which has Delta, too."""
     from binlake.mirror.sessions import mirror_session
-    from support.spark.mirrored import BOTH_FORMATS, format_jars, iceberg_jar
+    from support.spark.mirrored import BOTH_FORMATS, format_jars, iceberg_jar, jdbc_driver
 
     os.environ.update(PATIENCE)
     folder = tmp_path_factory.mktemp("lake")
@@ -40,7 +41,7 @@ def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             **PATIENT,
             **BOTH_FORMATS,
             "spark.jars": ",".join(format_jars()),
-            "spark.driver.extraClassPath": ":".join(format_jars()),
+            "spark.driver.extraClassPath": ":".join([*format_jars(), *jdbc_driver()]),
             "spark.log.level": "OFF",
             "spark.sql.shuffle.partitions": "1",
             "spark.databricks.delta.snapshotPartitions": "2",
@@ -49,3 +50,28 @@ def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a REST catalog, whose tables are in a folder."""
+    from dev.servers.rest_catalog import rest_catalog
+    from support.spark.mirrored import jdbc_driver
+
+    if not jdbc_driver():
+        missing("not provisioned: python -m dev.servers provision lake-store-jars")
+    with rest_catalog(tmp_path_factory.mktemp("rest")) as address:
+        yield address
+
+
+@pytest.fixture
+def rest_catalog_address(rest_address: str, iceberg_spark: Any) -> Iterator[str]:
+    """The address of a REST catalog without tables."""
+    from binlake.mirror.iceberg.lake import IcebergLake
+    from support.spark.mirrored import set_catalog
+
+    set_catalog(iceberg_spark, "emptied", {"type": "rest", "uri": rest_address})
+    lake = IcebergLake(iceberg_spark, "emptied")
+    yield rest_address
+    for name in lake.tables():
+        lake.drop(*name)

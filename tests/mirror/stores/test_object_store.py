@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +11,9 @@ import pytest
 from conftest import missing
 from dev.servers import Server
 from support.servers.live import url_of
+from support.spark.mirror_commands import MirrorCommands
 from support.spark.mirrored import iceberg_jar
-from support.spark.spark_processes import Cluster, environment
+from support.spark.spark_processes import Cluster
 
 pytestmark = [
     pytest.mark.server,
@@ -23,7 +22,6 @@ pytestmark = [
     pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8"),
 ]
 
-PATIENCE_S = 800
 CATALOG = "spark.sql.catalog.prod"
 
 
@@ -41,49 +39,26 @@ def store() -> Iterator[dict[str, str]]:
         yield variables
 
 
-class Commands:
+def commands_of(store: dict[str, str], master: str, folder: Path) -> MirrorCommands:
     """`binlake mirror` with a catalog in a file, and the tables in the store."""
+    from dev.servers.lake_jars import lake_store_jars
 
-    def __init__(self, store: dict[str, str], master: str, folder: Path) -> None:
-        from dev.servers.lake_jars import lake_store_jars
-
-        self._variables = store
-        jars = [str(jar) for jar in (iceberg_jar(), *lake_store_jars())]
-        settings = {
-            f"{CATALOG}.type": "jdbc",
-            f"{CATALOG}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
-            f"{CATALOG}.jdbc.schema-version": "V1",
-            f"{CATALOG}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-            f"{CATALOG}.s3.endpoint": store["AWS_ENDPOINT_URL"],
-            f"{CATALOG}.s3.path-style-access": "true",
-            f"{CATALOG}.client.region": "us-east-1",
-            # tasks are Python: executors need none of the classes
-            "spark.driver.extraClassPath": ":".join(jars),
-            "spark.cores.max": "2",
-        }
-        self._lake = ["s3://lake/warehouse", "--state", str(folder / "state"), "--catalog", "prod"]
-        self._lake += ["--master", master]
-        self._lake += [
-            word for name, value in settings.items() for word in ("--conf", f"{name}={value}")
-        ]
-
-    def mirror(self, url: str, *words: str) -> str:
-        """Mirror a server."""
-        return self._run(url, *self._lake, *words)
-
-    def of_lake(self, name: str, *words: str) -> str:
-        """Run a command that takes the lake alone."""
-        return self._run(name, *self._lake, *words)
-
-    def _run(self, *words: str) -> str:
-        """The stdout of a command."""
-        done = subprocess.run(
-            [sys.executable, "-m", "binlake_program", "mirror", *words],
-            env=environment(**self._variables), capture_output=True, text=True, check=False,
-            timeout=PATIENCE_S,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
-        return done.stdout
+    jars = [str(jar) for jar in (iceberg_jar(), *lake_store_jars())]
+    settings = {
+        f"{CATALOG}.type": "jdbc",
+        f"{CATALOG}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
+        f"{CATALOG}.jdbc.schema-version": "V1",
+        f"{CATALOG}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{CATALOG}.s3.endpoint": store["AWS_ENDPOINT_URL"],
+        f"{CATALOG}.s3.path-style-access": "true",
+        f"{CATALOG}.client.region": "us-east-1",
+        # tasks are Python: executors need none of the classes
+        "spark.driver.extraClassPath": ":".join(jars),
+        "spark.cores.max": "2",
+    }
+    state = str(folder / "state")
+    lake = ["s3://lake/warehouse", "--state", state, "--catalog", "prod", "--master", master]
+    return MirrorCommands(lake, settings, store)
 
 
 def test_a_lake_in_s3_written_by_a_cluster(
@@ -98,7 +73,7 @@ def test_a_lake_in_s3_written_by_a_cluster(
     )
     cluster = Cluster(tmp_path, **store)
     try:
-        commands = Commands(store, cluster.url, tmp_path)
+        commands = commands_of(store, cluster.url, tmp_path)
         commands.mirror(url_of(server), "--once", "--table", "depot.*")
         server.execute(
             "UPDATE depot.keyed SET v = v + 1 WHERE id < 700",

@@ -13,27 +13,29 @@ import pytest
 from binlake.mirror.control import Control
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.values.position import Position
+from support.spark.mirrored import set_catalog
 
 pytestmark = pytest.mark.lakes
 
 Make = Callable[[], Control]
 
 
-@pytest.fixture(params=["iceberg", "delta"])
+@pytest.fixture(params=["iceberg", "delta", "iceberg-rest"])
 def control(request: Any, iceberg_spark: Any, tmp_path: Path) -> Make:
     """Makes the view that one process has of the control table."""
+    table_format, _, rest = request.param.partition("-")
     catalog = f"requests_{abs(hash(str(tmp_path)))}"
-    for name, value in (
-        ("", "org.apache.iceberg.spark.SparkCatalog"),
-        (".type", "hadoop"),
-        (".warehouse", str(tmp_path)),
-        (".cache-enabled", "false"),
-    ):
-        iceberg_spark.conf.set(f"spark.sql.catalog.{catalog}{name}", value)
+    settings = {"type": "hadoop", "warehouse": str(tmp_path)}
+    if rest:
+        address = request.getfixturevalue("rest_catalog_address")
+        settings = {"type": "rest", "uri": address}
+    set_catalog(iceberg_spark, catalog, settings)
 
     def made() -> Control:
-        options = MirrorOptions.of({"format": request.param})
-        lake = open_lake(iceberg_spark, catalog, str(tmp_path), request.param)
+        options = MirrorOptions.of({"format": table_format})
+        lake = open_lake(iceberg_spark, catalog, str(tmp_path), table_format)
         return Control(lake, "mysql://db1/", options)
 
     return made
@@ -64,7 +66,7 @@ def test_quarantines_and_patterns_of_several_processes_add_up(control: Make) -> 
     assert (user.added, user.removed, user.to_resync) == (("more.*",), ("less.*",), {"shop.e"})
 
 
-@pytest.mark.parametrize("control", ["iceberg"], indirect=True)
+@pytest.mark.parametrize("control", ["iceberg", "iceberg-rest"], indirect=True)
 def test_requests_at_one_time_are_all_kept(control: Make) -> None:
     users = [control() for _ in range(4)]
     with ThreadPoolExecutor(len(users)) as threads:
@@ -73,3 +75,20 @@ def test_requests_at_one_time_are_all_kept(control: Make) -> None:
             list(threads.map(lambda ask: ask(), asked))
     users[0].refresh()
     assert users[0].to_resync == {f"{number}.{at}" for number in range(4) for at in range(4)}
+
+
+@pytest.mark.parametrize("control", ["iceberg", "iceberg-rest"], indirect=True)
+def test_rounds_and_requests_at_one_time_are_all_kept(control: Make) -> None:
+    mirror, user = control(), control()
+    offset = StreamOffset(Position("1-2-3", "binlog.000001", 4))
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(4):
+            acts = [
+                partial(mirror.record, offset, {"shop.a": number}),
+                partial(user.request_resync, {f"shop.{number}"}),
+            ]
+            list(threads.map(lambda act: act(), acts))
+            mirror.refresh()
+            assert (mirror.round, mirror.snapshots) == (number + 1, {"shop.a": number})
+    mirror.expire()
+    assert mirror.to_resync == {f"shop.{number}" for number in range(4)}

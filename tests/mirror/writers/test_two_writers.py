@@ -24,7 +24,9 @@ from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.upkeep import Upkeep
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
+from conftest import missing
 from support.spark.lake_readers import by_spark
+from support.spark.mirrored import jdbc_driver, set_catalog
 
 pytestmark = pytest.mark.lakes
 
@@ -33,15 +35,31 @@ SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 MEETINGS = 8
 
 
+@pytest.fixture(params=["hadoop", "jdbc", "rest"])
+def catalog(request: Any, iceberg_spark: Any, tmp_path: Path) -> str:
+    """The name of a catalog of each kind in turn."""
+    name = f"writers_{abs(hash(str(tmp_path)))}"
+    settings = {"type": request.param, "warehouse": str(tmp_path / "lake")}
+    if request.param == "jdbc":
+        if not jdbc_driver():
+            missing("not provisioned: python -m dev.servers provision lake-store-jars")
+        settings |= {"uri": f"jdbc:sqlite:{tmp_path / 'catalog.db'}", "jdbc.schema-version": "V1"}
+        settings["clients"] = "1"  # SQLite refuses a second connection that writes
+    elif request.param == "rest":
+        settings = {"type": "rest", "uri": request.getfixturevalue("rest_catalog_address")}
+    set_catalog(iceberg_spark, name, settings)
+    return name
+
+
 @pytest.fixture
-def writers(iceberg_spark: Any, tmp_path: Path) -> Callable[[str], list[MirrorTable]]:
+def writers(iceberg_spark: Any, catalog: str, tmp_path: Path) -> Callable[[str], list[MirrorTable]]:
     """Two writers of an empty table, as two mirrors have them."""
 
     def of(name: str) -> list[MirrorTable]:
-        lake = IcebergLake(iceberg_spark, "lake")
+        lake = IcebergLake(iceberg_spark, catalog)
         lake.create_table("db", name, NewTable(SCHEMA, ("id",)), tmp_path / "made")
         return [
-            IcebergLake(iceberg_spark, "lake").open_table("db", name, ("id",), tmp_path / place)
+            IcebergLake(iceberg_spark, catalog).open_table("db", name, ("id",), tmp_path / place)
             for place in ("a", "b")
         ]
 
@@ -69,7 +87,7 @@ def at_once(*acts: Callable[[], object]) -> list[bool]:
         return list(threads.map(tried, acts))
 
 
-def test_of_two_inserts_one_is_refused(writers: Any, iceberg_spark: Any) -> None:
+def test_of_two_inserts_one_is_refused(writers: Any, iceberg_spark: Any, catalog: str) -> None:
     first, second = writers("writers_met")
     for number in range(MEETINGS):
         change = inserted(range(number, number + 1))
@@ -77,10 +95,11 @@ def test_of_two_inserts_one_is_refused(writers: Any, iceberg_spark: Any) -> None
         assert done.count(True) == 1
         first.reload()
         second.reload()
-    assert by_spark(iceberg_spark, "db.writers_met", "id") == [(n,) for n in range(MEETINGS)]
+    found = by_spark(iceberg_spark, "db.writers_met", "id", catalog)
+    assert found == [(n,) for n in range(MEETINGS)]
 
 
-def test_of_a_rewrite_and_an_insert_one_is_refused(writers: Any, iceberg_spark: Any) -> None:
+def test_of_a_rewrite_and_an_insert_one_is_refused(writers: Any) -> None:
     first, second = writers("writers_rewrote")
     first.commit(inserted(range(1)), {"binlake.at": "0"})
     for number in range(1, MEETINGS):

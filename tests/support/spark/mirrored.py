@@ -6,7 +6,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -36,14 +36,17 @@ from support.servers.live import url_of
 __all__ = [
     "BOTH_FORMATS",
     "Lake",
+    "RestLake",
     "Writer",
     "chunk_by_chunk",
     "format_jars",
     "gone",
     "iceberg_jar",
     "iceberg_table",
+    "jdbc_driver",
     "quarantined",
     "rows_of",
+    "set_catalog",
     "states",
 ]
 
@@ -119,6 +122,23 @@ def format_jars() -> list[str]:
     return [str(jar) for jar in lake_jars()]
 
 
+def jdbc_driver() -> list[str]:
+    """The jar of SQLite's JDBC driver, for JDBC catalogs in a file; empty if it is not provisioned."""
+    from dev.servers.lake_jars import LAKE_STORE_JARS, lake_store_jars
+    from dev.servers.packages import home
+
+    if not (home() / "roots" / LAKE_STORE_JARS).exists():
+        return []
+    return [str(jar) for jar in lake_store_jars() if jar.name.startswith("sqlite-jdbc")]
+
+
+def set_catalog(spark: Any, name: str, settings: Mapping[str, str]) -> None:
+    """Give a session a catalog of Iceberg; `settings`: `type`, `uri` and others, as Spark names them."""
+    spark.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
+    for setting, value in {"cache-enabled": "false", **settings}.items():
+        spark.conf.set(f"spark.sql.catalog.{name}.{setting}", value)
+
+
 BOTH_FORMATS = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
     "io.delta.sql.DeltaSparkSessionExtension",
@@ -172,13 +192,10 @@ class Lake:
         self.catalog = f"lake_{abs(hash(str(folder)))}"
         self.notes: list[str] = []
         self.progress: list[CopyProgress] = []
-        for name, value in (
-            ("", "org.apache.iceberg.spark.SparkCatalog"),
-            (".type", "hadoop"),
-            (".warehouse", str(folder)),
-            (".cache-enabled", "false"),
-        ):
-            spark.conf.set(f"spark.sql.catalog.{self.catalog}{name}", value)
+        set_catalog(spark, self.catalog, self._catalog_settings())
+
+    def _catalog_settings(self) -> dict[str, str]:
+        return {"type": "hadoop", "warehouse": str(self.folder)}
 
     def mirror(self, logs: str | None = None, **more: Any) -> Mirror:
         """A new one, as after a restart."""
@@ -232,6 +249,19 @@ class Lake:
             return found
         now = found.filter(pc.is_null(found["_valid_to"]))
         return now.drop_columns(["_valid_from", "_valid_to", "_op", "_gtid", "_seq"])
+
+
+class RestLake(Lake):
+    """A lake in a REST catalog at an address; its folder has the row indexes."""
+
+    def __init__(
+        self, spark: Any, folder: Path, server: Server, address: str, **options: Any
+    ) -> None:
+        self._address = address
+        super().__init__(spark, folder, server, **options)
+
+    def _catalog_settings(self) -> dict[str, str]:
+        return {"type": "rest", "uri": self._address}
 
 
 def iceberg_table(followed: Followed) -> MirrorTable:

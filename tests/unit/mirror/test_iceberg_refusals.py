@@ -70,6 +70,8 @@ STEPS = [[{"do": "drop", "name": "v"}]]
         (STEPS, "java.lang.IllegalArgumentException: Cannot delete missing column", UnsupportedError),
         (STEPS, f"{ICEBERG}ValidationException: binlake: head is 7", CommitConflictError),
         (STEPS, f"{ICEBERG}CommitFailedException: stale", CommitConflictError),
+        ([], f"{ICEBERG}BadRequestException: Malformed request: Cannot add snapshot with sequence number 7",
+         CommitConflictError),
         (STEPS, "org.apache.iceberg.exceptions.RuntimeIOException: no space left", SourceError),
         ([], f"{ICEBERG}ValidationException: Metadata file for version 2 is missing", SourceError),
         ([], "java.lang.IllegalArgumentException: not a data file", SourceError),

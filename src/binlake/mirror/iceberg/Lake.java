@@ -492,8 +492,28 @@ public class Lake {
     JsonNode request = mapper.readTree(json);
     table.refresh();
     Transaction transaction = begun(table, new WithProperties(table, (JsonNode) request.get("expected")));
+    if (comparesBranchesOnly(table)) {
+      move(transaction, "binlake-properties");
+    }
     set(transaction.updateProperties(), (JsonNode) request.get("set"));
     transaction.commitTransaction();
+  }
+
+  /**
+   * Whether the catalog accepts a commit although another process has set properties since its base. Others replace the
+   * metadata as a whole. A REST catalog applies the changes to the newest metadata if the branches, the schema and the
+   * like that they concern are as they were.
+   */
+  private boolean comparesBranchesOnly(Table table) {
+    return ((HasTableOperations) table).operations().getClass().getName().endsWith(".RESTTableOperations");
+  }
+
+  /** Add an empty snapshot to a branch beside the rows: the catalog refuses the commit if the branch has moved. */
+  private void move(Transaction transaction, String branch) {
+    DeleteFiles all = transaction.newDelete();
+    all.deleteFromRowFilter(Expressions.alwaysTrue());
+    all.toBranch(branch);
+    all.commit();
   }
 
   private void set(UpdateProperties update, JsonNode properties) {

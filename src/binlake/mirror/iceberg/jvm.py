@@ -280,7 +280,12 @@ def _compiled(spark: SparkSession) -> Any:
 #: How the messages of `Lake.java` begin for a table that is not as its request expects it.
 _NOT_AS_EXPECTED = "binlake: "
 # not every ValidationException: a missing metadata file is one, too
-_CONFLICTS = ("CommitFailedException", f"ValidationException: {_NOT_AS_EXPECTED}")
+_CONFLICTS = (
+    "CommitFailedException",
+    f"ValidationException: {_NOT_AS_EXPECTED}",
+    # some REST catalogs report it as a bad request: another process has added a snapshot to some branch
+    "Cannot add snapshot with sequence number",
+)
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
 
 
