@@ -23,7 +23,7 @@ from binlake.spark.hosts import cores
 from binlake.spark.ledger_collector import CollectorAddress, LedgerCollector
 from binlake.spark.ledgers import tell
 from binlake.spark.source import BinlogDataSource
-from binlake.spark.worker_python import worker_python
+from binlake.spark.worker_python import GATEWAY_PORT, worker_python
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -119,6 +119,16 @@ def local_context(
     check_java()
     with _output_to(log_file), worker_python(settings["spark.master"]):
         return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+
+
+def submitted_settings() -> dict[str, str]:
+    """The settings with which spark-submit has started this program; none if it was started in another way."""
+    if GATEWAY_PORT not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # a configuration without the JVM has no settings
+    return dict(SparkConf().getAll())
 
 
 def prepare(spark: SparkSession) -> SparkSession:

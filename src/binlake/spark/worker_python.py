@@ -22,8 +22,8 @@ from typing import Any
 _PYTHON = "PYSPARK_PYTHON"
 _REAL_PYTHON = "BINLAKE_WORKER_PYTHON"
 _SCRIPT = Path(__file__).with_name("worker-python.sh")
-# Set by spark-submit, which has started the JVM.
-_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
+#: The environment variable that spark-submit sets, which has started the JVM.
+GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 
 # The connection to the JVM that was started with the variables of this module, if there is one.
 _our_jvm: Any = None
@@ -44,7 +44,7 @@ def worker_python(master: str | None, script: Path = _SCRIPT) -> Iterator[None]:
         return
     os.environ[_REAL_PYTHON] = sys.executable
     is_here = master is not None and master.partition("[")[0] == "local"
-    is_new = SparkContext._gateway is None and _GATEWAY_PORT not in os.environ
+    is_new = SparkContext._gateway is None and GATEWAY_PORT not in os.environ
     is_ours = is_new or SparkContext._gateway is _our_jvm is not None
     os.environ[_PYTHON] = str(script) if is_here and is_ours and _works(script) else sys.executable
     try:

@@ -142,7 +142,10 @@ def with_spark_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _spark_settings(given: dict[str, Any]) -> SparkSettings:
     master, iceberg_jar, catalog, conf = (given.pop(name) for name in SPARK_FLAGS)
-    config = {}
+    from binlake.spark.sessions import submitted_settings
+
+    config = submitted_settings()
+    master = master or config.pop("spark.master", None)
     for setting in conf or ():
         name, equals, value = setting.partition("=")
         if not equals:
