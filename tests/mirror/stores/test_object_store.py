@@ -15,12 +15,7 @@ from support.spark.mirror_commands import MirrorCommands
 from support.spark.mirrored import iceberg_jar
 from support.spark.spark_processes import Cluster
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.lakes,
-    # the server makes no difference, and a cluster takes minutes
-    pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8"),
-]
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
 CATALOG = "spark.sql.catalog.prod"
 
