@@ -12,7 +12,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.followed.kept import begun_tables, mirrored_tables
-from binlake.mirror.lake_state import index_directory
+from binlake.mirror.lake_state import check_store, index_directory
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
@@ -63,6 +63,7 @@ def mirror(
     chosen = MirrorOptions.of({"tables": tuple(tables), **options})
     place = os.fspath(lake)
     check_format(place, chosen)
+    check_store(place)
     session = spark or mirror_session(place, catalog=catalog, table_format=chosen.format)
     made = Mirror(
         session,

@@ -9,9 +9,10 @@ from typing import IO
 
 from binlake.errors import OptionError, SourceError
 from binlake.mirror.control import NAMESPACE
-from binlake.source.bytes import is_uri, keep_from_others, refuse_secrets
+from binlake.source.bytes import file_system_for, is_uri, keep_from_others, refuse_secrets
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
+from binlake.source.stores.errors import needs_hadoop
 
 _LOCK = "mirror.lock"
 
@@ -26,6 +27,15 @@ def check_lake(lake: str) -> None:
             f"{without_secrets(lake)} is a live server, not a place for a lake", name="lake"
         )
     refuse_secrets(lake)
+
+
+def check_store(lake: str) -> None:
+    """Raise SourceError if this machine lacks the library with which tasks write to the lake.
+
+    Spark has Hadoop's classes, and would create the first tables of a lake that no task can write to.
+    """
+    if needs_hadoop(lake):
+        file_system_for(lake)
 
 
 def index_directory(lake: str, state: str | None) -> Path:

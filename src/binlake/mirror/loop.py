@@ -32,7 +32,7 @@ from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError, lags
 from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
-from binlake.mirror.lake_state import check_lake, index_directory, lock
+from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
@@ -108,6 +108,7 @@ class Mirror:
         check_no_password(url, "url")
         check_lake(lake)
         check_format(lake, options)
+        check_store(lake)
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note

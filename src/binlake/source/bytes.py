@@ -31,7 +31,7 @@ from binlake.source.durable import sync_file
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, holds_secret, source_error, what, without_secrets
 from binlake.source.replica.url import is_server_url
-from binlake.source.stores.errors import credentials_of
+from binlake.source.stores.errors import credentials_of, hint_of_opening
 from binlake.source.stores.heads import KeptHead
 from binlake.source.stores.s3 import shared_s3
 from binlake.source.streams import StreamReader
@@ -254,7 +254,9 @@ def file_system_for(uri: str) -> tuple[Any, str]:
         else:
             file_system, path = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise SourceError(f"cannot open {without_secrets(uri)}: {what(error, uri)}") from None
+        raise SourceError(
+            f"cannot open {without_secrets(uri)}: {what(error, uri)}", hint=hint_of_opening(uri)
+        ) from None
     return file_system, path
 
 

@@ -50,6 +50,24 @@ def test_a_text_that_cannot_name_a_moment(
     assert "cannot be the name of a moment" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("lake", ["hdfs://name:8020/lake", "viewfs://cluster/lake"])
+def test_a_lake_in_hdfs_without_the_library_of_hadoop(
+    lake: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    monkeypatch.setenv("PATH", str(tmp_path))  # Spark is not started
+    code, out, err = run(capfd, "mirror", "mysql://repl@db1/", lake, "--once")
+    assert (code, out) == (2, "")
+    assert f"cannot open {lake}: " in err
+    for needed in ("libhdfs", "JAVA_HOME", "HADOOP_HOME", "CLASSPATH", "each executor"):
+        assert needed in err
+    assert err.count("\n") == 1
+
+
 def test_a_share_above_all_rows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "_binlake").mkdir()
     assert main(["mirror", "verify", str(tmp_path), "--sample", "2"]) == 2

@@ -156,6 +156,16 @@ def test_a_uri_without_credentials(uri: str) -> None:
     assert not holds_secret(uri)
 
 
+def test_a_log_in_hdfs_without_the_library_of_hadoop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with pytest.raises(SourceError, match=r"cannot open hdfs://name:8020/logs/b\.000001") as caught:
+        open_reader("hdfs://name:8020/logs/b.000001")
+    assert "libhdfs: install Hadoop on this machine" in str(caught.value)
+
+
 def test_uris_and_local_paths() -> None:
     assert is_uri("s3://bucket/key")
     assert not is_uri("file:///tmp/x")

@@ -127,6 +127,7 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
+    from binlake.mirror.lake_state import check_store
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
@@ -137,6 +138,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     options.column_rules.pinned()  # a missing key is an error before Spark starts
     lake = values["lake"]
     check_format(lake, options)
+    check_store(lake)
     with ExitStack() as stack:
         exported = _exporter(values, stack)
         spark = stack.enter_context(lake_session(lake, session, options.format))

@@ -19,12 +19,28 @@ _REFUSED = (
     "HTTP status 400",
     "HTTP status 403",
 )
+# pyarrow opens these with a library that it does not contain.
+_OF_HADOOP = ("hdfs", "viewfs")
+_LIBHDFS = (
+    "binlake opens it with Hadoop's library libhdfs: install Hadoop on this machine and on each executor, and set JAVA_HOME,"
+    " HADOOP_HOME, and CLASSPATH to the output of `hadoop classpath --glob`"
+)
 _BUSY = ("SLOW_DOWN", "SERVICE_UNAVAILABLE", "HTTP status 503", "HTTP status 500")
 
 
 def credentials_of(uri: str) -> str | None:
     """Return where the store of a URI finds credentials, None for an unknown store."""
     return _CREDENTIALS.get(uri.partition("://")[0].lower())
+
+
+def needs_hadoop(uri: str) -> bool:
+    """Whether the store of a URI is opened with a library of Hadoop."""
+    return uri.partition("://")[0].lower() in _OF_HADOOP
+
+
+def hint_of_opening(uri: str) -> str | None:
+    """Return what the store of a URI needs on the machines that open it, None if that is nothing."""
+    return _LIBHDFS if needs_hadoop(uri) else None
 
 
 def hint_of_store(uri: str, reason: str) -> str | None:
