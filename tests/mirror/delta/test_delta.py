@@ -156,6 +156,57 @@ def test_kills_and_another_writer(server: Server, iceberg_spark: Any, tmp_path: 
     server.execute("DROP DATABASE kills")
 
 
+def test_another_writer_beside_a_compaction(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Delta accepts OPTIMIZE after a commit of another program, which the mirror notices nevertheless."""
+    names = ("met", "later")
+    server.execute("CREATE DATABASE tidied")
+    for name in names:
+        server.execute(f"CREATE TABLE tidied.{name} (id INT PRIMARY KEY, v INT)")
+    options: dict[str, Any] = {"compact_files": 2}
+    lake = delta_lake(iceberg_spark, tmp_path, server, "tidied.*", **options)
+    for number in range(2):
+        with server.session("tidied") as session:
+            for name in names:
+                session.execute(f"INSERT INTO {name} VALUES ({number}, 1), ({10 + number}, 1)")
+        lake.catch_up()
+
+    def foreign(stored: Any) -> None:
+        iceberg_spark.sql(f"ALTER TABLE {stored.sql_name} SET TBLPROPERTIES ('of.another' = '1')")
+
+    optimize = DeltaStored.optimize
+
+    def beside(stored: DeltaStored, file_bytes: int) -> None:
+        commit = stored.commit
+
+        def after_another(act: Callable[[], object], state: Mapping[str, Any]) -> None:
+            def both() -> None:
+                foreign(stored)
+                act()
+
+            commit(both, state)
+
+        monkeypatch.setattr(stored, "commit", after_another)
+        optimize(stored, file_bytes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaStored, "optimize", beside)
+        compact(tmp_path, ["tidied.met"], spark=iceberg_spark)
+    assert quarantined(lake).keys() == {"tidied.met"}
+    assert "another writer" in quarantined(lake)["tidied.met"]
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        foreign(mirror.tables["tidied.later"].lake.stored)
+        server.execute("TRUNCATE TABLE tidied.later")  # tags the table first
+        mirror.reach()
+    finally:
+        mirror.close()
+    assert quarantined(lake).keys() == {"tidied.met", "tidied.later"}
+    server.execute("DROP DATABASE tidied")
+
+
 def test_modes(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     """Soft deletes, history and the change log, which also takes tables without a key."""
     server.execute("CREATE DATABASE modes")

@@ -65,6 +65,8 @@ class DeltaStored:
         self._path = path
         self.full_name = full_name
         self.log = DeltaLog(path)
+        # the newest version whose commits are the mirror's own or those that it has accepted
+        self._accepted = -1
         self.refresh()
 
     @property
@@ -83,8 +85,18 @@ class DeltaStored:
         return arrow_schema(self.log.metadata["schemaString"])
 
     def refresh(self) -> None:
-        """Reload the table."""
+        """Reload the table, and accept the commits of other programs."""
         self.log.update()
+        self._accepted = self.log.version
+
+    def _look(self) -> list[Commit]:
+        """Read the new commits; return those of other programs. If there are none, the version is accepted."""
+        self.log.update()
+        new = [c for c in self.log.commits if c.version > self._accepted]
+        foreign = [c for c in new if c.state is None]
+        if not foreign:
+            self._accepted = self.log.version
+        return foreign
 
     def describe(self) -> dict[str, Any]:
         """uuid, schema, properties; of the newest version: snapshot, committed_ms, summary with its totals."""
@@ -142,22 +154,22 @@ class DeltaStored:
 
         A command that finds nothing to do leaves a version without data, for the state. Raises CommitConflictError
         where another program has committed, CommittedBesideError if the command has been committed nevertheless.
+        After both, each further commit is a conflict until `refresh` accepts the other program's.
         """
-        before = self.log.version
-        self.refresh()
+        before = self._accepted
+        self.log.update()
         if self.log.version != before:
             raise self._conflict(self.log.commits)
         with self._said(), self._state(state, before):
             act()
-        self.refresh()
+        foreign = self._look()
         if self.log.version == before:
             with self._said(), self._state(state, before):
                 self._set({_TOUCHED: str(before + 1)})
-            self.refresh()
-        new = [c for c in self.log.commits if c.version > before]
-        foreign = [c for c in new if c.state is None]
+            foreign = self._look()
         if foreign:
             recorded = json.loads(json.dumps(dict(state)))
+            new = [c for c in self.log.commits if c.version > before]
             is_committed = any(c.state == recorded for c in new)
             raise self._conflict(
                 foreign, CommittedBesideError if is_committed else CommitConflictError
@@ -187,10 +199,10 @@ class DeltaStored:
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table; the mirror's state stays as it is."""
-        self.refresh()
+        self.log.update()
         with self._said(), self._state(self.log.state, self.log.version):
             self._set(properties)
-        self.refresh()
+        self._look()
 
     def replace_properties(
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
@@ -260,7 +272,7 @@ class DeltaStored:
             return  # no version is so old
         with self._said():
             self._spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
-        self.refresh()
+        self._look()
 
     def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
         settings = {

@@ -121,6 +121,11 @@ class DeltaTable:
         self._stored.refresh()
         self._look()
 
+    def optimize(self, file_bytes: int) -> None:
+        """Have Delta rewrite small files, and files with many deleted rows."""
+        self._stored.optimize(file_bytes)
+        self._look()
+
     def _look(self) -> None:
         self._schema = self._stored.schema
         self._state = self._stored.log.state

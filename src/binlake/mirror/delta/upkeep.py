@@ -76,9 +76,11 @@ class DeltaUpkeep:
         self._wanted.discard(name)
         began, before = time.monotonic(), len(lake.file_states())
         try:
-            lake.stored.optimize(self._options.file_bytes)
-            lake.reload()
+            lake.optimize(self._options.file_bytes)
         except BinlogError as error:
+            if isinstance(error, CommitConflictError) and self._options.on_other_writer == "refuse":
+                # if OPTIMIZE has been committed, the newest commit no longer shows the other writer
+                self._control.quarantine(name, str(error))
             # whatever the error: the rows are unchanged, and rounds continue
             self._rest_until[name] = time.monotonic() + _BACK_OFF_S
             self._note(f"{name} was not compacted: {error}")
