@@ -66,7 +66,6 @@ def test_quarantines_and_patterns_of_several_processes_add_up(control: Make) -> 
     assert (user.added, user.removed, user.to_resync) == (("more.*",), ("less.*",), {"shop.e"})
 
 
-@pytest.mark.parametrize("control", ["iceberg", "iceberg-rest"], indirect=True)
 def test_requests_at_one_time_are_all_kept(control: Make) -> None:
     users = [control() for _ in range(4)]
     with ThreadPoolExecutor(len(users)) as threads:
@@ -77,7 +76,6 @@ def test_requests_at_one_time_are_all_kept(control: Make) -> None:
     assert users[0].to_resync == {f"{number}.{at}" for number in range(4) for at in range(4)}
 
 
-@pytest.mark.parametrize("control", ["iceberg", "iceberg-rest"], indirect=True)
 def test_rounds_and_requests_at_one_time_are_all_kept(control: Make) -> None:
     mirror, user = control(), control()
     offset = StreamOffset(Position("1-2-3", "binlog.000001", 4))

@@ -5,10 +5,14 @@ Each commit of the mirror has the mirror's state in its `userMetadata`: the posi
 (`pending`). So data
 and position are one commit. Each commit also has a transaction identifier, by which Delta refuses
 the second of two mirrors that commit at the same time.
+
+Delta begins an ALTER at the newest version, whatever version this process has read. Changes of properties and appends
+of the processes of one lake therefore wait for each other, by a lock on a file.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +24,7 @@ import pyarrow as pa
 
 from binlake.errors import SourceError, UnsupportedError
 from binlake.format.sql_names import quoted_name
+from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
 from binlake.mirror.tables.active_session import active_session
@@ -52,6 +57,7 @@ _CONF = "spark.databricks.delta."
 _TOUCHED = "binlake.touched"
 _TAGS = "binlake.tags"
 _TRIES = 5
+_LOCK = "delta.lock"
 _HOUR_S = 3600
 #: Delta's own safety period of VACUUM: readers and copies that began before may still need a file.
 _SAFE_HOURS = 168
@@ -199,38 +205,44 @@ class DeltaStored:
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table; the mirror's state stays as it is."""
-        self.log.update()
-        with self._said(), self._state(self.log.state, self.log.version):
-            self._set(properties)
-        self._look()
+        with self._alone():
+            self._set_with_state(properties)
 
     def replace_properties(
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
     ) -> None:
         """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
-        self.refresh()
-        known = self.describe()["properties"]
-        if any(known.get(name) != value for name, value in expected.items()):
-            raise self._conflict(self.log.commits)
-        self.set_properties(properties)
+        with self._alone():
+            self.refresh()
+            known = self.describe()["properties"]
+            if any(known.get(name) != value for name, value in expected.items()):
+                raise self._conflict(self.log.commits)
+            self._set_with_state(properties)
+
+    def _set_with_state(self, properties: Mapping[str, str]) -> None:
+        self.log.update()
+        with self._said(), self._state(self.log.state, self.log.version):
+            self._set(properties)
+        self._look()
 
     def _set(self, properties: Mapping[str, str]) -> None:
         listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
         self._spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({listed})")
 
     def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
-        """Commit more rows; another process may set properties meanwhile."""
+        """Commit more rows; another program may set properties meanwhile."""
         frame = self.frame(conformed(rows, self.schema))
         for attempt in range(_TRIES):
-            self.refresh()
-            state = {**self.log.state, "summary": dict(properties)}
-            try:
-                with self._said(), self._state(state, self.log.version):
-                    frame.write.format("delta").mode("append").save(str(self._path))
-                break
-            except CommitConflictError:
-                if attempt == _TRIES - 1:
-                    raise
+            with self._alone():
+                self.refresh()
+                state = {**self.log.state, "summary": dict(properties)}
+                try:
+                    with self._said(), self._state(state, self.log.version):
+                        frame.write.format("delta").mode("append").save(str(self._path))
+                    break
+                except CommitConflictError:
+                    if attempt == _TRIES - 1:
+                        raise
         self.refresh()
 
     def frame(self, rows: pa.Table, names: list[str] | None = None) -> DataFrame:
@@ -281,6 +293,19 @@ class DeltaStored:
             f"{_CONF}write.txnVersion": str(before + 1),
         }
         return _settings(self._spark, settings)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other process of binlake change properties or add rows to tables of the lake. Raises SourceError."""
+        folder = self._path.parent.parent / NAMESPACE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = (folder / _LOCK).open("ab")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise SourceError(f"{folder / _LOCK} cannot be locked: {error.strerror}") from error
+        with file:
+            yield
 
     @contextmanager
     def _said(self) -> Iterator[None]:
