@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import SourceError
-from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
@@ -345,11 +344,10 @@ class Control:
         self.refresh()
 
     def drop_rounds(self, before_ms: int) -> None:
-        """Remove rounds that ended before a time, except the newest and those with names. For Iceberg only.
+        """Remove rounds that ended before a time, except the newest and those with names.
 
         This writes the whole table again, so it waits until the number of rounds has doubled since the last time.
         """
-        assert isinstance(self._table, IcebergTable)
         rows = sum(file.rows for file in self._table.file_states())
         if rows < max(_FEW_ROUNDS, 2 * self._rows_left):
             return

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.errors import SourceError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE
+from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
 from binlake.mirror.tables.active_session import active_session
@@ -245,6 +247,18 @@ class DeltaStored:
                         raise
         self.refresh()
 
+    def keep_rows(self, wanted: pc.Expression) -> None:
+        """Remove the other rows of a table whose rows are only appended, keeping the summary. It reads all rows."""
+        with self._alone():
+            self.refresh()
+            schema = self.schema
+            parts = [rows.filter(wanted) for rows in live_rows(self.log, schema, schema.names)]
+            kept = pa.concat_tables(parts) if parts else schema.empty_table()
+            frame = self.frame(conformed(kept, schema))
+            with self._said(), self._state(self.log.state, self.log.version):
+                frame.write.format("delta").mode("overwrite").save(str(self._path))
+        self.refresh()
+
     def frame(self, rows: pa.Table, names: list[str] | None = None) -> DataFrame:
         """Rows of a stored schema as a frame of Spark, with other `names`."""
         renamed = rows if names is None else rows.rename_columns(names)
@@ -278,7 +292,7 @@ class DeltaStored:
 
     def vacuum(self, keep_s: int) -> None:
         """Remove files that no version of the last 168 hours, or of the last `keep_s` seconds, uses."""
-        hours = max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
+        hours = readable_hours(keep_s)
         oldest_ms = min((commit.committed_ms for commit in self.log.commits), default=0)
         if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:
             return  # no version is so old
@@ -311,6 +325,11 @@ class DeltaStored:
     def _said(self) -> Iterator[None]:
         with in_one_line(self.full_name), active_session(self._spark):
             yield
+
+
+def readable_hours(keep_s: int) -> int:
+    """For how many hours a version can be read, if the mirror keeps versions for `keep_s` seconds."""
+    return max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
 
 
 _CONFLICTS = (

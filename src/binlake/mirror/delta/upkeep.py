@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from binlake.errors import BinlogError
 from binlake.mirror.control import Control
+from binlake.mirror.delta.stored import readable_hours
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
@@ -97,6 +98,8 @@ class DeltaUpkeep:
         with suppress(
             CommitConflictError
         ):  # another process has asked for something: the next time
+            hours = readable_hours(self._options.keep_snapshots_s)
+            self._control.drop_rounds(int((time.time() - hours * 3600) * 1000))
             self._control.compact(self._policy)
         if self._control.orphans_are_due(_VACUUM_S):
             self.remove_orphans(tables)

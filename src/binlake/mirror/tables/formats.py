@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.errors import OptionError
 from binlake.mirror.columns.names import caseless
@@ -143,6 +144,9 @@ class StoredTable(Protocol):
 
     def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
         """Commit more rows."""
+
+    def keep_rows(self, wanted: pc.Expression) -> None:
+        """Remove the other rows of a table whose rows are only appended, keeping the summary."""
 
     def compact(self, policy: CompactionPolicy) -> None:
         """Rewrite small files of a table whose rows are only appended, keeping the summary."""
