@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binlake.lake.jobs import SparkEngine
+from binlake.mirror import commits
 from binlake.mirror.apply import decode_tables
 from binlake.mirror.control import Control
 from binlake.mirror.delta.stored import DeltaStored
@@ -33,6 +34,7 @@ PATIENCE_S = 300
 PLACES: dict[str, tuple[Any, str]] = {
     "tasks of a copy": (SparkEngine, "run"),
     "decoding of a range": (decode_tables, "decode_range"),
+    "net changes of tasks": (commits, "write_net_changes"),
     "data file": (DataFileWriter, "write"),
     "commit": (IcebergTable, "commit"),
     "commit of Delta": (DeltaStored, "commit"),
@@ -44,8 +46,10 @@ PLACES: dict[str, tuple[Any, str]] = {
     "commit of a compaction": (IcebergTable, "rewrite"),
     "index of a compaction": (RowIndex, "forget"),
 }
-#: The places that a mirror of Iceberg tables comes to.
-OF_ICEBERG = tuple(place for place in PLACES if place != "commit of Delta")
+#: The places that a mirror of Iceberg tables comes to, with ranges of any size.
+OF_ICEBERG = tuple(
+    place for place in PLACES if place not in ("commit of Delta", "net changes of tasks")
+)
 #: A mirror comes to these in the first copy of a table.
 OF_A_COPY = ("tasks of a copy", "properties")
 #: A mirror comes to these when compaction is due.

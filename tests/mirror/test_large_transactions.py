@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.tables.change import Change
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, quarantined
@@ -17,6 +18,7 @@ from support.spark.mirrored import Lake, quarantined
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
 ROWS = 4000
+SPLIT_BYTES = 16 << 10
 CHANGES = (
     "UPDATE {t} SET v = v + 1",
     "UPDATE {t} SET id = id + 100000 WHERE id % 5 = 0",
@@ -53,17 +55,19 @@ def test_in_parts(
     if is_keyed:  # some parts are committed, and the transaction is applied again
         assert killed(lake, Kill("commit", 3, after=True)) == -signal.SIGKILL
         assert lake.table(f"large.{name}").num_rows
-    # by tasks, as a range of many megabytes is
-    commits = 0
+        # by tasks, as a range of many megabytes is
+        kill = Kill("net changes of tasks", 1, after=True)
+        assert killed(lake, kill, split_bytes=SPLIT_BYTES) == -signal.SIGKILL
+    made: list[Change] = []
     commit = MirrorTable.commit
 
-    def counted(*args: Any) -> int:
-        nonlocal commits
-        commits += 1
-        return commit(*args)
+    def kept(table: MirrorTable, change: Change, *args: Any) -> int:
+        made.append(change)
+        return commit(table, change, *args)
 
-    monkeypatch.setattr(MirrorTable, "commit", counted)
-    lake.catch_up(split_bytes=4096)
+    monkeypatch.setattr(MirrorTable, "commit", kept)
+    lake.catch_up(split_bytes=SPLIT_BYTES)
     assert quarantined(lake) == {}
-    assert commits > 4 if is_keyed else commits == 1
+    assert len(made) > 1 if is_keyed else len(made) == 1
+    assert all(change.upserts is None for change in made) is is_keyed
     assert lake.equals_source(f"large.{name}")

@@ -1,37 +1,73 @@
-"""The commits of one table's changes in a range of the log."""
+"""The commits of the changes of tables in a range of the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from binlake.lake.engine import Engine
+from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.apply.net_tasks import WrittenShare, write_net_changes, written_changes
+from binlake.mirror.apply.range_changes import RangeChanges
+from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.table_names import TableName
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
 from binlake.spark.streaming.offsets import StreamOffset
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _TRIES = 3
 
 
+@dataclass(frozen=True, slots=True)
+class NetWriter:
+    """Has tasks write the net changes of the tables that have at least `least_bytes` of them in a range."""
+
+    engine: Engine
+    task_files: TaskFiles
+    least_bytes: int
+
+    def write(
+        self, group: Sequence[Followed], found: Decoded
+    ) -> dict[TableName, list[WrittenShare]]:
+        """What tasks have written, of the tables for which they could. Raises the BinlogError of a task."""
+        large = [
+            (table, changes)
+            for table in group
+            if (changes := found.changes.get(table.id)) is not None
+            and changes.parts
+            and changes.is_whole
+            and changes.nbytes >= self.least_bytes
+        ]
+        if not large:
+            return {}
+        targets = [(table.net_target, changes) for table, changes in large]
+        written = write_net_changes(targets, self.engine, self.task_files)
+        pairs = zip(large, written, strict=True)
+        return {table.id: shares for (table, _), shares in pairs if shares is not None}
+
+
 def commit_range(
     table: Followed,
-    batches: list[pa.RecordBatch],
+    found: RangeChanges,
+    written: Sequence[WrittenShare] | None,
     end: StreamOffset,
     round_number: int,
     options: MirrorOptions,
 ) -> int:
-    """Commit the changes from the table's place to `end`; returns how many rows changed.
+    """Commit the changes from the table's place to `end`; returns how many rows changed. `written`: what
+    tasks have written of them.
 
     Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
     commits, the first time or repeatedly, depending on the options.
     """
     for attempt in range(_TRIES):
         try:
-            changes = table.changes(batches, options.commit_bytes)
+            if written is None:
+                changes = table.changes(found, options.commit_bytes)
+            else:
+                changes = written_changes(written, options.commit_bytes)
             return _commit_parts(table, changes, end, round_number, options)
         except CommitConflictError:
             if options.on_other_writer == "refuse" or attempt == _TRIES - 1:
@@ -79,4 +115,4 @@ def _commit(
         if options.on_other_writer == "refuse":
             raise
         table.lake.reload()
-        return sum(rows.num_rows for rows in (change.upserts, change.deletes) if rows is not None)
+        return change.rows

@@ -26,7 +26,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
-from binlake.mirror.commits import commit_range
+from binlake.mirror.commits import NetWriter, commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError, lags
@@ -152,6 +152,7 @@ class Mirror:
             split_bytes,
             self._tables.quarantine,
         )
+        self._net_writer = NetWriter(self._engine, self._task_files, split_bytes // 2)
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
     def _followed_tables(
@@ -394,17 +395,19 @@ class Mirror:
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
+        written = self._net_writer.write(group, found)
         for table in group:
             if not self._tables.follows(table):
                 continue
             if table.id in found.failed:
                 self._tables.quarantine(table.full_name, found.failed[table.id])
                 continue
-            batches = found.changes.get(table.id, [])
+            changes = found.changes.get(table.id)
             try:
-                if batches:
+                if changes is not None:
                     number = self._control.round + 1
-                    rows = commit_range(table, batches, end, number, self.options)
+                    by_tasks = written.get(table.id)
+                    rows = commit_range(table, changes, by_tasks, end, number, self.options)
                     self._pulse.applied(rows)
                 table.offset = end
             except IncompleteError as error:
@@ -452,6 +455,7 @@ class Mirror:
     # -- recording rounds --------------------------------------------------------------------------
 
     def _after_round(self, end: StreamOffset) -> None:
+        self._task_files.clear()
         if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_place():
             self._record()
 

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.followed.table import Followed
@@ -32,6 +31,7 @@ from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_sche
 from binlake.mirror.verification import verify_tables
 from dev.servers import Server
 from support.servers.live import url_of
+from support.spark.engines import HereEngine
 
 __all__ = [
     "BOTH_FORMATS",
@@ -146,37 +146,13 @@ BOTH_FORMATS = {
 }
 
 
-class _HereEngine(Engine):
-    """Runs tasks one after the other in this process, and something before each chunk of a copy."""
-
-    def __init__(self, before: Callable[[int], None]) -> None:
-        self.before = before
-
-    @property
-    def cores(self) -> int:
-        return 1
-
-    def check_paths(self, paths: Sequence[str]) -> None:
-        """All are here."""
-
-    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
-        answers = []
-        for task in tasks:
-            # not a number among `tasks`: the chunks of a copy come a few at a time
-            chunk = getattr(task, "chunk", None)
-            if chunk is not None:
-                self.before(chunk.number)
-            answers.append(task.run())
-        return answers
-
-
 @contextmanager
 def chunk_by_chunk(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None]
 ) -> Iterator[None]:
     """Copies are made in this process, with `before(number)` before each chunk, whose number counts from 0 in its table."""
     with monkeypatch.context() as patch:
-        patch.setattr("binlake.mirror.loop.SparkEngine", lambda _spark: _HereEngine(before))
+        patch.setattr("binlake.mirror.loop.SparkEngine", lambda _spark: HereEngine(before))
         yield
 
 

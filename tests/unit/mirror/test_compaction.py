@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from binlake.errors import OptionError
 from binlake.mirror.iceberg.compaction import Rewritten
-from binlake.mirror.iceberg.row_index import RowIndex, sorted_keys
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.compaction_policy import (
     CompactionPolicy,
@@ -22,7 +22,7 @@ from binlake.mirror.tables.compaction_policy import (
     all_groups,
     due_groups,
 )
-from binlake.mirror.tables.keys import Keys
+from binlake.mirror.tables.keys import Keys, sorted_keys
 
 MB = 1 << 20
 POLICY = CompactionPolicy()

@@ -23,11 +23,14 @@ from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
 
-_SPECIAL = "\0"
-OP = f"{_SPECIAL}op"
-ABSENT = f"{_SPECIAL}absent"
-_FACT = f"{_SPECIAL}fact "
-BEFORE = f"{_SPECIAL}before "
+#: Begins the name of each of these columns.
+SPECIAL = "\0"
+OP = f"{SPECIAL}op"
+ABSENT = f"{SPECIAL}absent"
+#: The hash of the key after a change, in two numbers; only in files of shares (`apply.shares`).
+HASH = (f"{SPECIAL}hash high", f"{SPECIAL}hash low")
+_FACT = f"{SPECIAL}fact "
+BEFORE = f"{SPECIAL}before "
 _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 _DELETE = OPERATIONS.index("delete")
 _NAMES = pa.list_(pa.field("element", pa.string()))
@@ -35,7 +38,7 @@ _NAMES = pa.list_(pa.field("element", pa.string()))
 
 def is_special(name: str) -> bool:
     """Whether a column is binlake's own, not the server's."""
-    return name.startswith(_SPECIAL)
+    return name.startswith(SPECIAL)
 
 
 def is_hidden(name: str) -> bool:

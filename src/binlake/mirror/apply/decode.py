@@ -1,14 +1,14 @@
 """Decode a range of the log into the row changes of each mirrored table and the DDL between them.
 
 The mirror decodes small ranges itself. For a large range, each task decodes a part and writes its
-rows to Arrow files (`TaskFiles`).
+rows to Arrow files (`range_changes`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -18,7 +18,8 @@ import pyarrow as pa
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
-from binlake.mirror.apply.task_files import TaskFiles, task_output
+from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, RangeChanges, Shares
+from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.table_names import TableName
 from binlake.spark.log_part import LogPart, packed
@@ -42,13 +43,14 @@ _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 class Wanted:
     """The tables to decode: their keys (all columns of a table without one), their CREATE TABLE
     statements, the columns to hash or to keep as text, and for each table the requested facts of each change, as names
-    of metadata columns.
+    of metadata columns. `shares`: how tasks cut the changes of some tables.
     """
 
     keys: Mapping[TableName, tuple[str, ...]]
     schema: str
     rules: ColumnRules = field(default_factory=ColumnRules)
     facts: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
+    shares: Mapping[TableName, Shares] = field(default_factory=dict)
 
     def declared(self) -> DeclaredSchema:
         """The declared tables. Raises SchemaError."""
@@ -57,21 +59,19 @@ class Wanted:
 
 @dataclass
 class Decoded:
-    """The row changes of a range by table, in the order of the log; a batch is of one definition.
+    """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why."""
 
-    `failed`: tables with changes that cannot be applied, and why. `log_bytes` of events, `rows` of
-    all tables.
-    """
-
-    changes: dict[TableName, list[pa.RecordBatch]] = field(default_factory=dict)
+    changes: dict[TableName, RangeChanges] = field(default_factory=dict)
     ddl: list[DdlStatement] = field(default_factory=list)
     failed: dict[TableName, str] = field(default_factory=dict)
-    rows: int = 0
+
+    def of(self, name: TableName) -> RangeChanges:
+        """The changes of a table."""
+        return self.changes.setdefault(name, RangeChanges())
 
     def add(self, name: TableName, batch: pa.RecordBatch) -> None:
         """More changes of a table."""
-        self.changes.setdefault(name, []).append(batch)
-        self.rows += batch.num_rows
+        self.of(name).add(batch)
 
 
 def decode_range(
@@ -84,12 +84,13 @@ def decode_range(
     refuse_statements: bool = True,
     task_bytes: int = 32 << 20,
 ) -> Decoded:
-    """Decode splits, with `engine` if they have more than `task_bytes`, which one task reads.
+    """Decode splits, with `engine` if they have more than `task_bytes`, which one task reads. A task reads all of
+    a server's log, or of a compressed file, because these cannot be cut.
 
     Raises BinlogError; IncompleteError, with `refuse_statements`, for changes in the log that are not in row events.
     """
     parts = packed(splits, task_bytes)
-    if len(parts) <= 1:
+    if sum(split.bytes for split in splits) <= task_bytes:
         ledger = Ledger()
         found = Decoded()
         for part in parts:
@@ -195,11 +196,11 @@ class _DecodeTask(Task):
         self.directory = directory
 
     def run(self) -> str:
-        ledger = Ledger()
-        with _Spooled(self.directory) as found:
+        ledger, found = Ledger(), _InFiles(self.directory, self.wanted.shares)
+        with found:
             _decode(self.part, self.options, self.wanted, ledger, found)
         answer = {
-            "files": found.files,
+            "files": [[name, writer.files] for name, writer in found.writers.items()],
             "ddl": [list(statement) for statement in found.ddl],
             "failed": [[*name, why] for name, why in found.failed.items()],
             "ledger": ledger.to_json(),
@@ -207,42 +208,26 @@ class _DecodeTask(Task):
         return json.dumps(answer)
 
 
-class _Spooled(Decoded):
-    """Writes the changes into files as they come, one for successive batches of one schema: a transaction may
-    be larger than memory. `files`: the table and the path of each, in the order of the log.
-    """
+class _InFiles(Decoded):
+    """Writes the changes into files as they come: a transaction may be larger than memory."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, shares: Mapping[TableName, Shares]) -> None:
         super().__init__()
-        self.files: list[tuple[list[str], str]] = []
+        self.writers: dict[TableName, ChangeFileWriter] = {}
         self._directory = directory
-        self._open: dict[TableName, tuple[pa.Schema, ExitStack, Any]] = {}
+        self._shares = shares
 
     def add(self, name: TableName, batch: pa.RecordBatch) -> None:
-        known = self._open.get(name)
-        if known is None or not known[0].equals(batch.schema):
-            known = self._open[name] = self._begun(name, batch.schema)
-        known[2].write_batch(batch)
-        self.rows += batch.num_rows
+        if name not in self.writers:
+            self.writers[name] = ChangeFileWriter(self._directory, self._shares.get(name))
+        self.writers[name].add(batch)
 
-    def _begun(self, name: TableName, schema: pa.Schema) -> tuple[pa.Schema, ExitStack, Any]:
-        self._end(name)
-        path, output = task_output(self._directory)
-        self.files.append((list(name), path))
-        stack = ExitStack()
-        out = stack.enter_context(output)
-        return schema, stack, stack.enter_context(pa.ipc.new_file(out, schema))
-
-    def _end(self, name: TableName) -> None:
-        if name in self._open:
-            self._open.pop(name)[1].close()
-
-    def __enter__(self) -> _Spooled:
+    def __enter__(self) -> _InFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in list(self._open):
-            self._end(name)
+        for writer in self.writers.values():
+            writer.close()
 
 
 def _by_tasks(
@@ -252,16 +237,17 @@ def _by_tasks(
     engine: Engine,
     task_files: TaskFiles,
 ) -> tuple[Ledger, Decoded]:
-    tasks = [_DecodeTask(part, options, wanted, task_files.directory) for part in parts]
+    directory = task_files.for_tasks()
+    tasks = [_DecodeTask(part, options, wanted, directory) for part in parts]
     results: list[dict[str, Any]] = [
         json.loads(text) for text in engine.run(tasks, "decode", lambda _done, _all: None)
     ]
     ledger, found = Ledger(), Decoded()
     for result in results:
         ledger += Ledger.from_json(result["ledger"])
-        for name, path in result["files"]:
-            for batch in task_files.take(path):
-                found.add(tuple(name), batch)
+        for name, files in result["files"]:
+            for file in files:
+                found.of(tuple(name)).add_file(ChangeFile(*file))
         for position, *rest in result["ddl"]:
             found.ddl.append(DdlStatement(ChainPosition(*position), *rest))
         for database, table, why in result["failed"]:

@@ -24,6 +24,9 @@ from binlake.source.log_file import SKIP_HINT
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
 
+# Rows as Arrow are larger than the log, up to so many times.
+_ROW_BYTES_PER_LOG_BYTE = 4
+_MOST_SHARES = 128
 # Errors in the values of one table.
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 # Errors of the log itself, which are those of all tables.
@@ -49,6 +52,7 @@ class TablesDecoder:
 
         Raises the errors of the log, and an error that is the same for each of several tables.
         """
+        self.task_files.clear()
         try:
             return self._read(group, start, end)
         except _OF_THE_LOG:
@@ -83,14 +87,17 @@ class TablesDecoder:
         rules = self.rules
         for table in group:
             rules = table.rules(rules)
+        files = self.planner.splits(start, end)
+        splits = [part for file in files for part in file.ranges(self.split_bytes)]
+        parts = self._parts(sum(split.bytes for split in splits))
+        shares = {table.id: table.shares(parts) for table in group}
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
             "\n".join(table.create_table for table in group),
             rules,
             {table.id: table.mode.facts for table in group},
+            {name: share for name, share in shares.items() if share is not None},
         )
-        files = self.planner.splits(start, end)
-        splits = [part for file in files for part in file.ranges(self.split_bytes)]
         refuses = self.options.on_statement == "error"
         try:
             return decode_range(
@@ -106,3 +113,12 @@ class TablesDecoder:
             if error.hint == SKIP_HINT:  # a mirror has no such option
                 error.hint = None
             raise
+
+    def _parts(self, log_bytes: int) -> int:
+        """Into how many shares of keys tasks cut the changes of a table in a range of so many bytes.
+
+        A share is the work of a task, and all tasks that run at the same time should not hold more than a commit.
+        """
+        cores = self.engine.cores
+        needed = -(-log_bytes * _ROW_BYTES_PER_LOG_BYTE * cores // self.options.commit_bytes)
+        return min(max(cores, needed), _MOST_SHARES)

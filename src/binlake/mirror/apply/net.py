@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import IncompleteError, UnsupportedError
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
 
 __all__ = [
@@ -31,11 +31,12 @@ __all__ = [
     "INSERT",
     "MOVE",
     "UPDATE",
-    "KeyShare",
     "KeySteps",
     "Net",
     "RowsOf",
     "differs",
+    "keys_after",
+    "keys_differ",
     "moves_without_columns",
     "net_by_key",
     "net_of_rows",
@@ -118,9 +119,11 @@ class KeySteps:
         )
         rows = len(op)
         # the hash of a key takes time, and few updates change the key
-        moved = np.flatnonzero(_keys_differ(before, after))
-        both = pa.concat_tables([after, before.take(pa.array(moved)).cast(after.schema)])
-        keys = keys_of([both[name] for name in names], names)
+        moved = np.flatnonzero(keys_differ(before, after))
+        keys = keys_after(changes, names)
+        if len(moved):
+            old_keys = before.take(pa.array(moved)).cast(after.schema)
+            keys = Keys.joined([keys, keys_of([old_keys[name] for name in names], names)])
         ids = keys.ids()
         places = np.arange(rows)
         places[moved] = rows + np.arange(len(moved))
@@ -144,35 +147,14 @@ class KeySteps:
         return _completed(table, self, columns, chosen, rows_of)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyShare:
-    """One of `parts` shares of all keys."""
-
-    key: Sequence[str]
-    part: int
-    parts: int
-
-    def changes(self, changes: pa.Table) -> pa.Table:
-        """The changes whose old or new key is one of these."""
-        is_update = pc.equal(changes[OP], UPDATE)
-        old = [pc.if_else(is_update, changes[BEFORE + n], changes[n]) for n in self.key]
-        wanted = self._has(pa.table(old, names=list(self.key))) | self._has(changes)
-        return changes.filter(pa.array(wanted))
-
-    def rows(self, rows: pa.Table) -> pa.Table:
-        """The rows of these keys."""
-        return rows.filter(pa.array(self._has(rows)))
-
-    def _has(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        names = list(self.key)
-        if rows.num_rows == 0:
-            return np.empty(0, bool)
-        numbers = keys_of([rows[name] for name in names], names).high.astype(np.uint64)
-        found: npt.NDArray[np.bool_] = numbers % np.uint64(self.parts) == self.part
-        return found
+def keys_after(changes: pa.Table, names: list[str]) -> Keys:
+    """The keys of rows after changes. Raises SchemaError for a NULL."""
+    if HASH[0] in changes.column_names:
+        return Keys(*(changes[name].to_numpy() for name in HASH))
+    return keys_of([changes[name] for name in names], names)
 
 
-def _keys_differ(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
+def keys_differ(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
     """A mask of the rows whose keys differ between two tables of the same columns."""
     found = np.zeros(before.num_rows, bool)
     for name in before.column_names:

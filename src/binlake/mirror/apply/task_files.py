@@ -1,23 +1,20 @@
-"""The files in which tasks pass decoded rows to the driver.
+"""The files in which tasks pass rows and keys to other tasks and to the driver.
 
 Tasks of this machine use a temporary directory. Tasks on a cluster share only the lake with the
-driver, which may be an object store: they write there, and the driver fetches their files.
+driver, which may be an object store: they write there.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from binlake.mirror.control import NAMESPACE
-from binlake.mirror.tables.data_files import file_system, remove_file
+from binlake.mirror.tables.data_files import file_system
 
 _FOLDER = "staging"  # below the lake
 
@@ -29,42 +26,46 @@ def task_output(directory: str) -> tuple[str, pa.NativeFile]:
     return f"{directory}/{name}", fs.open_output_stream(f"{inner}/{name}")
 
 
+def opened(path: str) -> pa.NativeFile:
+    """A file of a task, to be read."""
+    fs, inner = file_system(path)
+    return (
+        pa.memory_map(inner) if isinstance(fs, pafs.LocalFileSystem) else fs.open_input_file(inner)
+    )
+
+
 class TaskFiles:
     """A directory for the files of tasks: of this machine, or below `lake`, which all machines see."""
 
     def __init__(self, lake: str | None = None) -> None:
         self._here = tempfile.TemporaryDirectory(prefix="binlake-mirror-")
-        self.directory = self._here.name if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
+        self._directory = self._here.name if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
         self._is_shared = lake is not None
+        self._is_empty = lake is None
+        self.clear()  # what a killed run has left
+
+    def for_tasks(self) -> str:
+        """The directory, for tasks that will write into it."""
+        self._is_empty = False
+        return self._directory
+
+    def clear(self) -> None:
+        """Remove all files. What is mapped into memory stays readable."""
+        if self._is_empty:
+            return
+        fs, inner = file_system(self._directory)
         if self._is_shared:
-            self._empty()  # remove the files of a killed run
-            fs, inner = file_system(self.directory)
+            with suppress(FileNotFoundError):
+                fs.delete_dir(inner)
             fs.create_dir(inner, recursive=True)
-
-    def take(self, path: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, which is removed."""
-        local = self._fetched(path) if self._is_shared else path
-        with pa.memory_map(local) as source:
-            reader = pa.ipc.open_file(source)
-            for at in range(reader.num_record_batches):
-                yield reader.get_batch(at)
-        with suppress(FileNotFoundError):
-            os.unlink(local)  # the mapping keeps what it holds  # noqa: PTH108
-
-    def _fetched(self, path: str) -> str:
-        fs, inner = file_system(path)
-        local = str(Path(self._here.name) / inner.rpartition("/")[2])
-        pafs.copy_files(inner, local, fs, pafs.LocalFileSystem())
-        remove_file(path)
-        return local
+        else:
+            fs.delete_dir_contents(inner)
+        self._is_empty = True
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove the directory."""
         self._here.cleanup()
         if self._is_shared:
-            self._empty()
-
-    def _empty(self) -> None:
-        fs, inner = file_system(self.directory)
-        with suppress(OSError):
-            fs.delete_dir(inner)
+            fs, inner = file_system(self._directory)
+            with suppress(OSError):
+                fs.delete_dir(inner)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.apply.lake_rows import widens
 from binlake.mirror.columns.names import caseless, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value
-from binlake.mirror.followed.table import Followed, widens
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.tables.change import Step, in_order
 from binlake.mirror.tables.formats import why_ambiguous, why_reserved

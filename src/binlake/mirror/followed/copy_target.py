@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, UnsupportedError
+from binlake.mirror.apply.lake_rows import widens
 from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
@@ -36,7 +37,7 @@ from binlake.mirror.followed.kept import (
     treated_columns,
 )
 from binlake.mirror.followed.kept_columns import kept_name
-from binlake.mirror.followed.table import Followed, widens
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR

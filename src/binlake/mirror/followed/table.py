@@ -16,7 +16,9 @@ from binlake.errors import (
     SchemaError,
     UnsupportedError,
 )
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden, is_special
+from binlake.mirror.apply.lake_rows import LakeRows
+from binlake.mirror.apply.net_tasks import NetTarget
+from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
@@ -46,8 +48,7 @@ from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.table_names import TableName, full_name_of, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
-from binlake.mirror.tables.formats import LakeTable, LakeTables
-from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
@@ -56,8 +57,6 @@ from binlake.values.position import Position
 
 #: Errors of one table that do not stop the others.
 OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
-
-_NAMES = pa.list_(pa.string())
 
 
 @dataclass
@@ -249,18 +248,46 @@ class Followed:
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
 
-    def changes(self, batches: Sequence[pa.RecordBatch], most_bytes: int) -> Iterator[Change]:
-        """The commits for row changes in their order, see `Mode.changes`.
+    @property
+    def lake_rows(self) -> LakeRows:
+        """How its changes become those of the lake table."""
+        return LakeRows(
+            self.full_name,
+            self.lake.schema,
+            self.columns,
+            self.decoded_key,
+            self.mode.facts,
+            self.shard_column,
+        )
+
+    def shares(self, parts: int) -> Shares | None:
+        """How tasks cut its changes into shares of keys, if they can make the net changes."""
+        by_tasks = self.lake.format == ICEBERG and self.mode.is_net_by_key
+        if not (by_tasks and self.lake_key) or self.kept_columns:
+            return None
+        return Shares(self.lake_rows, self.lake_key, parts)
+
+    @property
+    def net_target(self) -> NetTarget:
+        """Where tasks write its net changes."""
+        lake = self.lake
+        return NetTarget(
+            self.full_name, self.lake_key, lake.schema, lake.partitioning, lake.data_prefix()
+        )
+
+    def changes(self, found: RangeChanges, most_bytes: int) -> Iterator[Change]:
+        """The commits for row changes, see `Mode.changes`.
 
         Raises SchemaError if the log's columns differ from the lake's, and the errors of `Mode.changes`.
         """
+        rows = self.lake_rows
         of = RowChanges(
             self.full_name,
             self.lake_key,
-            lambda: map(self._conformed, batches),
-            rows=sum(batch.num_rows for batch in batches),
-            nbytes=sum(batch.nbytes for batch in batches),
-            is_whole=all(batch.column(ABSENT).null_count == batch.num_rows for batch in batches),
+            lambda: found.tables(rows),
+            rows=found.rows,
+            nbytes=found.nbytes,
+            is_whole=found.is_whole,
             may_be_ahead=self.may_be_ahead,
             rows_of=self.lake.rows_of,
         )
@@ -278,70 +305,6 @@ class Followed:
         """A statement at a place that removes all rows of the table, which is not a shard."""
         ahead = self.may_be_ahead
         return Emptying(self.full_name, place, commit_us, ahead, rows=self.lake.scan)
-
-    def _conformed(self, batch: pa.RecordBatch) -> pa.Table:
-        """The rows in the lake's types, without a change of any value."""
-        lake = self.lake.schema
-        hidden = [n for n in batch.schema.names if is_hidden(n) and n not in lake.names]
-        names = [n for n in batch.schema.names if not is_special(n) and n not in hidden]
-        if set(names) != set(self.columns):
-            here, there = sorted({*names} - {*self.columns}), sorted({*self.columns} - {*names})
-            raise SchemaError(
-                f"{self.full_name}: the log's columns are not the lake's: only in the log: "
-                f"{', '.join(here) or 'none'}; only in the lake: {', '.join(there) or 'none'}",
-                hint="the log does not contain a change of the definition; `binlake mirror resync` copies the table again",
-            )
-        fields, columns = [], []
-        for name in self.columns:
-            fields.append(lake.field(name))
-            columns.append(self._column(name, batch.column(name), lake.field(name).type))
-        absent = _without(batch.column(ABSENT), hidden) if hidden else batch.column(ABSENT)
-        for name, kind, values in ((OP, pa.uint8(), batch.column(OP)), (ABSENT, _NAMES, absent)):
-            fields.append(pa.field(name, kind))
-            columns.append(values.cast(kind))
-        for name in map(fact, self.mode.facts):
-            fields.append(batch.schema.field(name))
-            columns.append(batch.column(name))
-        for name in self.decoded_key:
-            kind = lake.field(name).type
-            fields.append(pa.field(BEFORE + name, kind))
-            columns.append(self._column(name, batch.column(BEFORE + name), kind))
-        if self.shard_column:
-            for name in (self.shard_column, BEFORE + self.shard_column):
-                fields.append(pa.field(name, pa.string()))
-                columns.append(pa.repeat(pa.scalar(self.full_name), batch.num_rows))
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-    def _column(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
-        logged = _stored(name, column.type)
-        if logged != kind and not widens(logged, kind):
-            raise SchemaError(
-                f"{self.full_name}: column {name} is {logged} in the log and {kind} in the lake",
-                hint="the log does not contain a change of the definition; `binlake mirror resync` copies the table again",
-            )
-        return column if column.type == kind else column.cast(kind)
-
-
-def _without(absent: pa.Array, hidden: Sequence[str]) -> pa.Array:
-    """Lists of absent columns without hidden ones; null where none is left."""
-    left = [[name for name in names or () if name not in hidden] for names in absent.to_pylist()]
-    return pa.array([names or None for names in left], _NAMES)
-
-
-def _stored(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type in which the lake keeps values of an Arrow type, without field ids."""
-    return storage_schema(iceberg_schema(pa.schema([(name, kind)]))).field(0).type
-
-
-def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
-    """Whether every value of a type is one of a wider type, as Iceberg promotes them."""
-    if pa.types.is_int32(narrow):
-        return bool(pa.types.is_int64(wide))
-    if pa.types.is_float32(narrow):
-        return bool(pa.types.is_float64(wide))
-    if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
-        return bool(narrow.scale == wide.scale and narrow.precision <= wide.precision)
-    return False
 
 
 def followed_tables(

@@ -18,8 +18,8 @@ from pyroaring import BitMap
 
 from binlake.lake.engine import Task
 from binlake.mirror.iceberg.live_rows import Lookup, live_batches
-from binlake.mirror.iceberg.row_index import SortedKeys
 from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.keys import SortedKeys
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
 _GATHERED_ROWS = 1 << 17

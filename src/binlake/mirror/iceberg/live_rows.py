@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from binlake.errors import IncompleteError, UnsupportedError
-from binlake.mirror.iceberg.row_index import SortedKeys, sorted_keys
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.deletion_vectors import decode_vector
-from binlake.mirror.tables.keys import Keys, keys_of_rows
+from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
 
 _BATCH_ROWS = 1 << 17

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from binlake.mirror.tables.keys import Keys
+from binlake.mirror.tables.keys import Keys, SortedKeys
 from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
 
 _META = "index.json"
@@ -34,21 +34,6 @@ _LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
 _POSITION_BITS = np.uint64(32)
 
 Locations = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class SortedKeys:
-    """The keys of a data file in their order, and the position of each."""
-
-    keys: Keys
-    positions: npt.NDArray[np.uint64]
-
-
-def sorted_keys(keys: Keys, positions: npt.NDArray[np.integer[Any]] | None = None) -> SortedKeys:
-    """The keys of rows of a data file, and where in the file each is; of all of its rows without `positions`."""
-    order = np.argsort(keys.high, kind="stable")
-    where = order if positions is None else positions[order]
-    return SortedKeys(keys.take(order), where.astype(np.uint64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.formats import ICEBERG
-from binlake.mirror.tables.keys import Keys, keys_of_rows, row_hashes
+from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, row_hashes
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 
@@ -258,22 +258,37 @@ class MirrorTable:
             return self._append(change.appended, properties)
         if self._index.snapshot != self._snapshot:
             self.reload()  # the index was not completed after the last commit
-        upserts = None if change.upserts is None else conformed(change.upserts, self._schema)
-        upsert_keys = self._known(upserts, change.upsert_keys)
-        marks = self._marked(upsert_keys, change)
-        parts = parts_of(self.partitioning, upserts, upsert_keys)
-        added = write_parts(parts, DataFileWriter(self._schema, self.data_prefix()))
-        request: dict[str, Any] = {"add": added, "properties": {**properties}}
+        new, touched = self._new_rows(change)
+        marks = self._marked(touched, change.deletes)
+        request: dict[str, Any] = {"add": [file for file, _ in new], "properties": {**properties}}
         request.update(self._delete_files(marks, {}))
         self._commit(request, marks)
-        if self._lookup is not None:
-            for file, part in zip(added, parts, strict=True):
-                keys = self._lookup.keys_of(part.rows, self._schema, part.keys)
-                if keys is not None:
-                    self._index.add(file["file-path"], keys)
+        for file, keys in new:
+            if keys is not None:
+                self._index.add(file["file-path"], keys)
         self._index.save(self._snapshot)
-        changed = (upserts, change.deletes)
-        return sum(rows.num_rows for rows in changed if rows is not None)
+        return change.rows
+
+    def _new_rows(
+        self, change: Change
+    ) -> tuple[list[tuple[Mapping[str, Any], SortedKeys | None]], list[Keys]]:
+        """(the data files with the new rows, written here if they are not yet, and the keys of each; the keys
+        whose rows a change replaces or deletes).
+        """
+        if change.written:
+            gone = [] if change.delete_keys is None else [change.delete_keys]
+            touched = [*(one.keys.keys for one in change.written), *gone]
+            return [(one.file, one.keys) for one in change.written], touched
+        rows = None if change.upserts is None else conformed(change.upserts, self._schema)
+        keys = self._known(rows, change.upsert_keys)
+        deleted = self._known(change.deletes, change.delete_keys)
+        parts = parts_of(self.partitioning, rows, keys)
+        files = write_parts(parts, DataFileWriter(self._schema, self.data_prefix()))
+        found = [
+            None if self._lookup is None else self._lookup.keys_of(one.rows, self._schema, one.keys)
+            for one in parts
+        ]
+        return list(zip(files, found, strict=True)), [k for k in (keys, deleted) if k is not None]
 
     def _append(self, rows: Iterable[pa.Table], properties: Mapping[str, str]) -> int:
         if self._lookup is not None:
@@ -376,17 +391,19 @@ class MirrorTable:
     def _known(self, rows: pa.Table | None, keys: Keys | None) -> Keys | None:
         """The keys of rows of a change; None if there are no rows, or no key."""
         if not self.key or rows is None or not rows.num_rows:
-            return None
+            return keys if rows is None else None
         return self._keys(self._typed(rows.select(list(self.key)))) if keys is None else keys
 
-    def _marked(self, upsert_keys: Keys | None, change: Change) -> dict[str, BitMap]:
-        """All deleted positions, old and new, of the data files in which a change deletes rows."""
+    def _marked(self, touched: Sequence[Keys], deletes: pa.Table | None) -> dict[str, BitMap]:
+        """All deleted positions, old and new, of the data files in which a change deletes rows.
+
+        `touched`: the keys whose rows go. Without a key, rows go that equal `deletes`.
+        """
         if self.key:
-            touched = (upsert_keys, self._known(change.deletes, change.delete_keys))
-            parts = [self._live(keys)[1] for keys in touched if keys is not None]
+            parts = [self._live(keys)[1] for keys in touched]
             places = np.concatenate(parts) if parts else np.empty(0, np.uint64)
         else:
-            places = self._one_each(change.deletes)
+            places = self._one_each(deletes)
         marks: dict[str, BitMap] = {}
         numbers = (places >> _NUMBER_BITS).astype(np.int64)
         for number in np.unique(numbers):

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from binlake.errors import IncompleteError
-from binlake.mirror.apply.net import KeyShare, Net, moves_without_columns, net_by_key, net_of_rows
+from binlake.mirror.apply.net import Net, moves_without_columns, net_by_key, net_of_rows
+from binlake.mirror.apply.shares import KeyShare
 from binlake.mirror.modes.mode import Mode, RowChanges, Scan
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.tables.change import Change
@@ -17,6 +18,7 @@ class EqualRows(Mode):
     """Writes the net change of each row."""
 
     name = MIRROR
+    is_net_by_key = True
 
     def changes(self, of: RowChanges, most_bytes: int) -> Iterator[Change]:
         parts = -(-of.nbytes // most_bytes)
@@ -28,7 +30,7 @@ class EqualRows(Mode):
             share = KeyShare(of.key, part, parts)
             changes = pa.concat_tables([share.changes(rows) for rows in of.tables()])
             net = net_by_key(of.table, changes, of.key, of.rows_of)
-            yield _change(Net(share.rows(net.upserts), share.rows(net.deletes)))
+            yield _change(share.net(net))
 
     def present(
         self, scan: Scan, _key: Sequence[str], columns: Sequence[str]

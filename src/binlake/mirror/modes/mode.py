@@ -64,7 +64,7 @@ class Mode(ABC):
     server's, so the effect of an ALTER on them must be known. `open_column`: several rows may have
     one key, of which the server has
     the one where this column is null. `keeps_gone`: rows that the server removes stay, with the time. `begins_after_copy`: changes up to the end of the copy are committed apart
-    from later ones.
+    from later ones. `is_net_by_key`: of a table with a key, the rows are written that the net changes of its keys have.
     """
 
     name: ClassVar[str]
@@ -74,6 +74,7 @@ class Mode(ABC):
     open_column: ClassVar[str | None] = None
     keeps_gone: ClassVar[bool] = False
     begins_after_copy: ClassVar[bool] = False
+    is_net_by_key: ClassVar[bool] = False
 
     def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
         """Raise UnsupportedError for a table with these columns and this key that cannot be in the mode."""

@@ -12,10 +12,18 @@ from binlake.errors import BinlogError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from binlake.mirror.tables.keys import Keys
+    from binlake.mirror.tables.keys import Keys, SortedKeys
 
 #: A step of a change of the schema, as `Lake.java` takes it.
 Step = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """Upserts that are in a data file, given as Iceberg's JSON, and their keys."""
+
+    file: Mapping[str, Any]
+    keys: SortedKeys
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,8 @@ class Change:
     """The changes of a commit to a table, in this order: empty it, change its schema, delete, insert.
 
     With a key: `upserts` has at most one row per key (of those that can be found), and replaces the row of that key; `deletes`
-    are key columns; `upsert_keys` and `delete_keys` are the keys of both, if they are known. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
+    are key columns; `upsert_keys` and `delete_keys` are the keys of both, if they are known. `written`: upserts in
+    data files; then `delete_keys` are those of the deletes. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
     rows, removes one row that equals it. `appended` are rows of a table without an index, which are read once. `schema` are steps as `Lake.java` takes them, in groups
     that are done one after the other; `table_properties` are set.
     """
@@ -32,6 +41,7 @@ class Change:
     deletes: pa.Table | None = None
     upsert_keys: Keys | None = None
     delete_keys: Keys | None = None
+    written: Sequence[WrittenRows] = ()
     appended: Iterable[pa.Table] | None = None
     truncate: bool = False
     schema: Sequence[Sequence[Mapping[str, Any]]] = ()
@@ -40,8 +50,16 @@ class Change:
     @property
     def is_empty(self) -> bool:
         """Whether it surely changes nothing."""
-        rows = sum(rows.num_rows for rows in (self.upserts, self.deletes) if rows is not None)
-        return not (rows or self.appended or self.truncate or self.schema or self.table_properties)
+        others = (self.appended, self.truncate, self.schema, self.table_properties)
+        return not (self.rows or any(others))
+
+    @property
+    def rows(self) -> int:
+        """How many rows are upserted and deleted."""
+        tables = [rows for rows in (self.upserts, self.deletes) if rows is not None]
+        if not tables and self.delete_keys is not None:
+            return len(self.delete_keys) + sum(len(one.keys.keys) for one in self.written)
+        return sum(rows.num_rows for rows in tables)
 
 
 def in_order(names: Sequence[str]) -> list[Step]:

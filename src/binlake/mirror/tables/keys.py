@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,13 @@ class Keys:
         """The keys of these rows."""
         return Keys(self.high[rows], None if self.low is None else self.low[rows])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Keys]) -> Keys:
+        """The keys of several parts of rows of one table."""
+        lows = [keys.low for keys in parts if keys.low is not None]
+        high = np.concatenate([keys.high for keys in parts])
+        return cls(high, np.concatenate(lows) if lows else None)
+
     def ids(self) -> npt.NDArray[np.int64]:
         """A number per row, from 0 on, equal where keys are equal, in the order of `high`."""
         if self.low is None:
@@ -50,6 +58,21 @@ class Keys:
         found = np.empty(len(self), np.int64)
         found[order] = np.concatenate([[0][: len(self)], np.cumsum(begins)])
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class SortedKeys:
+    """The keys of a data file in their order, and the position of each."""
+
+    keys: Keys
+    positions: npt.NDArray[np.uint64]
+
+
+def sorted_keys(keys: Keys, positions: npt.NDArray[np.integer[Any]] | None = None) -> SortedKeys:
+    """The keys of rows of a data file, and where in the file each is; of all of its rows without `positions`."""
+    order = np.argsort(keys.high, kind="stable")
+    where = order if positions is None else positions[order]
+    return SortedKeys(keys.take(order), where.astype(np.uint64))
 
 
 def is_whole(kinds: list[pa.DataType]) -> bool:

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
-from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
-from binlake.mirror.apply.task_files import TaskFiles
+from binlake.mirror.apply.range_changes import RangeChanges
+from binlake.mirror.apply.task_files import TaskFiles, opened
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
+from support.spark.engines import HereEngine
 
 LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
 TABLES = ("products", "orders", "order_lines", "customers")
-
-
-class HereEngine(Engine):
-    """Runs tasks in this process."""
-
-    @property
-    def cores(self) -> int:
-        return 1
-
-    def check_paths(self, paths: Sequence[str]) -> None:
-        """All are here."""
-
-    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
-        return [task.run() for task in tasks]
 
 
 def decoded(task_files: TaskFiles, task_bytes: int = 32 << 20) -> Decoded:
@@ -38,6 +24,15 @@ def decoded(task_files: TaskFiles, task_bytes: int = 32 << 20) -> Decoded:
     splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
     wanted = Wanted({("shop", table): () for table in TABLES}, "")
     return decode_range(splits, read, wanted, HereEngine(), task_files, task_bytes=task_bytes)
+
+
+def batches_of(changes: RangeChanges) -> list[pa.RecordBatch]:
+    """The batches of this process and those of files."""
+    found = list(changes.batches)
+    for file in changes.files:
+        with opened(file.path) as source, pa.ipc.open_file(source) as reader:
+            found += [reader.get_batch(i) for i in range(reader.num_record_batches)]
+    return found
 
 
 def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
@@ -49,13 +44,17 @@ def test_by_tasks_into_files(tmp_path: Path, is_cluster: bool) -> None:
     task_files = TaskFiles(str(tmp_path) if is_cluster else None)
     here = decoded(task_files)
     by_tasks = decoded(task_files, task_bytes=1)
-    assert by_tasks.rows == here.rows > 2000
     assert by_tasks.changes.keys() == here.changes.keys() == {("shop", table) for table in TABLES}
-    for name, batches in here.changes.items():
-        found = by_tasks.changes[name]
-        assert rows_of(found) == rows_of(batches)
-        assert {str(batch.schema) for batch in found} == {str(batch.schema) for batch in batches}
+    for name, changes in here.changes.items():
+        found, expected = batches_of(by_tasks.changes[name]), batches_of(changes)
+        assert rows_of(found) == rows_of(expected)
+        assert {str(batch.schema) for batch in found} == {str(batch.schema) for batch in expected}
+        assert by_tasks.changes[name].rows == changes.rows > 0
+    assert sum(changes.rows for changes in here.changes.values()) > 2000
     assert [ddl.sql for ddl in by_tasks.ddl] == [ddl.sql for ddl in here.ddl]
-    assert [path for path in Path(task_files.directory).rglob("*") if path.is_file()] == []
+    directory = Path(task_files.for_tasks())
+    assert list(directory.iterdir())
+    task_files.clear()
+    assert not list(directory.iterdir())
     task_files.close()
-    assert not Path(task_files.directory).exists()
+    assert not directory.exists()

@@ -16,7 +16,6 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
 from binlake.mirror.apply.net import (
-    KeyShare,
     differs,
     moves_without_columns,
     net_by_key,
@@ -141,21 +140,6 @@ def test_rows_that_are_nowhere_are_an_error() -> None:
         net_by_key("db.t", changes_of([insert], ("id",)), ("id",), lake_of({}))
     with pytest.raises(UnsupportedError, match="no key"):
         net_of_rows("db.t", changes_of([update], COLUMNS))
-
-
-@given(histories(), st.integers(1, 5))
-def test_shares_of_the_keys_are_together_the_net_change(history: Any, parts: int) -> None:
-    start, steps, end = history
-    changes = changes_of([{**step, "absent": []} for step in steps], ("id",))
-    rows = dict(start)
-    for part in range(parts):
-        share = KeyShare(("id",), part, parts)
-        net = net_by_key("t", share.changes(changes), ("id",), lake_of(start))
-        for gone in share.rows(net.deletes).to_pylist():
-            rows.pop(gone["id"], None)
-        for row in share.rows(net.upserts).to_pylist():
-            rows[row["id"]] = tuple(row[name] for name in COLUMNS)
-    assert rows == end
 
 
 @pytest.mark.parametrize(

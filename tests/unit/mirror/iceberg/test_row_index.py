@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.mirror.iceberg.row_index import RowIndex, sorted_keys
-from binlake.mirror.tables.keys import Keys
+from binlake.mirror.iceberg.row_index import RowIndex
+from binlake.mirror.tables.keys import Keys, sorted_keys
 
 ROWS = 2000
 

@@ -1,0 +1,171 @@
+"""The net changes of large ranges, made by tasks: each writes the rows of one share of a table's keys into data files.
+
+The driver gets the keys, finds the rows that they replace, and commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from binlake.errors import BinlogError
+from binlake.lake.engine import Engine, Task
+from binlake.mirror.apply.net import Net, net_by_key
+from binlake.mirror.apply.range_changes import ChangeFile, RangeChanges
+from binlake.mirror.apply.shares import KeyShare
+from binlake.mirror.apply.task_files import TaskFiles, opened, task_output
+from binlake.mirror.iceberg.parts import parts_of, write_parts
+from binlake.mirror.tables.change import Change, WrittenRows
+from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
+from binlake.mirror.tables.partitions import Partitioning
+from binlake.mirror.tables.schema import conformed
+
+_KEY_BYTES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class NetTarget:
+    """A lake table to which tasks write: its name, key and schema, and where its data files are."""
+
+    table: str
+    key: tuple[str, ...]
+    schema: pa.Schema
+    partitioning: Partitioning
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenShare:
+    """The data files of one share of keys, as Iceberg's JSON, and a file with their keys and those of deleted rows."""
+
+    files: Sequence[Mapping[str, Any]]
+    keys: str
+    count: int
+
+    def change(self) -> Change:
+        """What is to be committed."""
+        with opened(self.keys) as source, pa.ipc.open_file(source) as reader:
+            found = [_sorted_keys(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        deleted, *of_files = found
+        pairs = zip(self.files, of_files, strict=True)
+        rows = tuple(WrittenRows(file, keys) for file, keys in pairs)
+        return Change(written=rows, delete_keys=deleted.keys)
+
+
+def written_changes(shares: Sequence[WrittenShare], most_bytes: int) -> Iterator[Change]:
+    """The changes of a range, in one commit, or in several if the keys are more than memory should hold."""
+    held: list[WrittenShare] = []
+    for share in shares:
+        if held and sum(one.count for one in (*held, share)) * _KEY_BYTES > most_bytes:
+            yield _together(held)
+            held = []
+        held.append(share)
+    yield _together(held)
+
+
+def _together(shares: Sequence[WrittenShare]) -> Change:
+    changes = [share.change() for share in shares]
+    deleted = Keys.joined([one.delete_keys for one in changes if one.delete_keys is not None])
+    written = tuple(rows for one in changes for rows in one.written)
+    return Change(written=written, delete_keys=deleted)
+
+
+def write_net_changes(
+    tables: Sequence[tuple[NetTarget, RangeChanges]], engine: Engine, task_files: TaskFiles
+) -> list[list[WrittenShare] | None]:
+    """Have tasks write the net changes of tables, all of whose files are cut into shares of their keys.
+
+    Returns the shares of each table; None if its changes cannot be applied. Raises the BinlogError of a task.
+    """
+    directory = task_files.for_tasks()
+    tasks = [
+        _NetTask(target, part, changes.files, directory)
+        for target, changes in tables
+        for part in range(changes.parts)
+    ]
+    answers = iter(
+        [json.loads(text) for text in engine.run(tasks, "write", lambda _done, _all: None)]
+    )
+    found: list[list[WrittenShare] | None] = []
+    for _, changes in tables:
+        of_table = [next(answers) for _ in range(changes.parts)]
+        is_sound = all(answer is not None for answer in of_table)
+        found.append([WrittenShare(**answer) for answer in of_table] if is_sound else None)
+    return found
+
+
+class _NetTask(Task):
+    """Makes the net change of one share of a table's keys. The answer is null if the changes cannot be applied."""
+
+    def __init__(
+        self, target: NetTarget, part: int, files: Sequence[ChangeFile], directory: str
+    ) -> None:
+        self.target = target
+        self.part = part
+        self.files = files
+        self.directory = directory
+
+    def run(self) -> str:
+        try:
+            net = self._net()
+        except BinlogError:  # the driver meets the same error, and knows what to do
+            return json.dumps(None)
+        assert net.upsert_keys is not None
+        assert net.delete_keys is not None
+        target, found = self.target, [sorted_keys(net.delete_keys)]
+        rows = conformed(net.upserts, target.schema)
+        parts = parts_of(target.partitioning, rows, net.upsert_keys, files=1)
+        files = write_parts(parts, DataFileWriter(target.schema, target.prefix))
+        for part in parts:
+            keys = part.keys or keys_of_rows(part.rows, target.schema, target.key)
+            found.append(sorted_keys(keys))
+        path = _in_file(found, self.directory)
+        return json.dumps(
+            {"files": files, "keys": path, "count": sum(len(one.keys) for one in found)}
+        )
+
+    def _net(self) -> Net:
+        """The net change of the share, whose changes have all columns."""
+        parts = self.files[0].parts
+        batches = [batch for file in self.files for batch in file.share(self.part)]
+        changes = pa.Table.from_batches(batches)
+        net = net_by_key(self.target.table, changes, self.target.key, _no_rows)
+        return KeyShare(self.target.key, self.part, parts).net(net)
+
+
+def _no_rows(keys: pa.Table) -> tuple[npt.NDArray[Any], pa.Table]:
+    raise AssertionError(f"{keys.num_rows} changes lack columns")
+
+
+def _in_file(found: Sequence[SortedKeys], directory: str) -> str:
+    """Write keys into a file, a batch for each."""
+    path, output = task_output(directory)
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {
+                "high": one.keys.high,
+                "low": pa.nulls(len(one.keys), pa.uint64())
+                if one.keys.low is None
+                else one.keys.low,
+                "position": one.positions,
+            }
+        )
+        for one in found
+    ]
+    with output, pa.ipc.new_file(output, batches[0].schema) as out:
+        for batch in batches:
+            out.write_batch(batch)
+    return path
+
+
+def _sorted_keys(batch: pa.RecordBatch) -> SortedKeys:
+    high, low, positions = (batch.column(name) for name in ("high", "low", "position"))
+    is_whole = pa.types.is_signed_integer(high.type)
+    keys = Keys(high.to_numpy(), None if is_whole else low.to_numpy())
+    return SortedKeys(keys, positions.to_numpy())

@@ -1,0 +1,163 @@
+"""The row changes of one table in a range of the log: batches of this process, or files of tasks.
+
+A file of a task has the batches as they were decoded; or each batch is cut into the shares of the table's keys (`shares`),
+and its rows are in the types of the lake (`lake_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from binlake.errors import SchemaError
+from binlake.mirror.apply.change_rows import ABSENT
+from binlake.mirror.apply.lake_rows import LakeRows
+from binlake.mirror.apply.shares import cut, joined
+from binlake.mirror.apply.task_files import opened, task_output
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Into how many `parts` tasks cut the keys of a table. `key`: that of the lake table."""
+
+    rows: LakeRows
+    key: tuple[str, ...]
+    parts: int
+
+
+class ChangeFile(NamedTuple):
+    """A file with changes. Each batch was cut into `parts`; 0: it is as it was decoded."""
+
+    path: str
+    parts: int
+    rows: int
+    nbytes: int
+    is_whole: bool
+
+    def share(self, part: int) -> Iterator[pa.RecordBatch]:
+        """The changes of one share."""
+        with opened(self.path) as source, pa.ipc.open_file(source) as reader:
+            for at in range(part, reader.num_record_batches, self.parts):
+                yield reader.get_batch(at)
+
+    def tables(self, rows: LakeRows) -> Iterator[pa.Table]:
+        """All changes in the types of the lake. Raises SchemaError if they do not fit."""
+        with opened(self.path) as source, pa.ipc.open_file(source) as reader:
+            if not self.parts:
+                for at in range(reader.num_record_batches):
+                    yield rows.of(reader.get_batch(at))
+                return
+            for at in range(0, reader.num_record_batches, self.parts):
+                yield joined(reader.get_batch(at + part) for part in range(self.parts))
+
+
+@dataclass
+class RangeChanges:
+    """The changes in the order of the log. `is_whole`: no image lacks a column."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    files: list[ChangeFile] = field(default_factory=list)
+    rows: int = 0
+    nbytes: int = 0
+    is_whole: bool = True
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """More changes."""
+        self.batches.append(batch)
+        self._count(batch.num_rows, batch.nbytes, is_whole(batch))
+
+    def add_file(self, file: ChangeFile) -> None:
+        """More changes, in a file."""
+        self.files.append(file)
+        self._count(file.rows, file.nbytes, file.is_whole)
+
+    def _count(self, rows: int, nbytes: int, whole: bool) -> None:
+        self.rows += rows
+        self.nbytes += nbytes
+        self.is_whole = self.is_whole and whole
+
+    @property
+    def parts(self) -> int:
+        """The number of shares into which all changes are cut; 0 if they are not."""
+        parts = {file.parts for file in self.files}
+        return parts.pop() if len(parts) == 1 and not self.batches else 0
+
+    def tables(self, rows: LakeRows) -> Iterator[pa.Table]:
+        """The changes in the types of the lake, again each time. Raises SchemaError if they do not fit."""
+        yield from map(rows.of, self.batches)
+        for file in self.files:
+            yield from file.tables(rows)
+
+
+def is_whole(batch: pa.RecordBatch) -> bool:
+    """Whether no image lacks a column."""
+    return bool(batch.column(ABSENT).null_count == batch.num_rows)
+
+
+class ChangeFileWriter:
+    """Writes the changes of one table into files in a directory, one file for successive batches of one schema."""
+
+    def __init__(self, directory: str, shares: Shares | None) -> None:
+        self.files: list[ChangeFile] = []
+        self._directory = directory
+        self._shares = shares
+        self._open: _OpenFile | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """More changes."""
+        parts = self._cut(batch)
+        written = parts or [batch]
+        kind = (batch.schema, len(parts))
+        if self._open is None or self._open.kind != kind:
+            self.close()
+            self._open = _OpenFile.new(self._directory, kind, written[0].schema)
+        for part in written:
+            self._open.out.write_batch(part)
+        self._open.rows += batch.num_rows
+        self._open.nbytes += batch.nbytes
+        self._open.is_whole = self._open.is_whole and is_whole(batch)
+
+    def _cut(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        """The batch cut into shares; () if there are none, or if it does not fit into the lake table."""
+        if self._shares is None:
+            return ()
+        try:  # the driver finds out whether the log has a DDL statement before it, or raises the error
+            return list(cut(self._shares.rows.of(batch), self._shares.key, self._shares.parts))
+        except SchemaError:
+            return ()
+
+    def close(self) -> None:
+        """End the last file."""
+        if self._open is not None:
+            self.files.append(self._open.finished())
+            self._open = None
+
+
+@dataclass
+class _OpenFile:
+    """A file that is being written. `kind`: the schema of its batches as they were decoded, and the number of parts."""
+
+    kind: tuple[pa.Schema, int]
+    path: str
+    out: Any
+    close: Callable[[], None]
+    rows: int = 0
+    nbytes: int = 0
+    is_whole: bool = True
+
+    @classmethod
+    def new(cls, directory: str, kind: tuple[pa.Schema, int], schema: pa.Schema) -> _OpenFile:
+        """A new one in a directory."""
+        path, output = task_output(directory)
+        stack = ExitStack()
+        out = stack.enter_context(output)
+        return cls(kind, path, stack.enter_context(pa.ipc.new_file(out, schema)), stack.close)
+
+    def finished(self) -> ChangeFile:
+        """The file, closed."""
+        self.close()
+        return ChangeFile(self.path, self.kind[1], self.rows, self.nbytes, self.is_whole)
