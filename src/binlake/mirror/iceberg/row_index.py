@@ -14,41 +14,22 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
-import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, open_run, write_run
 from binlake.mirror.tables.keys import Keys, SortedKeys
-from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
+from binlake.source.bytes import keep_from_others, remove_partials, replacing
 
 _META = "index.json"
 _VERSION = 3
 _FAN_IN = 8  # runs that are merged into one
 _LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
 _POSITION_BITS = np.uint64(32)
-
-Locations = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """`counts`: how many entries each file number has. `checksums`: of its arrays, by name."""
-
-    name: str
-    counts: dict[int, int]
-    checksums: dict[str, int]
-    high: npt.NDArray[np.generic]
-    where: Locations
-    low: npt.NDArray[np.generic] | None = None
-
-    def __len__(self) -> int:
-        return len(self.high)
 
 
 class RowIndex:
@@ -59,7 +40,7 @@ class RowIndex:
         self._paths: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._next = 0
-        self._runs: list[_Run] = []
+        self._runs: list[Run] = []
         self._snapshot: int | None = None
         keep_from_others(directory)
         remove_partials(directory, [file.name for file in directory.iterdir()])
@@ -93,7 +74,7 @@ class RowIndex:
             first = int(np.searchsorted(wanted.high, run.high[0]))
             last = int(np.searchsorted(wanted.high, run.high[-1], "right"))
             if first < last:
-                found, where = _in_run(run, wanted.take(np.arange(first, last)))
+                found, where = run.find(wanted.take(np.arange(first, last)))
                 rows.append(order[found + first])
                 places.append(where)
         if not rows:
@@ -110,7 +91,7 @@ class RowIndex:
         self._paths[number] = path
         self._numbers[path] = number
         where = (np.uint64(number) << _POSITION_BITS) | keys.positions
-        self._store(keys.keys, where, {number: len(where)})
+        self._store({number: len(where)}, [(keys.keys, where)])
         while self._merge_tail():
             pass
 
@@ -132,7 +113,8 @@ class RowIndex:
                 there = self._of_files_that_are_there(run.where)
                 assert there is not None
                 low = None if run.low is None else run.low[there]
-                self._store(Keys(run.high[there], low), run.where[there], self._kept(run.counts))
+                kept = Keys(run.high[there], low), run.where[there]
+                self._store(self._kept(run.counts), [kept])
         used = {number for run in self._runs for number in run.counts}
         self._paths = {number: path for number, path in self._paths.items() if number in used}
 
@@ -189,29 +171,15 @@ class RowIndex:
         self._snapshot = meta["snapshot"]
         may_have_lost_writes = meta["boot"] is None or meta["boot"] != _boot_id()
         for name, rows, checksums, counts in meta["runs"]:
-            arrays = self._mapped(name, checksums)
-            if may_have_lost_writes and _checksums(arrays) != checksums:
-                raise ValueError("a run is damaged")
-            run = _Run(name, dict(counts), checksums, **arrays)
+            run = open_run(self._directory, name, counts, checksums)
             if not len(run.high) == len(run.where) == rows:
+                raise ValueError("a run is damaged")
+            if may_have_lost_writes and not run.is_intact:
                 raise ValueError("a run is damaged")
             self._runs.append(run)
 
-    def _store(self, keys: Keys, where: Locations, counts: dict[int, int]) -> None:
-        name = uuid.uuid4().hex
-        named = {"high": keys.high, "low": keys.low, "where": where}
-        arrays = {part: values for part, values in named.items() if values is not None}
-        for part, values in arrays.items():
-            with create_new(self._path_of(name, part)) as file:
-                np.save(file, values)
-        run = _Run(name, counts, _checksums(arrays), **self._mapped(name, arrays))
-        self._runs.append(run)
-
-    def _path_of(self, name: str, part: str) -> Path:
-        return self._directory / f"{name}.{part}.npy"
-
-    def _mapped(self, name: str, parts: Iterable[str]) -> dict[str, Any]:
-        return {part: np.load(self._path_of(name, part), mmap_mode="r") for part in parts}
+    def _store(self, counts: Mapping[int, int], pieces: Iterable[Entries]) -> None:
+        self._runs.append(write_run(self._directory, counts, pieces))
 
     def _merge_tail(self) -> bool:
         """Make one run of the last ones, if there are enough of about one size."""
@@ -221,19 +189,10 @@ class RowIndex:
         largest = max(len(run) for run in tail)
         if largest > min(_FAN_IN * len(tail[-1]), _LARGEST_INLINE_MERGE):
             return False
-        high = np.concatenate([run.high for run in tail])
-        order = np.argsort(high, kind="stable")
-        lows = [run.low for run in tail if run.low is not None]
-        low = np.concatenate(lows)[order] if lows else None
-        where = np.concatenate([run.where for run in tail])[order]
         counts = {number: count for run in tail for number, count in run.counts.items()}
         del self._runs[-_FAN_IN:]
-        self._store(Keys(high[order], low), where, counts)
+        self._store(counts, merged(tail))
         return True
-
-
-def _checksums(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, int]:
-    return {part: zlib.crc32(values.data) for part, values in arrays.items()}
 
 
 def _boot_id() -> str | None:
@@ -242,18 +201,3 @@ def _boot_id() -> str | None:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return None
-
-
-def _in_run(run: _Run, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
-    """(row of sorted `keys`, place) of every entry of a run that has one of the keys."""
-    first = np.searchsorted(run.high, keys.high, "left")
-    there = np.flatnonzero(run.high[np.minimum(first, len(run) - 1)] == keys.high)
-    first = first[there]
-    counts = np.searchsorted(run.high, keys.high[there], "right") - first
-    rows = np.repeat(there, counts)
-    ends = np.cumsum(counts)
-    at = np.arange(len(rows)) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
-    if run.low is not None and keys.low is not None:
-        same = run.low[at] == keys.low[rows]
-        rows, at = rows[same], at[same]
-    return rows, run.where[at]

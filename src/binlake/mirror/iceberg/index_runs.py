@@ -1,0 +1,121 @@
+"""Immutable sorted runs of a row index: files of numbers, which are mapped into memory."""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from binlake.mirror.tables.keys import Keys
+from binlake.source.bytes import create_new
+
+#: Entries are merged in pieces, so that a merge takes little memory however large its runs are.
+_PIECE_ROWS = 1 << 18
+
+Locations = npt.NDArray[np.uint64]
+#: Keys in their order, and the place of each.
+Entries = tuple[Keys, Locations]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`counts`: how many entries each file number has. `checksums`: of its arrays, by name."""
+
+    name: str
+    counts: dict[int, int]
+    checksums: dict[str, int]
+    high: npt.NDArray[np.generic]
+    where: Locations
+    low: npt.NDArray[np.generic] | None = None
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether its arrays have their checksums. Reads them all."""
+        arrays = {"high": self.high, "low": self.low, "where": self.where}
+        return self.checksums == {
+            part: zlib.crc32(values.data) for part, values in arrays.items() if values is not None
+        }
+
+    def find(self, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
+        """(row of sorted `keys`, place) of every entry that has one of the keys."""
+        first = np.searchsorted(self.high, keys.high, "left")
+        there = np.flatnonzero(self.high[np.minimum(first, len(self) - 1)] == keys.high)
+        first = first[there]
+        counts = np.searchsorted(self.high, keys.high[there], "right") - first
+        rows = np.repeat(there, counts)
+        ends = np.cumsum(counts)
+        at = np.arange(len(rows)) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
+        if self.low is not None and keys.low is not None:
+            same = self.low[at] == keys.low[rows]
+            rows, at = rows[same], at[same]
+        return rows, self.where[at]
+
+
+def open_run(
+    directory: Path, name: str, counts: Iterable[tuple[int, int]], checksums: dict[str, int]
+) -> Run:
+    """A run that was written before. Raises OSError, ValueError."""
+    arrays: dict[str, Any] = {
+        part: np.load(_path(directory, name, part), mmap_mode="r") for part in checksums
+    }
+    return Run(name, dict(counts), checksums, **arrays)
+
+
+def write_run(directory: Path, counts: Mapping[int, int], pieces: Iterable[Entries]) -> Run:
+    """A new run of as many entries as `counts` has, given in their order."""
+    name, rows = uuid.uuid4().hex, sum(counts.values())
+    checksums: dict[str, int] = {}
+    with ExitStack() as stack:
+        files: dict[str, Any] = {}
+        for keys, where in pieces:
+            arrays = {"high": keys.high, "low": keys.low, "where": where}
+            for part, values in arrays.items():
+                if values is None:
+                    continue
+                if part not in files:
+                    files[part] = stack.enter_context(create_new(_path(directory, name, part)))
+                    _write_header(files[part], values.dtype, rows)
+                content = np.ascontiguousarray(values).data
+                checksums[part] = zlib.crc32(content, checksums.get(part, 0))
+                files[part].write(content)
+    return open_run(directory, name, counts.items(), checksums)
+
+
+def merged(runs: Sequence[Run], piece_rows: int = _PIECE_ROWS) -> Iterator[Entries]:
+    """All entries of runs in their order, in pieces of about `piece_rows`."""
+    longest = max(runs, key=len)
+    pieces = -(-sum(map(len, runs)) // piece_rows)
+    pivots = np.unique(longest.high[[len(longest) * i // pieces for i in range(1, pieces)]])
+    cuts = [[0, *np.searchsorted(run.high, pivots), len(run)] for run in runs]
+    for piece in range(len(pivots) + 1):
+        parts = [
+            (run, slice(cut[piece], cut[piece + 1])) for run, cut in zip(runs, cuts, strict=True)
+        ]
+        high = np.concatenate([run.high[of] for run, of in parts])
+        order = np.argsort(high, kind="stable")
+        lows = [run.low[of] for run, of in parts if run.low is not None]
+        low = np.concatenate(lows)[order] if lows else None
+        yield Keys(high[order], low), np.concatenate([run.where[of] for run, of in parts])[order]
+
+
+def _path(directory: Path, name: str, part: str) -> Path:
+    return directory / f"{name}.{part}.npy"
+
+
+def _write_header(file: Any, dtype: np.dtype[Any], rows: int) -> None:
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (rows,),
+    }
+    np.lib.format.write_array_header_1_0(file, header)
