@@ -34,7 +34,7 @@ def test_merged_in_pieces(tmp_path: Path, is_hash: bool, piece_rows: int) -> Non
     assert (np.diff(made.high.astype(np.int64)) >= 0).all()
 
     def entries(*of: Run) -> list[tuple[int, ...]]:
-        found = []
+        found: list[tuple[int, ...]] = []
         for run in of:
             lows = run.where if run.low is None else run.low
             found += zip(run.high.tolist(), lows.tolist(), run.where.tolist(), strict=True)
