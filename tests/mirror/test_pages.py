@@ -232,7 +232,6 @@ def test_blocks_of_the_streaming_page_that_write_lake_tables_run(
     empty_table = spark.createDataFrame([], orders.schema)
     empty_table.writeTo("lake.shop.orders").using("iceberg").create()
     spark.sql(f"CREATE TABLE orders (id INT) USING delta LOCATION '{tmp_path}/delta'")
-    assignment = spark.conf.get("spark.sql.storeAssignmentPolicy")
     try:
         for block in filter(needs_lakes, blocks_of("docs/streaming.md")):
             reader.run(block)
@@ -240,6 +239,6 @@ def test_blocks_of_the_streaming_page_that_write_lake_tables_run(
             query.processAllAvailable()
             query.stop()
     finally:
-        spark.conf.set("spark.sql.storeAssignmentPolicy", assignment)
+        spark.conf.unset("spark.sql.storeAssignmentPolicy")
         spark.sql("DROP TABLE orders")
     assert spark.table("lake.shop.orders").count() == 687

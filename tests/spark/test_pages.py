@@ -67,7 +67,9 @@ def test_blocks_of_the_export_page_run(reader: Reader, spark: Any) -> None:
     for block in blocks("docs/export.md"):
         if block.language == "sql":
             query = reader.text(block.code)
-            assert duckdb.sql(f"SELECT count(*) FROM ({query})").fetchall() > [(0,)]
+            found = duckdb.sql(f"SELECT count(*) FROM ({query})")
+            assert found is not None
+            assert found.fetchall() > [(0,)]
             continue
         if "binlake export /var/lib/mysql/ lake/" in block.code:
             shutil.rmtree(reader.folder / "lake")
