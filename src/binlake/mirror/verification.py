@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, ServerError, SourceError
+from binlake.errors import BinlogError, FormatError, ServerError, SourceError
 from binlake.mirror.control import place_key
 from binlake.mirror.equality.compare import (
     ExactSource,
@@ -194,6 +194,9 @@ def _verified(
         is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
             not found.is_equal and mirror.may_have_changed(followed)
         )
+    except FormatError as error:  # a value, perhaps of a column that another one has replaced
+        reason = str(error)
+        return TableVerification(name, "not compared", reason), mirror.may_have_changed(followed)
     except BinlogError as error:
         is_altered = isinstance(error, ServerError) and error.code in _CODES_AFTER_DDL
         return TableVerification(name, "not compared", str(error)), is_altered

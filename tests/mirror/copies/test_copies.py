@@ -112,6 +112,46 @@ def test_a_column_is_renamed_while_chunks_are_read(
     assert quarantined(lake) == {}
 
 
+def test_columns_exchange_their_names_before_the_first_chunk_is_read(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text is not valid in the character set that the column of this name had."""
+    table = f"{DATABASE}.exchanged"
+    one, other = ("VARCHAR(9) CHARACTER SET ujis", "VARCHAR(9) CHARACTER SET cp1251")
+    with server.session(DATABASE) as session:
+        session.execute(
+            "SET NAMES utf8mb4", f"CREATE TABLE exchanged (id INT PRIMARY KEY, a {one}, b {other})"
+        )
+        session.execute("INSERT INTO exchanged VALUES (1, '東', 'цъ'), (2, NULL, 'ши')")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(table,))
+    statements = [f"ALTER TABLE {table} CHANGE a b {one}, CHANGE b a {other}"]
+
+    def before(_number: int) -> None:
+        if statements:
+            server.execute(statements.pop())
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert [note for note in lake.notes if "begins again" in note]
+    assert quarantined(lake) == {}
+    assert lake.equals_source(table) == [table]
+
+
+def test_a_value_that_the_lake_cannot_have_stops_one_table(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    with server.session(DATABASE) as session:
+        session.execute("SET SESSION sql_mode = ''")
+        for name, day in (("day_a", "0000-00-00"), ("day_b", "2026-01-01")):
+            session.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, d DATE)")
+            session.execute(f"INSERT INTO {name} VALUES (1, '{day}')")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.day_*",), zero_date="error")
+    lake.catch_up()
+    [(name, reason)] = quarantined(lake).items()
+    assert (name, f"column {name}.d" in reason) == (f"{DATABASE}.day_a", True)
+    assert lake.equals_source(f"{DATABASE}.day_b") == [f"{DATABASE}.day_b"]
+
+
 @pytest.mark.parametrize(
     "statement", ["ADD COLUMN w INT NULL AFTER id", "MODIFY v INT NULL FIRST", "DROP COLUMN t"]
 )

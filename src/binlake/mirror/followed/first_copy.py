@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from binlake.errors import (
     BinlogError,
+    FormatError,
     OptionError,
     PositionLostError,
     SchemaError,
@@ -179,18 +180,22 @@ class FirstCopy:
         """Copy a table into the lake, replacing its contents; None if it was interrupted.
 
         `definition` asks the server for the CREATE TABLE again. Raises BinlogError, ServerError if the table was
-        altered meanwhile: the log from the first chunk on may not contain the statement, and LogLagsError if the log does not
-        reach the last row yet: then the copy is to be continued.
+        altered meanwhile: the log from the first chunk on may not contain the statement, UnsupportedError for a value that
+        the lake cannot have, and LogLagsError if the log does not reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
         url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
         start = self._begun(table, state, url)
-        if not self._read(table, target, state, url):
+        try:
+            is_read = self._read(table, target, state, url)
+        except FormatError as error:  # a value: the tasks read no log
+            self._check_definition(table, create_table, definition)
+            raise UnsupportedError(f"{error}") from None
+        if not is_read:
             return None
-        if definition() != create_table:
-            raise ServerError(f"{table.full_name} was altered while it was copied")
+        self._check_definition(table, create_table, definition)
         self._wait_for_log(table, state)
         # The end must be one that the log had when the last row was read, or later. An ALTER before it makes the mirror
         # copy the table again, so it is taken before earlier values are added, which may take hours.
@@ -226,6 +231,14 @@ class FirstCopy:
         copied = sum(file["record-count"] for file in files)
         self.note(f"{table.full_name}: {counted(copied, 'row')} copied")
         return made
+
+    @staticmethod
+    def _check_definition(
+        table: SourceTable, create_table: str, definition: Callable[[], str]
+    ) -> None:
+        """Raise ServerError if rows may have been read with the types of another definition."""
+        if definition() != create_table:
+            raise ServerError(f"{table.full_name} was altered while it was copied")
 
     def _state(self, table: SourceTable, create_table: str, target: LakeTable) -> CopyState:
         """The recorded state of the same copy: of this server, definition and lake table."""
