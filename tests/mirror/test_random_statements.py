@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from proof.mirror_random import RandomProof
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
+#: The files of a failure stay here. Folders of pytest are removed by other runs.
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "mirror-random"
 TABLES = 10
 SECONDS = 15
 PAUSE_S = 0.05
@@ -26,9 +29,13 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
         yield started
 
 
-def test_random_statements(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+def test_random_statements(server: Server, iceberg_spark: Any) -> None:
     """BINLAKE_SEED sets the statements. Those of a failure are in a file that the error names."""
     seed = int(os.environ.get("BINLAKE_SEED") or time.time() % 100_000)
-    proof = RandomProof(server, iceberg_spark, tmp_path, seed, TABLES)
+    folder = FOLDER / f"test-{server.name}-{seed}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    proof = RandomProof(server, iceberg_spark, folder, seed, TABLES)
     proof.run(SECONDS, PAUSE_S)
     assert proof.load.accepted.total() > TABLES, "the server has accepted DDL after the tables"
+    shutil.rmtree(folder)

@@ -225,21 +225,27 @@ class RandomProof:
         finally:
             timer.cancel()
             mirror.close()
-        assert quarantined(self.lake) == {}
+        self._check_quarantines()
+
+    def _check_quarantines(self) -> None:
+        found = quarantined(self.lake)
+        assert not found, f"quarantined: {found}"
 
     def _compare(self, *, is_last: bool) -> None:
         """Compare all tables. While DDL goes on, some may be altered each time that they are compared."""
         found = self._verified()
-        assert quarantined(self.lake) == {}
+        self._check_quarantines()
         different = [table for table in found.tables if table.state == "different"]
         assert not different, "\n".join(
             f"{table.table}: {', '.join(map(str, table.differences[:5]))}" for table in different
         )
         states = Counter(table.state for table in found.tables)
         if is_last:
-            assert found.is_equal, [t for t in found.tables if t.state != "equal"]
+            others = [table for table in found.tables if table.state != "equal"]
+            assert found.is_equal, f"{others[:3]} of {len(others)}"
             names = {f"{DATABASE}.{name}" for name in self.load.tables.selected}
-            assert names == {table.table for table in found.tables}
+            missing = names ^ {table.table for table in found.tables}
+            assert not missing, f"on one side only: {missing}"
         rows = sum(table.source_rows for table in found.tables)
         copies = sum(note.endswith(" copied") for note in self.lake.notes)
         self._say(
