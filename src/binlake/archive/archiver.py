@@ -270,7 +270,7 @@ class Archiver:
         options = FollowOptions.of(
             url, attempts=0, until_current=until_current, damaged=self._damaged
         )
-        pacer = _Pacer(writer, self._options, options.semi_sync)
+        pacer = _Pacer(writer, self._options, semi_sync=options.semi_sync)
         begun_at = writer.end
         with Follower(url, start, options) as follower:
             self._follower = follower
@@ -409,7 +409,7 @@ def _is_the_end(item: Block | Idle, writer: HistoryWriter) -> bool:
 class _Pacer:
     """Decides when to make received data durable."""
 
-    def __init__(self, writer: HistoryWriter, options: ArchiveOptions, semi_sync: bool) -> None:
+    def __init__(self, writer: HistoryWriter, options: ArchiveOptions, *, semi_sync: bool) -> None:
         cheap = writer.folder.cheap_sync
         self._waited = semi_sync
         usual = _SYNC_SECONDS if cheap else _STORE_SYNC_SECONDS

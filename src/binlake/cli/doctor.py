@@ -3,16 +3,84 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Exit, Option
 from binlake.cli.common.server_flags import ServerUrls, with_server_flags
 from binlake.errors import BinlogError, OptionError
-from binlake.source.replica.connection import connect
+from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.handshake import FollowOptions
 from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
+from binlake.source.replica.url import ServerUrl
+
+
+class Examined(NamedTuple):
+    """A server and what was found on it."""
+
+    url: ServerUrl
+    connection: ServerConnection
+    who: Who
+    found: list[Finding]
+
+
+class Report(ABC):
+    """Prints the results of the checks. `name` is that of a server, listener or mirror in a file."""
+
+    @abstractmethod
+    def server(self, name: str, examined: Examined) -> None:
+        """Print the findings of a server."""
+
+    @abstractmethod
+    def error(self, name: str, table: str, error: BinlogError) -> None:
+        """Print a problem that prevented the check of `table` of the file."""
+
+    @abstractmethod
+    def servable(self, name: str, logs: str) -> None:
+        """Print that a listener can serve its logs."""
+
+
+class JsonReport(Report):
+    """One JSON object for each server."""
+
+    def server(self, name: str, examined: Examined) -> None:
+        connection = examined.connection
+        identity = {"server": str(examined.url), "identity": examined.who.identity}
+        version = {"flavour": connection.flavour, "version": connection.version_text}
+        listed = [asdict(finding) for finding in examined.found]
+        named = {"name": name} if name else {}
+        print(json.dumps({**named, **identity, **version, "findings": listed}))
+
+    def error(self, name: str, table: str, error: BinlogError) -> None:
+        what = f"[{table}] {error}"
+        problem = {"severity": Severity.PROBLEM, "subject": "config", "what": what}
+        print(json.dumps({"name": name, "findings": [problem]}))
+
+    def servable(self, name: str, logs: str) -> None:
+        """Print nothing: a listener is not a server."""
+
+
+class TextReport(Report):
+    """Lines for people."""
+
+    def server(self, name: str, examined: Examined) -> None:
+        connection = examined.connection
+        about = f"{connection.where}: {connection.flavour} {connection.version_text}"
+        show(f"{name}{': ' if name else ''}{about}, {examined.who.identity}")
+        for finding in examined.found:
+            show(f"{finding.severity:<8} {finding.what}{': ' if finding.why else ''}{finding.why}")
+            if finding.sql:
+                show(f"         {finding.sql};")
+        if not any(finding.severity is not Severity.NOTE for finding in examined.found):
+            print("all is well")
+
+    def error(self, name: str, table: str, error: BinlogError) -> None:
+        show(f"{name}: [{table}] {error}")
+
+    def servable(self, name: str, logs: str) -> None:
+        show(f"{name}: {logs} can be served")
 
 
 @with_server_flags(beside_config=("as_json",))
@@ -39,15 +107,13 @@ def doctor(
 
       binlake doctor --config /etc/binlake.toml
     """
-    if config is not None:
-        problems = _check_file(config, as_json)
-    else:
-        problems = _examine(server, as_json)
+    report: Report = JsonReport() if as_json else TextReport()
+    problems = _examine(server, report) if config is None else _check_file(config, report)
     if problems:
         raise Exit(1)
 
 
-def _check_file(config: str, as_json: bool) -> bool:
+def _check_file(config: str, report: Report) -> bool:
     """Check everything that a configuration file names; return whether there are problems. Raises
     OptionError.
     """
@@ -56,30 +122,29 @@ def _check_file(config: str, as_json: bool) -> bool:
     from binlake.serve.server import BinlogServer
 
     if configures_mirror(config):
-        return _check_mirror(config, as_json)
+        return _check_mirror(config, report)
     read = read_configuration(config)
     problems = False
     for job in read.archives:
         try:
-            problems |= _examine(job.urls, as_json, job.name)
+            problems |= _examine(job.urls, report, job.name)
         except BinlogError as error:
             problems = True
-            _report(job.name, f"archive.servers.{job.name}", error, as_json)
+            report.error(job.name, f"archive.servers.{job.name}", error)
     for name, settings in read.listeners:
         try:
             served = BinlogServer(settings, lambda _: None)
         except BinlogError as error:
             problems = True
-            _report(name, f"serve.listeners.{name}", error, as_json)
+            report.error(name, f"serve.listeners.{name}", error)
             continue
         names = served.library.chain.names
         served.close()
-        if not as_json:
-            show(f"{name}: {names[0]} to {names[-1]} of {settings.path} can be served")
+        report.servable(name, f"{names[0]} to {names[-1]} of {settings.path}")
     return problems
 
 
-def _check_mirror(config: str, as_json: bool) -> bool:
+def _check_mirror(config: str, report: Report) -> bool:
     """Check a file of `mirror --config`, its server, and that no table is in two modes and no two tables
     have one name in the lake; return whether there are
     problems. Raises OptionError.
@@ -92,13 +157,12 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     from binlake.mirror.followed.wanted import WantedTables
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.source.host import SourceHost
-    from binlake.source.replica.url import ServerUrl
 
     options = MirrorOptions.of(values)
     options.column_rules.pinned()
     urls = ServerUrl.parse_all(values["url"])
     try:
-        problems = _examine(urls, as_json, "mirror")
+        problems = _examine(urls, report, "mirror")
         names = WantedTables(SourceHost(values["url"]), options).names()
         options.check_lake_names(names)
         for name in names:
@@ -107,21 +171,11 @@ def _check_mirror(config: str, as_json: bool) -> bool:
         raise
     except BinlogError as error:
         problems = True
-        _report("mirror", "mirror", error, as_json)
+        report.error("mirror", "mirror", error)
     return problems
 
 
-def _report(name: str, table: str, error: BinlogError, as_json: bool) -> None:
-    """One problem that prevented the check of a server or an archive."""
-    text = f"[{table}] {error}"
-    if as_json:
-        problem = {"severity": Severity.PROBLEM, "subject": "config", "what": text}
-        print(json.dumps({"name": name, "findings": [problem]}))
-    else:
-        show(f"{name}: {text}")
-
-
-def _examine(server: ServerUrls, as_json: bool, name: str = "") -> bool:
+def _examine(server: ServerUrls, report: Report, name: str = "") -> bool:
     """Check servers that replicate one another; return whether there are problems."""
     examined = []
     for url in server:
@@ -133,23 +187,5 @@ def _examine(server: ServerUrls, as_json: bool, name: str = "") -> bool:
     for (url, connection, who, findings), common in zip(examined, together, strict=True):
         found = [*common, *findings]
         problems = problems or any(f.severity is Severity.PROBLEM for f in found)
-        if as_json:
-            identity = {"server": str(url), "identity": who.identity}
-            version = {"flavour": connection.flavour, "version": connection.version_text}
-            listed = [asdict(finding) for finding in found]
-            named = {"name": name} if name else {}
-            print(json.dumps({**named, **identity, **version, "findings": listed}))
-        else:
-            about = f"{connection.where}: {connection.flavour} {connection.version_text}"
-            show(f"{name}{': ' if name else ''}{about}, {who.identity}")
-            _show(found)
+        report.server(name, Examined(url, connection, who, found))
     return problems
-
-
-def _show(found: list[Finding]) -> None:
-    for finding in found:
-        show(f"{finding.severity:<8} {finding.what}{': ' if finding.why else ''}{finding.why}")
-        if finding.sql:
-            show(f"         {finding.sql};")
-    if not any(finding.severity is not Severity.NOTE for finding in found):
-        print("all is well")

@@ -121,7 +121,8 @@ def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     Examples:
       binlake gtid union @a.txt @b.txt
     """
-    _print_set(_union(sets, options, executed), as_json)
+    result = _union(sets, options, executed)
+    print(_json(result) if as_json else result)
 
 
 @member(gtid, "subtract")
@@ -136,7 +137,7 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
     for text in sets:
         left, right = _alike(result, _set(text, options))
         result = left - right
-    _print_set(result, as_json)
+    print(_json(result) if as_json else result)
 
 
 @member(gtid, "contains")
@@ -171,7 +172,13 @@ def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     Examples:
       binlake gtid gaps /var/lib/mysql/
     """
-    _print_findings(_union(sets, options, accounted).gaps(), "no gaps", as_json)
+    found = _union(sets, options, accounted).gaps()
+    if as_json:
+        print(_json(found))
+    else:
+        _print_findings(found, "no gaps")
+    if found:
+        raise Exit(1)
 
 
 @member(gtid, "errant")
@@ -192,7 +199,13 @@ def errant(
       binlake gtid errant /replica/mysql/ /source/mysql/
     """
     left, right = _alike(_set(replica, options), _set(origin, options))
-    _print_findings(left - right, "no errant GTIDs", as_json)
+    found = left - right
+    if as_json:
+        print(_json(found))
+    else:
+        _print_findings(found, "no errant GTIDs")
+    if found:
+        raise Exit(1)
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -266,18 +279,16 @@ def _set_json(gtids: AnyGtidSet | MariaGtidGaps) -> dict[str, Any]:
     return {"set": str(gtids), "count": gtids.count(), "flavour": flavour}
 
 
-def _print_set(gtids: AnyGtidSet | MariaGtidGaps, as_json: bool) -> None:
-    print(json.dumps(_set_json(gtids)) if as_json else str(gtids))
+def _json(gtids: AnyGtidSet | MariaGtidGaps) -> str:
+    return json.dumps(_set_json(gtids))
 
 
-def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str, as_json: bool) -> None:
+def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str) -> None:
     """Print a set whose members are problems."""
-    if gtids or as_json:
-        _print_set(gtids, as_json)
+    if gtids:
+        print(gtids)
     else:
         note(none)
-    if gtids:
-        raise Exit(1)
 
 
 def _found_text(found: LocatedTransaction) -> str:

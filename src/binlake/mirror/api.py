@@ -250,12 +250,12 @@ def compact(
 
 def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
     """Pause the mirror: it makes no rounds until `resume`."""
-    _control(lake, spark, catalog).pause(paused=True)
+    _control(lake, spark, catalog).pause()
 
 
 def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
     """Resume a paused mirror."""
-    _control(lake, spark, catalog).pause(paused=False)
+    _control(lake, spark, catalog).resume()
 
 
 def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:

@@ -155,9 +155,13 @@ class Control:
         """Whether the mirror is paused."""
         return self._properties.get("binlake.paused") == "true"
 
-    def pause(self, *, paused: bool) -> None:
-        """Make no more rounds, or go on."""
-        self._set({"binlake.paused": "true" if paused else "false"})
+    def pause(self) -> None:
+        """Make no more rounds."""
+        self._set({"binlake.paused": "true"})
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._set({"binlake.paused": "false"})
 
     @property
     def quarantined(self) -> dict[str, SetAside]:

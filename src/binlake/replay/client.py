@@ -57,7 +57,7 @@ class ClientLexer(NamedTuple):
         if first is not None and first[1].lower() in _CLIENT_COMMANDS:
             return f"it begins with a client command ({first[1].decode()})"
         conditional = False
-        for token in _tokens(*self).finditer(statement):
+        for token in _tokens(self).finditer(statement):
             kind = token.lastgroup
             if kind in ("command", "unclosed"):
                 return _WORDS[kind]
@@ -71,7 +71,7 @@ class ClientLexer(NamedTuple):
 
     def has_comments(self, statement: bytes) -> bool:
         """Whether a statement that is not misread has comments: without its option --comments, the client removes them."""
-        for token in _tokens(*self).finditer(statement):
+        for token in _tokens(self).finditer(statement):
             if token.lastgroup in ("line", "comment"):
                 return True
             if token.lastgroup == "unclosed":  # each later one would be searched to the end again
@@ -80,15 +80,13 @@ class ClientLexer(NamedTuple):
 
 
 @cache
-def _tokens(
-    flavour: str, charset: str | None, no_backslash_escapes: bool, ansi_quotes: bool
-) -> re.Pattern[bytes]:
+def _tokens(settings: ClientLexer) -> re.Pattern[bytes]:
     """The tokens at which a client looks; what lies between two of them is plain."""
-    pair = LAST_BYTES.get(charset or "", rb"[^\x00-\xff]")
-    escape = rb"" if no_backslash_escapes else rb"|\\."
+    pair = LAST_BYTES.get(settings.charset or "", rb"[^\x00-\xff]")
+    escape = rb"" if settings.no_backslash_escapes else rb"|\\."
     in_string = rb"\\" if escape else b""
     # in MySQL's client ANSI_QUOTES changes nothing
-    plain_double = ansi_quotes and flavour == "mariadb"
+    plain_double = settings.ansi_quotes and settings.flavour == "mariadb"
     double = (rb"", rb"") if plain_double else (escape, in_string)
     quoted = rb"|".join(
         quote + rb"(?:" + pair + rb"|[^" + quote + stop + rb"]" + escapes + rb")*+" + quote
@@ -131,7 +129,7 @@ def is_swallowed(quoted: bytes, charset: str | None) -> bool:
         return False
     charsets = LAST_BYTES if charset is None else {charset} & LAST_BYTES.keys()
     return any(
-        (found := _tokens("mysql", name, False, False).match(quoted)) is None
+        (found := _tokens(ClientLexer("mysql", name)).match(quoted)) is None
         or found.end() != len(quoted)
         for name in charsets
     )

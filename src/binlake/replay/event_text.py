@@ -94,11 +94,15 @@ class TextOptions:
         return not self.databases or database in self.databases
 
 
-def sealed(raw: bytes, *, checksum: bool) -> bytes:
-    """An event (given without checksum) with its length right, and a checksum if it has one."""
-    length = len(raw) + CHECKSUM_BYTES * checksum
-    sized = raw[:LENGTH_AT] + U32.pack(length) + raw[LOG_POS_AT:]
-    return sized + U32.pack(zlib.crc32(sized)) if checksum else sized
+def with_length(raw: bytes, checksum_bytes: int = 0) -> bytes:
+    """An event (given without checksum) with its length right, which counts a checksum of so many bytes."""
+    return raw[:LENGTH_AT] + U32.pack(len(raw) + checksum_bytes) + raw[LOG_POS_AT:]
+
+
+def sealed(raw: bytes) -> bytes:
+    """An event (given without checksum) with its length right, and a checksum."""
+    sized = with_length(raw, CHECKSUM_BYTES)
+    return sized + U32.pack(zlib.crc32(sized))
 
 
 def clock_text(timestamp: int) -> str:

@@ -207,7 +207,10 @@ class PseudoSql:
         templates, positions, sequences = [], [], []
         for sink, rows in found:
             table: PseudoTable = sink.purpose
-            shown = table.template(rows, comments=self._has_types) if self._is_shown else None
+            shown = None
+            if self._is_shown:
+                template = table.commented_template if self._has_types else table.template
+                shown = template(rows)
             templates.append(shown or RowTemplate(rows.count))
             positions.append(int64_array(rows.pos, rows.count))
             sequences.append(int64_array(rows.seq, rows.count))

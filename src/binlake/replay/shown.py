@@ -9,7 +9,7 @@ from binlake.events.base import Event
 from binlake.events.common.rows import RowsEvent
 from binlake.format import event_types as types
 from binlake.format.event_header import CHECKSUM_BYTES, SERVER_ID_AT, TYPE_AT
-from binlake.replay.event_text import clock_text, sealed
+from binlake.replay.event_text import clock_text, sealed, with_length
 from binlake.stream.log_events import LogEvent
 from binlake.values.frame import BINLOG_CHECKSUM_ALG_CRC32, EventFormat, Frame
 
@@ -67,7 +67,7 @@ def shown_event(log_event: LogEvent) -> Shown:
     checksum = None
     if fmt.checksum_alg == BINLOG_CHECKSUM_ALG_CRC32:
         fmt = replace(fmt, checksum_bytes=CHECKSUM_BYTES)
-        raw = sealed(raw, checksum=True)
+        raw = sealed(raw)
         checksum = int.from_bytes(raw[-CHECKSUM_BYTES:], "little")
     return Shown(event, raw, outer.log_pos, outer.log_pos, checksum, fmt)
 
@@ -77,6 +77,5 @@ def _uncompressed(event: RowsEvent, raw: bytes, fmt: EventFormat) -> bytes:
     rows = event.inflate(fmt)
     head = raw[: len(raw) - fmt.checksum_bytes - event.rows.nbytes]
     code = bytes((_UNCOMPRESSED[event.frame.type_code],))
-    return sealed(
-        head[:TYPE_AT] + code + head[SERVER_ID_AT:] + rows, checksum=fmt.checksum_bytes > 0
-    )
+    made = head[:TYPE_AT] + code + head[SERVER_ID_AT:] + rows
+    return sealed(made) if fmt.checksum_bytes else with_length(made)

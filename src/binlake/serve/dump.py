@@ -130,7 +130,8 @@ class EventStream:
                 " @source_binlog_checksum or @master_binlog_checksum)"
             )
         self._tell_passed(self._progress.position)
-        before = self._format or made_up.with_checksum(format, wanted=request.first_checksum)
+        checksums = made_up.with_checksums if request.first_checksum else made_up.without_checksums
+        before = self._format or checksums(format)
         self._add(made_up.rotate(before, self._server_id, page.name, page.position))
         head_bytes = FIRST_EVENT + len(page.head)
         entered = page.position > FIRST_EVENT

@@ -47,9 +47,14 @@ _CATALOG_NZ = 6  # status variable: a name that replicas read and do not use
 _USER_VAR_FIXED_BYTES = HEADER_BYTES + 4 + 1
 
 
-def with_checksum(format: EventFormat, *, wanted: bool) -> EventFormat:
-    """The format with or without a checksum at each event."""
-    return replace(format, checksum_bytes=CHECKSUM_BYTES if wanted else 0)
+def with_checksums(format: EventFormat) -> EventFormat:
+    """The format with a checksum at each event."""
+    return replace(format, checksum_bytes=CHECKSUM_BYTES)
+
+
+def without_checksums(format: EventFormat) -> EventFormat:
+    """The format without checksums."""
+    return replace(format, checksum_bytes=0)
 
 
 def rotate(format: EventFormat, server_id: int, name: str, position: int) -> bytes:

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 
 _TYPES = {bool: pa.bool_(), int: pa.int64(), str: pa.string(), type(None): pa.null()}
 _INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
+# Of offsets.
+_INT32, _INT64 = _INTEGER_CODES[32], _INTEGER_CODES[64]
 
 
 def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -39,9 +41,9 @@ def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
         return _fixed("f" if pa.types.is_float32(kind) else "d", kind, items)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         texts = [None if item is None else item.encode() for item in items]
-        return _variable(texts, kind, pa.types.is_large_string(kind))
+        return _variable(texts, kind, _INT64 if pa.types.is_large_string(kind) else _INT32)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _variable(items, kind, pa.types.is_large_binary(kind))
+        return _variable(items, kind, _INT64 if pa.types.is_large_binary(kind) else _INT32)
     if pa.types.is_list(kind):
         return _lists(items, kind)
     if pa.types.is_struct(kind):
@@ -102,8 +104,8 @@ def _fixed(code: str, kind: pa.DataType, items: Sequence[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(items), [validity, values])
 
 
-def _variable(items: Sequence[bytes | None], kind: pa.DataType, is_large: bool) -> pa.Array:
-    offsets = _offsets(items, is_large)
+def _variable(items: Sequence[bytes | None], kind: pa.DataType, offset_code: str) -> pa.Array:
+    offsets = _offsets(items, offset_code)
     data = pa.py_buffer(b"".join(filter(None, items)))
     return pa.Array.from_buffers(kind, len(items), [_validity(items), offsets, data])
 
@@ -112,7 +114,7 @@ def _lists(items: Sequence[Sequence[Any] | None], kind: pa.DataType) -> pa.Array
     members = array(
         [member for item in items if item is not None for member in item], kind.value_type
     )
-    buffers = [_validity(items), _offsets(items, is_large=False)]
+    buffers = [_validity(items), _offsets(items, _INT32)]
     return pa.Array.from_buffers(kind, len(items), buffers, children=[members])
 
 
@@ -124,9 +126,9 @@ def _structs(items: Sequence[dict[str, Any] | None], kind: pa.DataType) -> pa.Ar
     return pa.Array.from_buffers(kind, len(items), [_validity(items)], children=members)
 
 
-def _offsets(items: Sequence[Sequence[Any] | bytes | None], is_large: bool) -> pa.Buffer:
+def _offsets(items: Sequence[Sequence[Any] | bytes | None], code: str) -> pa.Buffer:
     lengths = [0 if item is None else len(item) for item in items]
-    return pa.py_buffer(machine_array("q" if is_large else "i", accumulate(lengths, initial=0)))
+    return pa.py_buffer(machine_array(code, accumulate(lengths, initial=0)))
 
 
 def _validity(items: Sequence[Any]) -> pa.Buffer | None:

@@ -114,7 +114,7 @@ class IbbReader(WrappedReader):
 
     def _pieces(self) -> Iterator[bytes | FormatError]:
         """Yield whole events, and the errors where there are none."""
-        yield BINLOG_MAGIC + _format_event(in_use=self._in_use())
+        yield BINLOG_MAGIC + _format_event(LOG_EVENT_BINLOG_IN_USE_F if self._in_use() else 0)
         if self.pages.header is None:
             return
         if state := self._gtid_state():
@@ -411,11 +411,10 @@ class _Stream:
         self._ready.clear()
 
 
-def _format_event(*, in_use: bool) -> bytes:
+def _format_event(flags: int) -> bytes:
     """Return the FORMAT_DESCRIPTION that the files do not have: that of the first server that
-    writes them.
+    writes them. `flags` are those of its header, beside ARTIFICIAL.
     """
-    flags = LOG_EVENT_ARTIFICIAL_F | (LOG_EVENT_BINLOG_IN_USE_F if in_use else 0)
     lengths = bytearray(types.PARTIAL_ROW_DATA_EVENT)
     for code in range(1, len(lengths) + 1):
         known = types.EVENT_TYPES.get(code)
@@ -423,7 +422,7 @@ def _format_event(*, in_use: bool) -> bytes:
             lengths[code - 1] = known.post_header_length
     lengths[types.FORMAT_DESCRIPTION_EVENT - 1] = 56 + len(lengths)
     event = FormatDescriptionEvent(
-        frame=Frame(4, types.FORMAT_DESCRIPTION_EVENT, 0, 0, 0, 0, flags),
+        frame=Frame(4, types.FORMAT_DESCRIPTION_EVENT, 0, 0, 0, 0, LOG_EVENT_ARTIFICIAL_F | flags),
         binlog_version=4,
         server_version_raw=_SERVER_VERSION.encode().ljust(SERVER_VERSION_BYTES, b"\0"),
         created=0,

@@ -235,7 +235,8 @@ class _Walk:
         self._format = fmt
         self._minimum = HEADER_BYTES + fmt.checksum_bytes
         self._opens_with_gtid = opens_with_gtid(fmt)
-        self._boundaries = _boundary_pattern(fmt, self._opens_with_gtid)
+        codes = _GTID_TYPES if self._opens_with_gtid else _ending_types(fmt)
+        self._boundaries = _type_pattern(codes | {FORMAT_DESCRIPTION_EVENT})
         #: where `blocks` ended, and whether because the bytes there are no event
         self.pos = 0
         self.broken = False
@@ -432,13 +433,13 @@ class _RelayWalk(_Walk):
         return len(block)
 
 
-def _boundary_pattern(fmt: EventFormat, opens_with_gtid: bool) -> re.Pattern[bytes]:
-    """Types, in a string of them, at which a transaction may start or have ended."""
-    if opens_with_gtid:
-        codes = _GTID_TYPES
-    else:
-        codes = frozenset(
-            code for code in range(256) if effective_type(code, fmt) in (XID_EVENT, QUERY_EVENT)
-        )
-    every = bytes(sorted(codes | {FORMAT_DESCRIPTION_EVENT}))
-    return re.compile(b"[" + re.escape(every) + b"]")
+def _ending_types(fmt: EventFormat) -> frozenset[int]:
+    """The types at which a transaction may have ended."""
+    return frozenset(
+        code for code in range(256) if effective_type(code, fmt) in (XID_EVENT, QUERY_EVENT)
+    )
+
+
+def _type_pattern(codes: frozenset[int]) -> re.Pattern[bytes]:
+    """A pattern that finds the types in a string of types."""
+    return re.compile(b"[" + re.escape(bytes(sorted(codes))) + b"]")

@@ -71,41 +71,45 @@ class StateMoment:
         return cls(text, place=place)
 
 
-def between(
-    chain: Chain,
-    origin: Origin,
-    base: str,
-    moment: StateMoment,
-    options: ReadOptions,
-    *,
-    is_back: bool,
+def range_before(
+    chain: Chain, origin: Origin, base: str, moment: StateMoment, options: ReadOptions
 ) -> ReadOptions:
-    """The options of a read of everything between the place of some rows and a moment, which is earlier if `is_back`.
+    """The options of a read of everything between an earlier moment and the place of some rows.
 
-    Raises SourceError if the logs do not contain all of it, OptionError for moments in the other order.
+    Raises SourceError if the logs do not contain all of it, OptionError for a later moment.
     """
-    if is_back:
-        _check_begun(chain, moment, options)
-        options = _after_moment(chain, moment, options)
-        options = _up_to_origin(chain, origin, base, options)
-    else:
-        options = from_origin(chain, origin, base, options)
-        _check_not_later(chain, moment, base, options)
-        options = _up_to_moment(chain, moment, options)
-    _check_order(chain, base, options, is_back=is_back)
+    _check_begun(chain, moment, options)
+    options = _after_moment(chain, moment, options)
+    options = _up_to_origin(chain, origin, base, options)
+    if not _is_in_order(chain, options):
+        raise OptionError(f"--as-of is after the rows of {base}", name="as_of")
     _check_without_gaps(chain, options)
     return options
 
 
-def _check_order(chain: Chain, base: str, options: ReadOptions, *, is_back: bool) -> None:
+def range_after(
+    chain: Chain, origin: Origin, base: str, moment: StateMoment, options: ReadOptions
+) -> ReadOptions:
+    """The options of a read of everything between the place of some rows and a later moment.
+
+    Raises SourceError if the logs do not contain all of it, OptionError for an earlier moment.
+    """
+    options = from_origin(chain, origin, base, options)
+    _check_not_later(chain, moment, base, options)
+    options = _up_to_moment(chain, moment, options)
+    if not _is_in_order(chain, options):
+        raise OptionError(f"--as-of is before {base}", name="as_of")
+    _check_without_gaps(chain, options)
+    return options
+
+
+def _is_in_order(chain: Chain, options: ReadOptions) -> bool:
+    """Whether a range does not end before it begins."""
     if options.start is None or options.stop is None:
-        return
+        return True
     names = list(chain.names)
     first = (names.index(options.start.file), options.start.offset)
-    last = (names.index(options.stop.file), options.stop.offset)
-    if first > last:
-        later = "--as-of is after the rows of" if is_back else "--as-of is before"
-        raise OptionError(f"{later} {base}", name="as_of")
+    return first <= (names.index(options.stop.file), options.stop.offset)
 
 
 def _up_to_moment(chain: Chain, moment: StateMoment, options: ReadOptions) -> ReadOptions:

@@ -20,7 +20,7 @@ from binlake.source.replica.url import is_server_url
 from binlake.state.base import Base, MissingTableError
 from binlake.state.bases import ONE_SERVER, opened
 from binlake.state.log_changes import Seen
-from binlake.state.log_range import StateMoment, between
+from binlake.state.log_range import StateMoment, range_after, range_before
 from binlake.state.names import (
     NameMovedError,
     TableNames,
@@ -128,9 +128,8 @@ def _names(request: StateRequest, missing: MissingTableError, logs: LogInput) ->
     if not origin.is_known:
         return None
     chain = logs.only(ONE_SERVER)
-    read = between(
-        chain, origin, missing.base, request.moment, logs.options, is_back=request.is_back
-    )
+    limits = range_before if request.is_back else range_after
+    read = limits(chain, origin, missing.base, request.moment, logs.options)
     if read.start is not None and read.start == read.stop:
         return None  # the rows are those of the moment
     find = names_from_beginning if request.is_back else names_until_end

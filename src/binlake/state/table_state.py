@@ -25,7 +25,7 @@ from binlake.state.created import CreatedLater, created_shape
 from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
-from binlake.state.log_range import StateMoment, between, remark_on_end
+from binlake.state.log_range import StateMoment, range_after, range_before, remark_on_end
 from binlake.state.names import NameMovedError, TableNames, certain_renaming
 from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
@@ -111,7 +111,8 @@ class TableState:
                 hint="make the dump with --source-data=2 (MariaDB: --master-data=2), or give"
                 " --from-position FILE:POS or --from-gtid",
             )
-        options = between(chain, base.origin, base.name, moment, options, is_back=self._is_back)
+        limits = range_before if self._is_back else range_after
+        options = limits(chain, base.origin, base.name, moment, options)
         if not self._is_back and (remark := remark_on_end(chain, moment, options)):
             ledger.warn(remark)
         self.options = options

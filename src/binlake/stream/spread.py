@@ -240,7 +240,7 @@ class _Cutter:
                     self._items.append(part)
                     self._bytes += self._held_bytes(part)
                     if part.needs_file or self._bytes >= self._wanted_bytes:
-                        yield self._finish(part.needs_file)
+                        yield self._finish(is_alone=part.needs_file)
         except Exception:
             if self._items:
                 yield self._finish(is_alone=False)
@@ -289,7 +289,7 @@ class _Cutter:
         self._reached = (file.ordinal, end)
         return size + min(max(gap, 0), window_bytes)
 
-    def _finish(self, is_alone: bool) -> _Portion:
+    def _finish(self, *, is_alone: bool) -> _Portion:
         turn = self._cut % len(self._missed)
         self._cut += 1
         for worker, missed in enumerate(self._missed):

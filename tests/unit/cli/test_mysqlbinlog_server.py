@@ -56,7 +56,7 @@ def test_contradictory_server_options_are_rejected(given: dict[str, Any]) -> Non
 def test_how_far_tls_is_insisted_on(
     mode: str | None, ssl: bool | None, verify: bool | None, means: str | None
 ) -> None:
-    assert tls_mode(mode, ssl, verify) == means
+    assert tls_mode(mode, ssl=ssl, verify=verify) == means
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_how_far_tls_is_insisted_on(
 )
 def test_duplicate_tls_options(mode: str | None, ssl: bool | None, verify: bool | None) -> None:
     with pytest.raises(OptionError):
-        tls_mode(mode, ssl, verify)
+        tls_mode(mode, ssl=ssl, verify=verify)

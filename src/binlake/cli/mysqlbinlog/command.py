@@ -17,7 +17,7 @@ from binlake.cli.mysqlbinlog.flags import (
     TextFlags,
 )
 from binlake.cli.mysqlbinlog.options import with_tool_options
-from binlake.cli.mysqlbinlog.server import raw_position, remote_files, server_url
+from binlake.cli.mysqlbinlog.server import logs_from, raw_position, server_url
 from binlake.errors import OptionError, SourceError
 from binlake.source.replica.url import ServerUrl
 from binlake.values.ledger import Ledger
@@ -55,7 +55,8 @@ def mysqlbinlog(
         _copy(url, files, choice, text, remote)
         return
     if url is not None:
-        files = remote_files(url, files, remote.to_last_log)
+        has_more = remote.to_last_log
+        files = logs_from(url, files[0]) if has_more else [str(url.log(name)) for name in files]
     reading = opening.options()
     selection = choice.selection()
     options = text.options(choice.database)

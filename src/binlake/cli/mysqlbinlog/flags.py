@@ -443,14 +443,17 @@ class RemoteFlags:
 
     def login(self, connection: Mapping[str, str]) -> LoginOptions:
         """Return the login with these options and the ones of `connection`. Raises OptionError."""
+        algorithms = self.algorithms
+        if algorithms is None and self.compress:
+            algorithms = "zlib"
         return LoginOptions(
             host=self.host,
             port=self.port,
             socket=self.socket,
             user=self.user,
             password=self.password,
-            ssl_mode=tls_mode(self.ssl_mode, self.ssl, self.ssl_verify),
-            compress=compression(self.compress, self.algorithms),
+            ssl_mode=tls_mode(self.ssl_mode, ssl=self.ssl, verify=self.ssl_verify),
+            compress=None if algorithms is None else compression(algorithms),
             option_file="none" if self.no_defaults else self.defaults_file,
             protocol=self.protocol,
             more=connection,

@@ -70,7 +70,7 @@ def _host(login: LoginOptions) -> str:
     return login.host or ("localhost" if protocol else "")
 
 
-def tls_mode(mode: str | None, ssl: bool | None, verify: bool | None) -> str | None:
+def tls_mode(mode: str | None, *, ssl: bool | None, verify: bool | None) -> str | None:
     """Return the mode of MySQL's --ssl-mode, or MariaDB's two flags. Raises OptionError."""
     if ssl is None and verify is None:
         return mode
@@ -85,10 +85,8 @@ def tls_mode(mode: str | None, ssl: bool | None, verify: bool | None) -> str | N
     return None if ssl is None else "required" if ssl else "disabled"
 
 
-def compression(compress: bool, algorithms: str | None) -> str | None:
-    """Return the compression that the tool's two options set. Raises OptionError."""
-    if algorithms is None:
-        return "zlib" if compress else None
+def compression(algorithms: str) -> str:
+    """Return the first of the tool's algorithms, the preferred one, as a URL has it. Raises OptionError."""
     named = [name.strip().lower() for name in algorithms.split(",")]
     for name in named:
         if name not in ("zlib", "zstd", "uncompressed"):
@@ -96,7 +94,7 @@ def compression(compress: bool, algorithms: str | None) -> str | None:
                 f"--compression-algorithms {name!r}: expected one of zlib, zstd, uncompressed",
                 name="--compression-algorithms",
             )
-    # the first one, since the order is the preference; the URL has an empty word for none
+    # the URL has an empty word for none
     return "" if named[0] == "uncompressed" else named[0]
 
 
@@ -118,14 +116,12 @@ def raw_position(text: str | None) -> int:
     return int(text)
 
 
-def remote_files(url: ServerUrl, names: Sequence[str], to_last_log: bool) -> list[str]:
-    """Return the logs of a server in the form that every command reads. Raises SourceError,
+def logs_from(url: ServerUrl, name: str) -> list[str]:
+    """Return a log of a server and all later ones, in the form that every command reads. Raises SourceError,
     ServerError.
     """
-    if not to_last_log:
-        return [str(url.log(name)) for name in names]
     (chain,) = resolve([str(url)])
-    first = next((n for n, file in enumerate(chain.files) if file.name == names[0]), None)
+    first = next((n for n, file in enumerate(chain.files) if file.name == name), None)
     if first is None:
-        raise OptionError(f"{url.where} has no log {names[0]}", name="FILE")
+        raise OptionError(f"{url.where} has no log {name}", name="FILE")
     return [file.path for file in chain.files[first:]]

@@ -89,7 +89,7 @@ class RowsEvent(Event):
         )
         body = reader.body
         extra_raw = bytes(body[head.extra_start : head.extra_end])
-        extra = _decode_extra(reader, head, is_update)
+        extra = _decode_extra(reader, head, is_update=is_update)
         after: bytes | None = None
         if head.present_after >= 0:
             after = bytes(body[head.present_after : head.present_after + head.bitmap_bytes])
@@ -165,7 +165,7 @@ def _ordinals(bitmap: bytes, width: int) -> list[int]:
     return [i for i in range(width) if bitmap[i >> 3] >> (i & 7) & 1]
 
 
-def _decode_extra(reader: BodyReader, head: RowsHeader, is_update: bool) -> _Extra:
+def _decode_extra(reader: BodyReader, head: RowsHeader, *, is_update: bool) -> _Extra:
     extra = _Extra()
     if head.extra_start == head.extra_end:
         return extra

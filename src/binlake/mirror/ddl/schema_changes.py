@@ -111,7 +111,7 @@ class SchemaChanges:
         if table.mode.holds_rows and not table.mode.keeps_gone:
             self._tag(table, "truncate", ddl)
         if table.shard_column:
-            table.empty(end, self.control.round + 1, forget=False)
+            table.empty_shard(end, self.control.round + 1)
         else:
             self._empty(table, ddl, end, end.commit_us)
 
@@ -123,7 +123,7 @@ class SchemaChanges:
         """
         self._tag(table, effect.departure, ddl)
         if table.shard_column:
-            table.empty(end, self.control.round + 1, forget=True)
+            table.drop_shard(end, self.control.round + 1)
             self.tables.forget(table.full_name)
             self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
             return

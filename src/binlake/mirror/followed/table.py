@@ -145,9 +145,18 @@ class Followed:
         """The properties of the lake table that keep something of this table."""
         return shard_properties(self.full_name, kept) if self.shard_column else dict(kept)
 
-    def empty(self, offset: StreamOffset, round_number: int, *, forget: bool) -> None:
-        """Remove all rows of a shard; with `forget`, also its record in the lake table."""
-        kept = without_shard(self.lake.properties, self.full_name) if forget else {}
+    def empty_shard(self, offset: StreamOffset, round_number: int) -> None:
+        """Remove all rows of a shard."""
+        self._replace_shard(offset, round_number, {})
+
+    def drop_shard(self, offset: StreamOffset, round_number: int) -> None:
+        """Remove all rows of a shard, and its record in the lake table."""
+        kept = without_shard(self.lake.properties, self.full_name)
+        self._replace_shard(offset, round_number, kept)
+
+    def _replace_shard(
+        self, offset: StreamOffset, round_number: int, kept: Mapping[str, str]
+    ) -> None:
         properties = self.position_properties(offset, round_number)
         self.lake.replace((), properties, kept, (self.shard_column, self.full_name))
 

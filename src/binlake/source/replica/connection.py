@@ -292,14 +292,12 @@ class ServerConnection(Closing):
         rows = self.rows(sql)
         return rows[0][0] if rows and rows[0] else None
 
-    def command(self, code: int, payload: bytes, *, answered: bool = False) -> None:
-        """Send a command; wait for its OK where it is `answered`. Raises ServerError."""
+    def command(self, code: int, payload: bytes) -> None:
+        """Send a command. Raises ServerError."""
         try:
             self.driver._execute_command(code, payload)
         except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
             raise server_error(error, self.where) from None
-        if answered:
-            self.answer()
 
     def answer(self) -> None:
         """Wait for the first packet of a command's answer. Raises ServerError."""

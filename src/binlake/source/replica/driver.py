@@ -30,7 +30,7 @@ from binlake.source.replica.receiver import (
     Receiver,
     SilenceError,
 )
-from binlake.source.replica.tls import TlsPolicy
+from binlake.source.replica.tls import Peer, TlsPolicy
 
 _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
@@ -200,11 +200,13 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         Raises AuthError if TLS is required and the server does not offer it.
         """
         is_socket = self._credentials.channel is ChannelKind.UNIX_SOCKET
-        is_mariadb = "mariadb" in self.server_version.lower()
-        channel = self._tls.channel(
-            is_socket=is_socket, is_mariadb=is_mariadb, offered=bool(offered & CLIENT.SSL),
+        peer = Peer(
+            is_socket=is_socket,
+            is_mariadb="mariadb" in self.server_version.lower(),
+            offers_tls=bool(offered & CLIENT.SSL),
             has_password=not self._credentials.is_empty,
-        )  # fmt: skip
+        )
+        channel = self._tls.channel(peer)
         if channel is None:
             why, what_to_do = self._tls.missing()
             raise AuthError(f"{self._where}: {why}", hint=what_to_do)

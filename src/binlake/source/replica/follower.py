@@ -185,7 +185,7 @@ class Follower(Closing):
         """Yield everything from one connection. Returns the position at which a dump that does not wait ends."""
         server = self.server = connect(self.urls[self._turn % len(self.urls)])
         by_gtid = self._place(server)
-        known = self._known(server, by_gtid=by_gtid)
+        known = self._known(server) if by_gtid else (self._file, self._offset)
         progress = self._progress
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
@@ -314,16 +314,15 @@ class Follower(Closing):
             self._past_known = past is not None
             self._progress = Progress(server.flavour, past or "")
 
-    def _known(self, server: ServerConnection, *, by_gtid: bool) -> tuple[str, int]:
-        """The position on this server before which everything has been received; ("", 0) if there is none."""
-        if by_gtid:
-            if self._identity not in ("", server.identity):
+    def _known(self, server: ServerConnection) -> tuple[str, int]:
+        """The position on this server before which everything has been received, if it continues by GTIDs; ("", 0) if
+        there is none.
+        """
+        if self._identity not in ("", server.identity):
+            return "", 0
+        with contextlib.suppress(ServerError):  # without the privilege, the logs cannot be listed
+            if self._file not in [log.name for log in server.logs()]:
                 return "", 0
-            with contextlib.suppress(
-                ServerError
-            ):  # without the privilege, the logs cannot be listed
-                if self._file not in [log.name for log in server.logs()]:
-                    return "", 0
         return self._file, self._offset
 
     def _check_log(self, server: ServerConnection) -> None:

@@ -191,7 +191,8 @@ def _register(server: ServerConnection, options: FollowOptions, replica_id: int)
     host = (options.report_host or socket.gethostname())[:_MOST_HOST]
     me = Registration(replica_id, host, options.report_user[:_MOST_USER], "", options.report_port)
     try:
-        server.command(COM_REGISTER_SLAVE, me.encode(), answered=True)
+        server.command(COM_REGISTER_SLAVE, me.encode())
+        server.answer()
     except ServerError as error:
         raise _hinted(error) from None
 

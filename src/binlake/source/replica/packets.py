@@ -98,16 +98,17 @@ class PacketReader:
                 )
             wants_ack = mark[1] == ACK_FLAG
             left -= 2
-        return Answer(OK_STATUS, self._event(left, size == MAX_PACKET_BYTES), wants_ack)
+        return Answer(OK_STATUS, self._event(left, size), wants_ack)
 
     def _header(self) -> int:
         head = self.receiver.take(PACKET_HEADER_BYTES)
         return head[0] | head[1] << 8 | head[2] << 16
 
-    def _event(self, size: int, goes_on: bool) -> bytes:
-        """Return an event of which `size` bytes are in the current packet, perhaps more in the
+    def _event(self, size: int, packet_bytes: int) -> bytes:
+        """Return an event of which `size` bytes are in the current packet of `packet_bytes`, perhaps more in the
         next.
         """
+        goes_on = packet_bytes == MAX_PACKET_BYTES
         if size < HEADER_BYTES:
             raise ServerError(f"the source sends an event of {size} bytes")
         head = self.receiver.take(HEADER_BYTES)

@@ -18,6 +18,19 @@ _FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath
 _VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The facts about a server and a login on which the protection depends.
+
+    `is_socket`: the connection is a unix socket of this machine. `has_password`: the login has one.
+    """
+
+    is_socket: bool
+    is_mariadb: bool
+    offers_tls: bool
+    has_password: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
     """`context` is None if TLS is not wanted. `mode` is "" if the user has chosen none: then a
@@ -29,15 +42,13 @@ class TlsPolicy:
     mode: str
     names_mariadb: bool = False
 
-    def channel(
-        self, *, is_socket: bool, is_mariadb: bool, offered: bool, has_password: bool
-    ) -> ChannelKind | None:
+    def channel(self, peer: Peer) -> ChannelKind | None:
         """Return how the connection will be protected; None if the policy refuses it."""
-        proven = self._proven(is_socket, is_mariadb, has_password)
-        if self.context is None or not offered:
+        proven = self._proven(peer)
+        if self.context is None or not peer.offers_tls:
             if proven or (self.context is not None and self.mode not in ("", "preferred")):
                 return None
-            return ChannelKind.UNIX_SOCKET if is_socket else ChannelKind.PLAIN
+            return ChannelKind.UNIX_SOCKET if peer.is_socket else ChannelKind.PLAIN
         if self.mode.startswith("verify"):
             return ChannelKind.TLS_VERIFIED
         return ChannelKind.TLS_PROVEN if proven else ChannelKind.TLS_UNVERIFIED
@@ -59,10 +70,10 @@ class TlsPolicy:
         assert self.context is not None
         return self.context.wrap_socket(sock, server_hostname=host)
 
-    def _proven(self, is_socket: bool, is_mariadb: bool, has_password: bool) -> bool:
-        if self.mode or is_socket or not has_password:
+    def _proven(self, peer: Peer) -> bool:
+        if self.mode or peer.is_socket or not peer.has_password:
             return False
-        return is_mariadb or self.names_mariadb
+        return peer.is_mariadb or self.names_mariadb
 
 
 def tls_policy(url: ServerUrl, told: dict[str, str], unix_socket: str) -> TlsPolicy:

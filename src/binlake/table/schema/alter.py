@@ -75,6 +75,10 @@ class _Work:
             self.names = _lower_names(self.table.columns)
         return lower_case(name) in self.names
 
+    def keeps(self, name: str) -> bool:
+        """Whether a column has a name that the statement has not changed so far."""
+        return self.has(name) and lower_case(name) not in self.dropped | self.renamed.keys()
+
     def need(self, name: str) -> None:
         if not self.has(name):
             raise UnreadableTableError(f"there is no column {name}")
@@ -196,12 +200,13 @@ def _add(work: _Work, item: Sequence[Token]) -> bool:
     rest = item[at:]
     lenient = [token.word for token in rest[:3]] == ["IF", "NOT", "EXISTS"]
     rest = rest[3:] if lenient else rest
+    add = _add_missing if lenient else _add_part
     if not rest:
         raise UnreadableTableError("ADD … is not understood")
     if rest[0].word == "(":
         inner = rest[1 : closing(rest, 0, work.table.table)]
         for part in split(inner):
-            _add_part(work, part, lenient)
+            add(work, part)
         return False
     second = rest[1].word if len(rest) > 1 else ""
     if at == 1 and (rest[0].word, second) == ("SYSTEM", "VERSIONING"):
@@ -209,23 +214,33 @@ def _add(work: _Work, item: Sequence[Token]) -> bool:
         return False
     if at == 1 and rest[0].word == "PARTITION":
         return True
-    _add_part(work, rest, lenient)
+    add(work, rest)
     return False
 
 
-def _add_part(work: _Work, part: Sequence[Token], lenient: bool) -> None:
-    foreign = foreign_key_of(part, work.table.database)
-    if foreign is not None:
-        work.foreign_added.append(foreign)
+def _add_missing(work: _Work, part: Sequence[Token]) -> None:
+    """Add a part of the table, unless it is a column that the table has."""
+    if is_column(part) and work.keeps(part[0].text):
+        _add_foreign_key(work, part)
+    else:
+        _add_part(work, part)
+
+
+def _add_part(work: _Work, part: Sequence[Token]) -> None:
+    _add_foreign_key(work, part)
     if not is_column(part):
         work.key = primary_key_of(part, {}) or work.key
         return
     name = part[0].text
-    if work.has(name) and lower_case(name) not in work.dropped | work.renamed.keys():
-        if lenient:
-            return
+    if work.keeps(name):
         raise UnreadableTableError(f"there is a column {name} already")
     work.put_in.append(_placed(work, part))
+
+
+def _add_foreign_key(work: _Work, part: Sequence[Token]) -> None:
+    foreign = foreign_key_of(part, work.table.database)
+    if foreign is not None:
+        work.foreign_added.append(foreign)
 
 
 def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -89,6 +89,13 @@ def _comments(entry: ColumnMetadata, nullable: bool, dimensionality: int | None)
     return Comments(text % 0, text % 1)
 
 
+class _ValueTexts(NamedTuple):
+    """The text around the values of each column, and the maker of its values if it has numbers, else None."""
+
+    around: Sequence[Around]
+    numbers: Sequence[_MakeValues | None]
+
+
 class _PseudoColumns:
     """How the columns of tables are shown, and their types in the stored form."""
 
@@ -105,26 +112,27 @@ class _PseudoColumns:
         self.leads = [b"###   @%d=" % (column.ordinal + 1) for column in told.columns]
         #: bytes of text around a value of each column, with its comment
         self.text_bytes = [_LEAD_BYTES + len(one.null) for one in self.comments]
-        self._numbers: dict[bool, list[_MakeValues | None]] = {}
 
-    def around(self, at: int, *, comments: bool) -> Around:
-        """The text around the values of a column."""
-        return Around(self.comments[at] if comments else _NO_COMMENTS)
+    @cached_property
+    def commented(self) -> _ValueTexts:
+        """The text of the values with their comments."""
+        return self._texts(self.comments)
 
-    def numbers(self, *, comments: bool) -> Sequence[_MakeValues | None]:
-        """The maker of the values of each column of numbers; None for other columns."""
-        known = self._numbers.get(comments)
-        if known is not None:
-            return known
+    @cached_property
+    def plain(self) -> _ValueTexts:
+        """The text of the values alone."""
+        return self._texts([_NO_COMMENTS] * len(self.told))
+
+    def _texts(self, comments: Sequence[Comments]) -> _ValueTexts:
+        around = [Around(one) for one in comments]
         made: dict[tuple[int, int, Comments], _MakeValues | None] = {}
-        known = self._numbers[comments] = []
+        numbers = []
         for at, column in enumerate(self.told):
-            around = self.around(at, comments=comments)
-            like = column.type_code, column.length, around.comments
+            like = column.type_code, column.length, comments[at]
             if like not in made:
-                made[like] = _number_maker(self.shows[at], self._kinds[at], column, around)
-            known.append(made[like])
-        return known
+                made[like] = _number_maker(self.shows[at], self._kinds[at], column, around[at])
+            numbers.append(made[like])
+        return _ValueTexts(around, numbers)
 
 
 #: Makes values of the number of rows, the validity, the offsets (None) and the data of a column.
@@ -186,8 +194,15 @@ class PseudoTable:
         """A sink for its rows, which counts the text of their statements."""
         return StoredImages(self.types.plan.columns, texts=self._columns.text_bytes)
 
-    def template(self, rows: TableBuffers, *, comments: bool) -> RowTemplate:
+    def template(self, rows: TableBuffers) -> RowTemplate:
         """Return how the statements of rows are written, each in whole lines. Raises FormatError."""
+        return self._template(rows, self._columns.plain)
+
+    def commented_template(self, rows: TableBuffers) -> RowTemplate:
+        """Return the same with the type of each value as a comment. Raises FormatError."""
+        return self._template(rows, self._columns.commented)
+
+    def _template(self, rows: TableBuffers, texts: _ValueTexts) -> RowTemplate:
         template = RowTemplate(rows.count)
         op = pa.Array.from_buffers(pa.uint8(), rows.count, [None, pa.py_buffer(rows.op)])
         kinds = row_index(op)
@@ -195,15 +210,15 @@ class PseudoTable:
             template.add(_HEADS[name] + self.name + b"\n", variant_of=kinds, variant=number)
         for title, side in ((b"### WHERE\n", rows.before), (b"### SET\n", rows.after)):
             if side.null_count < side.count:  # an insert has no image before, a delete none after
-                self._add_images(template, title, side, comments)
+                self._add_images(template, title, side, texts)
         return template
 
     def _add_images(
-        self, template: RowTemplate, title: bytes, images: ImageBuffers, comments: bool
+        self, template: RowTemplate, title: bytes, images: ImageBuffers, texts: _ValueTexts
     ) -> None:
         presence = Presence.of(images)
         pattern_of = presence.pattern_index()
-        shown = self._values(images, comments)
+        shown = self._values(images, texts)
         leads = self._columns.leads
         for number, present in enumerate(presence.patterns):
             template.add(title, variant_of=pattern_of, variant=number)
@@ -211,22 +226,20 @@ class PseudoTable:
                 if has_column(present, at):
                     template.add(leads[at], values, variant_of=pattern_of, variant=number)
 
-    def _values(self, images: ImageBuffers, comments: bool) -> list[ValueColumn]:
+    def _values(self, images: ImageBuffers, texts: _ValueTexts) -> list[ValueColumn]:
         """The values of all columns. Raises FormatError."""
-        numbers = self._columns.numbers(comments=comments)
         found = []
         for at, decoded in enumerate(images.columns):
             assert decoded is not None, "all columns are wanted"
-            make = numbers[at]
+            make = texts.numbers[at]
             if make is not None:
                 count, nulls, validity, _, data, _ = decoded
                 found.append(make(count, validity if nulls else None, None, data))
                 continue
             show = self._columns.shows[at]
             assert not isinstance(show, FixedWidth)
-            around = self._columns.around(at, comments=comments)
             values = self.types.columns[at].finish(decoded)
-            found.append(show(self._columns.told[at], values, around))
+            found.append(show(self._columns.told[at], values, texts.around[at]))
         return found
 
 

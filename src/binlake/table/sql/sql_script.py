@@ -123,10 +123,11 @@ def forward_script(
             batch = _Batch(found, faces)
             if last is None:
                 yield session_lines(keys)
-            goes_on = last is not None and last.last == batch.first
-            if last is not None and not goes_on:
+            if last is not None and last.last == batch.first:
+                batch.continue_transaction()
+            elif last is not None:
                 yield _COMMIT.encode()
-            yield batch.forward(goes_on)
+            yield batch.forward()
             last = batch
     except BinlogError:
         if last is not None:
@@ -146,10 +147,11 @@ def backward_script(
     with BackwardsFile() as kept:
         last: _Batch | None = None
         for batch in _batches(changes, faces):
-            goes_on = last is not None and last.last == batch.first
-            if last is not None and not goes_on:
+            if last is not None and last.last == batch.first:
+                batch.continue_transaction()
+            elif last is not None:
                 kept.append(last.last_head)
-            kept.append(batch.backward(goes_on))
+            kept.append(batch.backward())
             last = batch
         if last is None:
             return
@@ -184,7 +186,7 @@ class _Batch:
         self._statements = statements
         changed = pc.not_equal(of[1:], of[:-1])
         edge = array([True], pa.bool_())
-        self._begins = pa.concat_arrays([edge, changed])
+        self._begins = self._begun = pa.concat_arrays([edge, changed])
         self._ends = pa.concat_arrays([changed, pc.invert(edge)])  # of the last one, unknown so far
         firsts = pc.indices_nonzero(self._begins)
         self._heads = _heads(changes, of.take(firsts), row_origin.take(firsts))
@@ -197,25 +199,22 @@ class _Batch:
         """The beginning of the last transaction."""
         return str(self._heads[-1]).encode()
 
-    def forward(self, goes_on: bool) -> pa.Buffer:
-        """Return the text without the last COMMIT, and whether the first transaction started
-        earlier.
-        """
-        heads = pc.if_else(self._begun(goes_on), self._heads.take(self._head_of), _EMPTY)
+    def continue_transaction(self) -> None:
+        """Note that the first transaction is the last one of the batch before: it has begun there."""
+        self._begun = pa.concat_arrays([array([False], pa.bool_()), self._begins[1:]])
+
+    def forward(self) -> pa.Buffer:
+        """Return the text without the last COMMIT."""
+        heads = pc.if_else(self._begun, self._heads.take(self._head_of), _EMPTY)
         commits = pc.if_else(self._ends, scalar(_COMMIT, _TEXT), _EMPTY)
         return _buffer(join(heads, self._statements, commits))
 
-    def backward(self, goes_on: bool) -> pa.Buffer:
+    def backward(self) -> pa.Buffer:
         """Return the text backwards, without the beginning of the last transaction."""
         heads = pc.if_else(self._ends, self._heads.take(self._head_of), _EMPTY)
-        commits = pc.if_else(self._begun(goes_on), scalar(_COMMIT, _TEXT), _EMPTY)
+        commits = pc.if_else(self._begun, scalar(_COMMIT, _TEXT), _EMPTY)
         text = join(heads, self._statements, commits)
         return _buffer(text.take(array(range(len(text) - 1, -1, -1), pa.int64())))
-
-    def _begun(self, goes_on: bool) -> pa.Array:
-        if not goes_on:
-            return self._begins
-        return pa.concat_arrays([array([False], pa.bool_()), self._begins[1:]])
 
 
 def _batches(changes: Iterable[Changes], faces: SqlFaces) -> Iterator[_Batch]:

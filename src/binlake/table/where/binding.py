@@ -126,11 +126,12 @@ class BoundCondition:
                     compiled.negated(inner.steps),
                 )
             case Both(parts) | Either(parts):
-                join = both if isinstance(condition, Both) else either
+                is_both = isinstance(condition, Both)
+                join, steps_of = (both, compiled.all_of) if is_both else (either, compiled.any_of)
                 deciders = [self._condition(part) for part in parts]
                 return _Decider(
                     lambda rows, image: reduce(join, (d.decide(rows, image) for d in deciders)),
-                    compiled.joined([d.steps for d in deciders], every=join is both),
+                    steps_of([d.steps for d in deciders]),
                 )
             case OneOf(left, right):
                 one, other = self._condition(left), self._condition(right)

@@ -80,11 +80,14 @@ def never_null(steps: Steps) -> Steps:
     return _then(steps, core.NEVER_NULL)
 
 
-def joined(parts: Sequence[Steps], *, every: bool) -> Steps:
-    """AND or OR of all parts."""
-    if not every:
-        parts = _united(parts)
-    return _folded(parts, core.AND if every else core.OR)
+def all_of(parts: Sequence[Steps]) -> Steps:
+    """AND of all parts."""
+    return _folded(parts, core.AND)
+
+
+def any_of(parts: Sequence[Steps]) -> Steps:
+    """OR of all parts."""
+    return _folded(_united(parts), core.OR)
 
 
 def one_of(left: Steps, right: Steps) -> Steps:

@@ -59,8 +59,10 @@ def text_test(
     if not isinstance(value, str):
         raise ValueError("compare it with a text in quotes")
     rules = _rules(kind, collation)
+    _check_constant(rules, value)
     ordered = operator != "="
-    _check_constant(kind, rules, value, ordered=ordered)
+    if ordered:
+        _check_order(kind, rules, value)
     literal = rules.keys(array([value], pa.string()))[0]
 
     def test(values: pa.Array, _: pa.Array | None) -> pa.Array:
@@ -168,12 +170,14 @@ def _advised(kind: ColumnType, rules: TextRules) -> str:
     return "" if is_exact else f"; {_advice(kind)}"
 
 
-def _check_constant(kind: ColumnType, rules: TextRules, value: str, *, ordered: bool) -> None:
+def _check_constant(rules: TextRules, value: str) -> None:
     """Raises ValueError for a constant that cannot be compared."""
     if rules.collation == "binary" and not value.isascii() and rules.ordered:
         raise ValueError("BINARY compares bytes of another character set; use ASCII, or COLLATE")
-    if not ordered:
-        return
+
+
+def _check_order(kind: ColumnType, rules: TextRules, value: str) -> None:
+    """Raises ValueError for a constant whose order is not known."""
     if not rules.orders:
         raise ValueError(_no_order(kind, rules))
     in_order = rules.in_order(array([value], pa.string()))
