@@ -12,7 +12,7 @@ from binlake.errors import BinlogError
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.lake_state import lock
 from binlake.mirror.sessions import mirror_session
-from binlake.mirror.tables.keys import Keys
+from binlake.mirror.tables.keys import Keys, sorted_keys
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_state_directory_that_other_users_could_read_is_closed(tmp_path: Path)
 
 def test_files_of_keys_are_not_for_other_users(tmp_path: Path) -> None:
     index = RowIndex(tmp_path)
-    high = np.array([1, 2], np.uint64)
-    index._store(Keys(high, None), np.zeros(2, np.uint64), {1: 2})
+    keys = Keys(np.array([1, 2], np.int64), None)
+    index.add("file", sorted_keys(keys))
     files = list(tmp_path.glob("*.npy"))
     assert len(files) == 2
     assert not [file for file in files if stat.S_IMODE(file.stat().st_mode) & 0o037]
