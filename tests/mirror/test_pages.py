@@ -119,7 +119,7 @@ def reader(
 
 
 class MirrorSteps:
-    """What happens on the server between the blocks of a page, by page."""
+    """Changes the server between the blocks of a page."""
 
     def __init__(self, server: Server, reader: Reader, lake: Path) -> None:
         self.server, self.reader, self.lake = server, reader, lake

@@ -40,7 +40,7 @@ RUN_PAGES = (
     ),
 )
 
-#: The commands that no test can run as they are: page, a part of the command, and the reason.
+#: The commands that no test can run: the page, a part of the command, and the reason.
 NOT_RUN = (
     ("docs/mirror.md", "pip install", "needs PyPI; `make test-install` installs the wheel"),
     ("docs/mirror-options.md", "type=rest", "needs a REST catalog"),

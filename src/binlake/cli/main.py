@@ -29,7 +29,6 @@ from binlake.errors import (
     SchemaError,
     SourceError,
 )
-from binlake.values.similar_names import question_of
 
 #: The variable with which a shell requests completions.
 COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
@@ -160,7 +159,10 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     if isinstance(error, click.MissingParameter):
         message = _what_is_expected(error) or message
     if isinstance(error, click.NoSuchOption) and error.possibilities:
-        question = question_of(sorted(error.possibilities))
+        from binlake.values.similar_names import did_you_mean, question_of
+
+        near = sorted(error.possibilities)
+        question = did_you_mean(error.option_name, near) or question_of(near)
         message = f"No such option {error.option_name!r}; {question}"
     if found := _WRONG_CHOICE.fullmatch(message):
         choices = found["choices"].replace("'", "")

@@ -28,7 +28,7 @@ from support.logs.stream_log import StreamLog
         (["export", "lake"], "binlake export: expected FILE… DIR; see"),
         (["rows", "LOG", "--gtid", "foo"], "'foo' is no GTID; expected GTIDs like uuid:1-5,"),
         (["rows", "LOG", "--bogus"], "No such option"),
-        (["rows", "LOG", "--tabel", "a.b"], "'--table'? See binlake rows --help"),
+        (["rows", "LOG", "--tabel", "a.b"], "; did you mean --table? See binlake rows --help"),
         (["rows", "LOG", "--since", "noon"], "since"),
         (["rows", "LOG", "--op", "upsert"], "insert, update, delete"),
         (["rows", "LOG", "--format", "xml"], "json, csv, csv-guarded, arrow, parquet"),

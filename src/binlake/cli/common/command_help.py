@@ -11,8 +11,6 @@ import re
 
 import click
 
-from binlake.values.similar_names import did_you_mean
-
 _EXAMPLES = re.compile(r"^Examples:\s*\n", re.MULTILINE)
 
 
@@ -78,6 +76,8 @@ class HelpGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name. Raises click.UsageError, with a similar name if there is one."""
         if self.get_command(ctx, args[0]) is None:
+            from binlake.values.similar_names import did_you_mean  # few runs need it
+
             question = did_you_mean(args[0], self.list_commands(ctx))
             if question:
                 ctx.fail(f"No such command {args[0]!r}; {question}")
