@@ -134,6 +134,10 @@ mirror-soak: $(VENV)/compiled java ## kill a mirror, its JVM, workers, executors
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_soak $(ARGS)
 
+.PHONY: mirror-verify
+mirror-verify: $(VENV)/compiled ## inject faults into copies of a table of a million rows, and compare them with servers (BINLAKE_VERIFY_ROWS, ARGS="-k mysql-9.7")
+	BINLAKE_VERIFY_ROWS=$${BINLAKE_VERIFY_ROWS:-1000000} BINLAKE_REQUIRE=1 $(PYTEST) --durations=0 tests/mirror/test_verify.py $(ARGS)
+
 .PHONY: mirror-random
 mirror-random: $(VENV)/compiled java ## mirror random DML and DDL on 30 tables of every type, then verify the lake (ARGS="--seconds N --server NAME --seed N --tables N")
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
