@@ -26,9 +26,11 @@ from binlake.mirror.tables.data_files import DataFileWriter
 from support.servers.live import url_of
 from support.spark.mirrored import Lake
 
-__all__ = ["OF_A_COPY", "OF_COMPACTION", "OF_ICEBERG", "Kill", "killed"]
+__all__ = ["OF_A_COPY", "OF_COMPACTION", "OF_ICEBERG", "OF_LARGE_RANGES", "Kill", "killed"]
 
 PATIENCE_S = 300
+# tasks decode and write already ranges of a few statements
+_SPLIT_BYTES = 256
 
 #: Where a mirror can be killed: the owner of a function, and its name.
 PLACES: dict[str, tuple[Any, str]] = {
@@ -46,10 +48,10 @@ PLACES: dict[str, tuple[Any, str]] = {
     "commit of a compaction": (IcebergTable, "rewrite"),
     "index of a compaction": (RowIndex, "forget"),
 }
-#: The places that a mirror of Iceberg tables comes to, with ranges of any size.
-OF_ICEBERG = tuple(
-    place for place in PLACES if place not in ("commit of Delta", "net changes of tasks")
-)
+#: The places that a mirror of Iceberg tables comes to.
+OF_ICEBERG = tuple(place for place in PLACES if place != "commit of Delta")
+#: A mirror comes to these when it reads much of a log at once.
+OF_LARGE_RANGES = ("net changes of tasks",)
 #: A mirror comes to these in the first copy of a table.
 OF_A_COPY = ("tasks of a copy", "properties")
 #: A mirror comes to these when compaction is due.
@@ -140,7 +142,7 @@ def killed(lake: Lake, kill: Kill, **more: Any) -> int | None:
         str(lake.folder),
         lake.catalog,
         lake.options,
-        more,
+        {"split_bytes": _SPLIT_BYTES, **more},
     )
     process = context.Process(target=job.run, args=(kill,))
     process.start()

@@ -13,7 +13,7 @@ import pytest
 
 from binlake.mirror import verify
 from dev.servers import Server, running
-from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, Kill, killed
+from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, OF_LARGE_RANGES, Kill, killed
 from support.spark.mirrored import Lake, Writer, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -41,7 +41,7 @@ def kills(rng: random.Random) -> Iterator[Kill]:
     rng.shuffle(places)
     for number in range(KILLS - len(IN_THE_COPY)):
         place = places[number % len(places)]
-        call = 1 if place in OF_COMPACTION else rng.randrange(1, 6)
+        call = 1 if place in (*OF_COMPACTION, *OF_LARGE_RANGES) else rng.randrange(1, 6)
         yield Kill(place, call, after=rng.random() < 0.5)
 
 

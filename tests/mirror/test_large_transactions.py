@@ -71,3 +71,37 @@ def test_in_parts(
     assert len(made) > 1 if is_keyed else len(made) == 1
     assert all(change.upserts is None for change in made) is is_keyed
     assert lake.equals_source(f"large.{name}")
+
+
+def test_other_writer_between_two_parts(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    with server.session("large") as session:
+        session.execute("CREATE TABLE other (id INT PRIMARY KEY, v INT, t VARCHAR(40) NOT NULL)")
+        session.execute(
+            f"INSERT INTO other VALUES {', '.join(f'({i}, {i}, {i})' for i in range(ROWS))}"
+        )
+    choices = {"commit_bytes": 40_000, "on_other_writer": "reindex"}
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("large.other",), **choices)
+    lake.catch_up()
+    with server.session("large") as session:
+        session.execute("BEGIN", *(one.format(t="other") for one in CHANGES), "COMMIT")
+    made: list[bool] = []
+    commit = MirrorTable.commit
+
+    def beside_another(table: MirrorTable, change: Change, *args: Any) -> int:
+        made.append(bool(change.written))
+        if len(made) == 2:  # a commit that changes no row
+            name = f"{lake.catalog}.large.other"
+            iceberg_spark.sql(f"INSERT INTO {name} SELECT * FROM {name} WHERE false")
+        return commit(table, change, *args)
+
+    monkeypatch.setattr(MirrorTable, "commit", beside_another)
+    lake.catch_up(split_bytes=SPLIT_BYTES)
+    assert quarantined(lake) == {}
+    assert made[:2] == [True, True]
+    assert not any(
+        made[2:]
+    )  # the files of the first part are in the table, and must not be added again
+    assert made[2:]
+    assert lake.equals_source("large.other")

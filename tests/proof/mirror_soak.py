@@ -24,7 +24,7 @@ from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
-from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, Kill, killed
+from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, OF_LARGE_RANGES, Kill, killed
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.spark.lake_histories import check_history
@@ -59,7 +59,11 @@ def plan(seed: int, kills: int) -> list[Kill | str]:
         for _ in range(_AT_PLACES):
             places = places or rng.sample(sorted(OF_ICEBERG), len(OF_ICEBERG))
             place = places.pop()
-            call = 1 if place in (*OF_COMPACTION, *OF_A_COPY) else rng.randrange(1, 9)
+            call = (
+                1
+                if place in (*OF_COMPACTION, *OF_A_COPY, *OF_LARGE_RANGES)
+                else rng.randrange(1, 9)
+            )
             some.append(Kill(place, call, after=rng.random() < 0.5))
         planned += rng.sample(some, len(some))
     return planned[:kills]

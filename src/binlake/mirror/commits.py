@@ -22,11 +22,15 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class NetWriter:
-    """Has tasks write the net changes of the tables that have at least `least_bytes` of them in a range."""
+    """Has tasks write the net changes of the tables that have at least `least_bytes` of them in a range.
+
+    The changes that tasks hold at the same time are at most about `most_bytes`.
+    """
 
     engine: Engine
     task_files: TaskFiles
     least_bytes: int
+    most_bytes: int
 
     def write(
         self, group: Sequence[Followed], found: Decoded
@@ -36,9 +40,7 @@ class NetWriter:
             (table, changes)
             for table in group
             if (changes := found.changes.get(table.id)) is not None
-            and changes.parts
-            and changes.is_whole
-            and changes.nbytes >= self.least_bytes
+            and self._is_for_tasks(table, changes)
         ]
         if not large:
             return {}
@@ -46,6 +48,13 @@ class NetWriter:
         written = write_net_changes(targets, self.engine, self.task_files)
         pairs = zip(large, written, strict=True)
         return {table.id: shares for (table, _), shares in pairs if shares is not None}
+
+    def _is_for_tasks(self, table: Followed, changes: RangeChanges) -> bool:
+        """Whether tasks can write the changes, and there are neither too few nor too many of them."""
+        if not changes.parts or not changes.is_whole or changes.nbytes < self.least_bytes:
+            return False
+        held_bytes = changes.nbytes * self.engine.cores // changes.parts
+        return held_bytes <= 2 * self.most_bytes and changes.is_cut_for(table.lake_rows)
 
 
 def commit_range(
@@ -64,10 +73,11 @@ def commit_range(
     """
     for attempt in range(_TRIES):
         try:
-            if written is None:
-                changes = table.changes(found, options.commit_bytes)
-            else:
+            # an earlier attempt may have committed some of the files that tasks have written
+            if written is not None and attempt == 0:
                 changes = written_changes(written, options.commit_bytes)
+            else:
+                changes = table.changes(found, options.commit_bytes)
             return _commit_parts(table, changes, end, round_number, options)
         except CommitConflictError:
             if options.on_other_writer == "refuse" or attempt == _TRIES - 1:

@@ -25,12 +25,13 @@ from binlake.errors import (
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
+from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.commits import NetWriter, commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError, lags
-from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.lakes import open_lake
@@ -125,7 +126,7 @@ class Mirror:
         self._planner = StreamPlanner(self._logs, read, remedy=remedy)
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
-        self._task_files = TaskFiles(None if self._engine.is_here else lake)
+        self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
         self._tables = self._followed_tables(watch, copy_s)
@@ -152,7 +153,9 @@ class Mirror:
             split_bytes,
             self._tables.quarantine,
         )
-        self._net_writer = NetWriter(self._engine, self._task_files, split_bytes // 2)
+        self._net_writer = NetWriter(
+            self._engine, self._task_files, split_bytes // 2, options.commit_bytes
+        )
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
     def _followed_tables(
@@ -395,7 +398,8 @@ class Mirror:
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
-        written = self._net_writer.write(group, found)
+        sound = [t for t in group if self._tables.follows(t) and t.id not in found.failed]
+        written = self._net_writer.write(sound, found)
         for table in group:
             if not self._tables.follows(table):
                 continue

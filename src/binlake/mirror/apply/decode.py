@@ -7,7 +7,7 @@ rows to Arrow files (`range_changes`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -59,15 +59,20 @@ class Wanted:
 
 @dataclass
 class Decoded:
-    """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why."""
+    """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why. `local`: see
+    `RangeChanges`.
+    """
 
     changes: dict[TableName, RangeChanges] = field(default_factory=dict)
     ddl: list[DdlStatement] = field(default_factory=list)
     failed: dict[TableName, str] = field(default_factory=dict)
+    local: Callable[[str], str] = lambda path: path
 
     def of(self, name: TableName) -> RangeChanges:
         """The changes of a table."""
-        return self.changes.setdefault(name, RangeChanges())
+        if name not in self.changes:
+            self.changes[name] = RangeChanges(local=self.local)
+        return self.changes[name]
 
     def add(self, name: TableName, batch: pa.RecordBatch) -> None:
         """More changes of a table."""
@@ -187,7 +192,7 @@ def _refuse_unshown(ledger: Ledger) -> None:
 
 
 class _DecodeTask(Task):
-    """Decodes a part of a range into one Arrow file for each schema of each table."""
+    """Decodes a part of a range into Arrow files of each table."""
 
     def __init__(self, part: LogPart, options: ReadOptions, wanted: Wanted, directory: str) -> None:
         self.part = part
@@ -242,7 +247,7 @@ def _by_tasks(
     results: list[dict[str, Any]] = [
         json.loads(text) for text in engine.run(tasks, "decode", lambda _done, _all: None)
     ]
-    ledger, found = Ledger(), Decoded()
+    ledger, found = Ledger(), Decoded(local=task_files.local)
     for result in results:
         ledger += Ledger.from_json(result["ledger"])
         for name, files in result["files"]:

@@ -16,10 +16,12 @@ from binlake.errors import (
 )
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.range_changes import Shares
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.table_names import TableName
 from binlake.source.log_file import SKIP_HINT
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
@@ -89,8 +91,10 @@ class TablesDecoder:
             rules = table.rules(rules)
         files = self.planner.splits(start, end)
         splits = [part for file in files for part in file.ranges(self.split_bytes)]
-        parts = self._parts(sum(split.bytes for split in splits))
-        shares = {table.id: table.shares(parts) for table in group}
+        shares: dict[TableName, Shares | None] = {}
+        if (log_bytes := sum(split.bytes for split in splits)) > 2 * self.split_bytes:
+            parts = self._parts(log_bytes)
+            shares = {table.id: table.shares(parts) for table in group}
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
             "\n".join(table.create_table for table in group),
@@ -117,8 +121,10 @@ class TablesDecoder:
     def _parts(self, log_bytes: int) -> int:
         """Into how many shares of keys tasks cut the changes of a table in a range of so many bytes.
 
-        A share is the work of a task, and all tasks that run at the same time should not hold more than a commit.
+        A share is the work of a task and becomes a data file: not of less than a split of the log, and not more than
+        the tasks that run at the same time may hold together.
         """
         cores = self.engine.cores
+        useful = min(cores, -(-log_bytes // self.split_bytes))
         needed = -(-log_bytes * _ROW_BYTES_PER_LOG_BYTE * cores // self.options.commit_bytes)
-        return min(max(cores, needed), _MOST_SHARES)
+        return min(max(useful, needed), _MOST_SHARES)

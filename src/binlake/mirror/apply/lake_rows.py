@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,12 @@ class LakeRows:
     key: tuple[str, ...]
     facts: tuple[str, ...]
     shard_column: str
+
+    @property
+    def fingerprint(self) -> int:
+        """A number that differs if rows become others."""
+        facts = (str(self.schema), self.columns, self.key, self.facts, self.shard_column)
+        return zlib.crc32(repr(facts).encode())
 
     def of(self, batch: pa.RecordBatch) -> pa.Table:
         """The changes in the lake's types, without a change of any value. Raises SchemaError if they do not fit."""

@@ -22,7 +22,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.errors import IncompleteError, UnsupportedError
+from binlake.errors import (
+    IncompleteError,
+    MissingContextError,
+    SchemaError,
+    UnsupportedError,
+)
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
 
@@ -30,6 +35,7 @@ __all__ = [
     "DELETE",
     "INSERT",
     "MOVE",
+    "OF_ONE_TABLE",
     "UPDATE",
     "KeySteps",
     "Net",
@@ -41,6 +47,9 @@ __all__ = [
     "net_by_key",
     "net_of_rows",
 ]
+
+#: Errors of one table that do not stop the others.
+OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
 INSERT, UPDATE, DELETE = range(3)
 #: An update that changes the key, after which the row of the old key stays.

@@ -13,20 +13,20 @@ from typing import Any
 import numpy.typing as npt
 import pyarrow as pa
 
-from binlake.errors import BinlogError
 from binlake.lake.engine import Engine, Task
-from binlake.mirror.apply.net import Net, net_by_key
+from binlake.mirror.apply.net import OF_ONE_TABLE, Net, net_by_key
 from binlake.mirror.apply.range_changes import ChangeFile, RangeChanges
 from binlake.mirror.apply.shares import KeyShare
 from binlake.mirror.apply.task_files import TaskFiles, opened, task_output
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.tables.change import Change, WrittenRows
-from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.data_files import DataFileWriter, remove_file
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 
-_KEY_BYTES = 24
+# to find the places of a key takes four times as much as the key and its position
+_KEY_BYTES = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ def write_net_changes(
 ) -> list[list[WrittenShare] | None]:
     """Have tasks write the net changes of tables, all of whose files are cut into shares of their keys.
 
-    Returns the shares of each table; None if its changes cannot be applied. Raises the BinlogError of a task.
+    Returns the shares of each table; None if its changes cannot be applied, and then none of its files. Raises the
+    BinlogError of a task.
     """
     directory = task_files.for_tasks()
     tasks = [
@@ -95,8 +96,13 @@ def write_net_changes(
     found: list[list[WrittenShare] | None] = []
     for _, changes in tables:
         of_table = [next(answers) for _ in range(changes.parts)]
-        is_sound = all(answer is not None for answer in of_table)
-        found.append([WrittenShare(**answer) for answer in of_table] if is_sound else None)
+        shares = [WrittenShare(**answer) for answer in of_table if answer is not None]
+        if len(shares) == len(of_table):
+            found.append(shares)
+            continue
+        for path in (file["file-path"] for share in shares for file in share.files):
+            remove_file(path)
+        found.append(None)
     return found
 
 
@@ -114,14 +120,14 @@ class _NetTask(Task):
     def run(self) -> str:
         try:
             net = self._net()
-        except BinlogError:  # the driver meets the same error, and knows what to do
+        except OF_ONE_TABLE:  # the driver meets the same error, and knows what to do
             return json.dumps(None)
         assert net.upsert_keys is not None
         assert net.delete_keys is not None
         target, found = self.target, [sorted_keys(net.delete_keys)]
         rows = conformed(net.upserts, target.schema)
         parts = parts_of(target.partitioning, rows, net.upsert_keys, files=1)
-        files = write_parts(parts, DataFileWriter(target.schema, target.prefix))
+        files = write_parts(parts, DataFileWriter(target.schema, target.prefix), threads=1)
         for part in parts:
             keys = part.keys or keys_of_rows(part.rows, target.schema, target.key)
             found.append(sorted_keys(keys))

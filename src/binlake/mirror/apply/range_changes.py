@@ -30,10 +30,13 @@ class Shares:
 
 
 class ChangeFile(NamedTuple):
-    """A file with changes. Each batch was cut into `parts`; 0: it is as it was decoded."""
+    """A file with changes. Each batch was cut into `parts`, for the lake table with `lake` as the fingerprint of its
+    rows; 0: it is as it was decoded.
+    """
 
     path: str
     parts: int
+    lake: int
     rows: int
     nbytes: int
     is_whole: bool
@@ -46,6 +49,11 @@ class ChangeFile(NamedTuple):
 
     def tables(self, rows: LakeRows) -> Iterator[pa.Table]:
         """All changes in the types of the lake. Raises SchemaError if they do not fit."""
+        if self.parts and self.lake != rows.fingerprint:
+            raise SchemaError(
+                f"{rows.table}: its lake table has changed since the log was decoded",
+                hint="start the mirror again",
+            )
         with opened(self.path) as source, pa.ipc.open_file(source) as reader:
             if not self.parts:
                 for at in range(reader.num_record_batches):
@@ -57,13 +65,16 @@ class ChangeFile(NamedTuple):
 
 @dataclass
 class RangeChanges:
-    """The changes in the order of the log. `is_whole`: no image lacks a column."""
+    """The changes in the order of the log. `is_whole`: no image lacks a column. `local` makes a file of a task one of this
+    machine.
+    """
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     files: list[ChangeFile] = field(default_factory=list)
     rows: int = 0
     nbytes: int = 0
     is_whole: bool = True
+    local: Callable[[str], str] = lambda path: path
 
     def add(self, batch: pa.RecordBatch) -> None:
         """More changes."""
@@ -86,11 +97,15 @@ class RangeChanges:
         parts = {file.parts for file in self.files}
         return parts.pop() if len(parts) == 1 and not self.batches else 0
 
+    def is_cut_for(self, rows: LakeRows) -> bool:
+        """Whether all changes are cut into shares for a lake table as it is now."""
+        return bool(self.parts) and all(file.lake == rows.fingerprint for file in self.files)
+
     def tables(self, rows: LakeRows) -> Iterator[pa.Table]:
         """The changes in the types of the lake, again each time. Raises SchemaError if they do not fit."""
         yield from map(rows.of, self.batches)
         for file in self.files:
-            yield from file.tables(rows)
+            yield from file._replace(path=self.local(file.path)).tables(rows)
 
 
 def is_whole(batch: pa.RecordBatch) -> bool:
@@ -114,7 +129,8 @@ class ChangeFileWriter:
         kind = (batch.schema, len(parts))
         if self._open is None or self._open.kind != kind:
             self.close()
-            self._open = _OpenFile.new(self._directory, kind, written[0].schema)
+            lake = 0 if self._shares is None else self._shares.rows.fingerprint
+            self._open = _OpenFile.new(self._directory, kind, lake, written[0].schema)
         for part in written:
             self._open.out.write_batch(part)
         self._open.rows += batch.num_rows
@@ -123,7 +139,7 @@ class ChangeFileWriter:
 
     def _cut(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """The batch cut into shares; () if there are none, or if it does not fit into the lake table."""
-        if self._shares is None:
+        if self._shares is None or not is_whole(batch):  # then the driver needs rows of the lake
             return ()
         try:  # the driver finds out whether the log has a DDL statement before it, or raises the error
             return list(cut(self._shares.rows.of(batch), self._shares.key, self._shares.parts))
@@ -142,6 +158,7 @@ class _OpenFile:
     """A file that is being written. `kind`: the schema of its batches as they were decoded, and the number of parts."""
 
     kind: tuple[pa.Schema, int]
+    lake: int
     path: str
     out: Any
     close: Callable[[], None]
@@ -150,14 +167,16 @@ class _OpenFile:
     is_whole: bool = True
 
     @classmethod
-    def new(cls, directory: str, kind: tuple[pa.Schema, int], schema: pa.Schema) -> _OpenFile:
+    def new(
+        cls, directory: str, kind: tuple[pa.Schema, int], lake: int, schema: pa.Schema
+    ) -> _OpenFile:
         """A new one in a directory."""
         path, output = task_output(directory)
         stack = ExitStack()
         out = stack.enter_context(output)
-        return cls(kind, path, stack.enter_context(pa.ipc.new_file(out, schema)), stack.close)
+        return cls(kind, lake, path, stack.enter_context(pa.ipc.new_file(out, schema)), stack.close)
 
     def finished(self) -> ChangeFile:
         """The file, closed."""
         self.close()
-        return ChangeFile(self.path, self.kind[1], self.rows, self.nbytes, self.is_whole)
+        return ChangeFile(self.path, self.kind[1], self.lake, self.rows, self.nbytes, self.is_whole)

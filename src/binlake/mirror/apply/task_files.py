@@ -1,22 +1,24 @@
 """The files in which tasks pass rows and keys to other tasks and to the driver.
 
-Tasks of this machine use a temporary directory. Tasks on a cluster share only the lake with the
+Tasks of this machine use a directory of the mirror's state. Tasks on a cluster share only the lake with the
 driver, which may be an object store: they write there.
 """
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 import uuid
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.tables.data_files import file_system
+from binlake.source.bytes import keep_from_others
 
-_FOLDER = "staging"  # below the lake
+_FOLDER = "staging"
 
 
 def task_output(directory: str) -> tuple[str, pa.NativeFile]:
@@ -35,13 +37,15 @@ def opened(path: str) -> pa.NativeFile:
 
 
 class TaskFiles:
-    """A directory for the files of tasks: of this machine, or below `lake`, which all machines see."""
+    """A directory for the files of tasks: in `state`, a directory of this machine that no other process uses, or
+    below `lake`, which all machines see.
+    """
 
-    def __init__(self, lake: str | None = None) -> None:
-        self._here = tempfile.TemporaryDirectory(prefix="binlake-mirror-")
-        self._directory = self._here.name if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
+    def __init__(self, state: Path, lake: str | None = None) -> None:
+        self._here = state / f"mirror.{_FOLDER}"  # no directory of an index has a period
+        self._directory = str(self._here) if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
         self._is_shared = lake is not None
-        self._is_empty = lake is None
+        self._is_empty = False
         self.clear()  # what a killed run has left
 
     def for_tasks(self) -> str:
@@ -49,23 +53,34 @@ class TaskFiles:
         self._is_empty = False
         return self._directory
 
+    def local(self, path: str) -> str:
+        """A file of a task as a file of this machine, until `clear`."""
+        if not self._is_shared:
+            return path
+        fs, inner = file_system(path)
+        local = self._here / inner.rpartition("/")[2]
+        if not local.exists():
+            pafs.copy_files(inner, str(local), fs, pafs.LocalFileSystem())
+        return str(local)
+
     def clear(self) -> None:
-        """Remove all files. What is mapped into memory stays readable."""
+        """Remove all files. On this machine, what is mapped into memory stays readable."""
         if self._is_empty:
             return
-        fs, inner = file_system(self._directory)
+        self._remove()
+        keep_from_others(self._here)
         if self._is_shared:
-            with suppress(FileNotFoundError):
-                fs.delete_dir(inner)
+            fs, inner = file_system(self._directory)
             fs.create_dir(inner, recursive=True)
-        else:
-            fs.delete_dir_contents(inner)
         self._is_empty = True
 
     def close(self) -> None:
         """Remove the directory."""
-        self._here.cleanup()
+        self._remove()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._here, ignore_errors=True)
         if self._is_shared:
             fs, inner = file_system(self._directory)
-            with suppress(OSError):
+            with suppress(OSError):  # names are unique: what stays does no harm
                 fs.delete_dir(inner)

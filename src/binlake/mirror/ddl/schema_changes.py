@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.kept import definition_properties, text_properties
-from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError

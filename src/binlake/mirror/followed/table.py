@@ -10,11 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import (
-    IncompleteError,
     MissingContextError,
     OptionError,
-    SchemaError,
-    UnsupportedError,
 )
 from binlake.mirror.apply.lake_rows import LakeRows
 from binlake.mirror.apply.net_tasks import NetTarget
@@ -54,9 +51,6 @@ from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
-
-#: Errors of one table that do not stop the others.
-OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
 
 @dataclass

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
 from binlake.lake.jobs import SparkEngine
+from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import DAMAGED, CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
-from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
+from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, matches

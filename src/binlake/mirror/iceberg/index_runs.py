@@ -92,10 +92,10 @@ def write_run(directory: Path, counts: Mapping[int, int], pieces: Iterable[Entri
 
 
 def merged(runs: Sequence[Run], piece_rows: int = _PIECE_ROWS) -> Iterator[Entries]:
-    """All entries of runs in their order, in pieces of about `piece_rows`."""
-    longest = max(runs, key=len)
-    pieces = -(-sum(map(len, runs)) // piece_rows)
-    pivots = np.unique(longest.high[[len(longest) * i // pieces for i in range(1, pieces)]])
+    """All entries of runs in their order, in pieces of at most about `piece_rows`."""
+    # of each run, because the keys of one may all be larger than those of another
+    step = max(1, piece_rows // len(runs))
+    pivots = np.unique(np.concatenate([run.high[step::step] for run in runs]))
     cuts = [[0, *np.searchsorted(run.high, pivots), len(run)] for run in runs]
     for piece in range(len(pivots) + 1):
         parts = [

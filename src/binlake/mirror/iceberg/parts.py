@@ -58,15 +58,17 @@ def parts_of(
     ]
 
 
-def write_parts(parts: Sequence[FileRows], writer: DataFileWriter) -> list[dict[str, Any]]:
-    """Write a data file of each part; return what a commit needs of them."""
+def write_parts(
+    parts: Sequence[FileRows], writer: DataFileWriter, threads: int | None = None
+) -> list[dict[str, Any]]:
+    """Write a data file of each part; return what a commit needs of them. `threads`: by default one for each core."""
 
     def write(part: FileRows) -> dict[str, Any]:
         file = writer.write_one([part.rows], part.partition)
         assert file is not None
         return file
 
-    if len(parts) < 2:
+    if len(parts) < 2 or threads == 1:
         return [write(part) for part in parts]
-    with ThreadPoolExecutor(usable_cores(), "binlake-write") as pool:
+    with ThreadPoolExecutor(threads or usable_cores(), "binlake-write") as pool:
         return list(pool.map(write, parts))

@@ -87,6 +87,7 @@ class RowIndex:
 
     def add(self, path: str, keys: SortedKeys) -> None:
         """The rows of a data file that it does not have, of which there is at least one."""
+        assert path not in self._numbers
         number, self._next = self._next, self._next + 1
         self._paths[number] = path
         self._numbers[path] = number

@@ -41,7 +41,7 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("is_cluster", [False, True])
 def test_by_tasks_into_files(tmp_path: Path, is_cluster: bool) -> None:
-    task_files = TaskFiles(str(tmp_path) if is_cluster else None)
+    task_files = TaskFiles(tmp_path / "state", str(tmp_path) if is_cluster else None)
     here = decoded(task_files)
     by_tasks = decoded(task_files, task_bytes=1)
     assert by_tasks.changes.keys() == here.changes.keys() == {("shop", table) for table in TABLES}

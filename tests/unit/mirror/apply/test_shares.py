@@ -34,8 +34,8 @@ SCHEMA = storage_schema(iceberg_schema(pa.schema(list(KINDS.items()))))
 
 
 @pytest.fixture
-def task_files() -> Iterator[TaskFiles]:
-    files = TaskFiles()
+def task_files(tmp_path: Path) -> Iterator[TaskFiles]:
+    files = TaskFiles(tmp_path / "state")
     yield files
     files.close()
 

@@ -13,6 +13,17 @@ from binlake.mirror.iceberg.index_runs import Run, merged, open_run, write_run
 from binlake.mirror.tables.keys import Keys
 
 
+def test_pieces_are_small_if_the_keys_of_runs_follow_each_other(tmp_path: Path) -> None:
+    runs = []
+    for number in range(8):
+        keys = Keys(np.arange(1000, dtype=np.int64) + 1000 * number, None)
+        where = np.arange(1000, dtype=np.uint64)
+        runs.append(write_run(tmp_path, {number: 1000}, [(keys, where)]))
+    sizes = [len(keys) for keys, _ in merged(runs, 100)]
+    assert sum(sizes) == 8000
+    assert max(sizes) <= 100
+
+
 @pytest.mark.parametrize("is_hash", [False, True])
 @pytest.mark.parametrize("piece_rows", [1, 7, 1000])
 def test_merged_in_pieces(tmp_path: Path, is_hash: bool, piece_rows: int) -> None:
