@@ -101,6 +101,27 @@ def test_refused_statements_and_new_copies(
     server.execute(f"DROP DATABASE {DATABASE}", "DROP DATABASE alters2")
 
 
+def test_a_table_is_dropped_after_a_statement_that_makes_a_copy_necessary(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The mirror reads the statement when the server has no such table; a new one of this name is copied later."""
+    made(server, dict.fromkeys(("short", "stays"), Alteration("v BIGINT", "", "")))
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",), on_alter="resync")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute("ALTER TABLE short MODIFY v INT", "DROP TABLE short", "DELETE FROM stays")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert gone(lake).keys() == {f"{DATABASE}.short"}
+    with server.session(DATABASE) as session:
+        session.execute("CREATE TABLE short (v INT PRIMARY KEY)", "INSERT INTO short VALUES (7)")
+    lake.catch_up()
+    assert gone(lake) == {}
+    expected = [f"{DATABASE}.short", f"{DATABASE}.stays"]
+    assert states(lake) == dict.fromkeys(expected, "equal")
+    server.execute(f"DROP DATABASE {DATABASE}", "DROP DATABASE alters2")
+
+
 def test_a_store_that_cannot_be_written_at_a_statement_stops_the_mirror(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

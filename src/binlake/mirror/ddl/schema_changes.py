@@ -150,17 +150,18 @@ class SchemaChanges:
         commit_emptied(table, of, end, self.control.round + 1, self.options)
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
-        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
-        policy = self.options.alter_policy(*table.id)
-        if policy != "quarantine" and self.tables.source.has(table.id):
+        if self.options.alter_policy(*table.id) != "quarantine":
             self._copied_again(table, ddl, why)
-        else:
-            self.tables.quarantine(
-                table.full_name, f"{what}; `binlake mirror resync` copies the table again"
-            )
+            return
+        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
+        self.tables.quarantine(
+            table.full_name, f"{what}; `binlake mirror resync` copies the table again"
+        )
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
-        """Copy the table; until that is done, it is at the place before the statement."""
+        """Copy the table; until that is done, it is at the place before the statement. A table that the server no longer
+        has is left: later statements drop or rename it.
+        """
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")
         self.tables.copy(table.full_name)
