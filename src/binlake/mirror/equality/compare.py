@@ -119,7 +119,6 @@ def exact_session(url: str) -> Iterator[ExactSource]:
     """Open a session that reads the server's transactional tables at one position. Raises ServerError."""
     with open_session(url) as server:
         position = begin_snapshot(server)
-        take_raw_text(server)
         yield ExactSource(server, position)
 
 
@@ -139,6 +138,7 @@ def compare(
     UnsupportedError for a table without consistent reads, and the errors of reading the lake.
     """
     options = options or VerifyOptions()
+    take_raw_text(server)  # the definition of the table may have been read in this session
     if not table.is_transactional:
         raise UnsupportedError(
             f"{table.full_name}: a table of engine {table.engine} has no state at one position",

@@ -69,10 +69,9 @@ def open_session(url: str | ServerUrl) -> Iterator[ServerConnection]:
 def raw_definitions(server: ServerConnection) -> Iterator[None]:
     """Have definitions sent as bytes: MariaDB writes the default of a binary column as it is, which may not be UTF-8.
 
-    The text of these queries then has U+FFFD for such bytes. Afterwards the session sends text as before: `take_raw_text`
-    may have come first.
+    The text of these queries then has U+FFFD for such bytes. Afterwards the session sends text in UTF-8, also after
+    `take_raw_text`.
     """
-    [before] = server.row("SELECT @@SESSION.character_set_results")
     server.execute("SET SESSION character_set_results = binary")
     try:
         yield
@@ -80,9 +79,7 @@ def raw_definitions(server: ServerConnection) -> Iterator[None]:
         with contextlib.suppress(
             ServerError
         ):  # of a connection that is lost, as its next use reports
-            server.execute(
-                f"SET SESSION character_set_results = {'NULL' if before is None else 'utf8mb4'}"
-            )
+            server.execute("SET SESSION character_set_results = utf8mb4")
 
 
 def take_raw_text(server: ServerConnection) -> None:
