@@ -35,7 +35,9 @@ class NetWriter:
     def write(
         self, group: Sequence[Followed], found: Decoded
     ) -> dict[TableName, list[WrittenShare]]:
-        """What tasks have written, of the tables for which they could. Raises the BinlogError of a task."""
+        """The shares that tasks have written, by table. Tables that tasks cannot write are left out. Raises the
+        BinlogError of a task.
+        """
         large = [
             (table, changes)
             for table in group
@@ -65,8 +67,8 @@ def commit_range(
     round_number: int,
     options: MirrorOptions,
 ) -> int:
-    """Commit the changes from the table's place to `end`; returns how many rows changed. `written`: what
-    tasks have written of them.
+    """Commit the changes from the table's place to `end`; returns how many rows changed. `written`: the
+    shares that tasks have written.
 
     Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
     commits, the first time or repeatedly, depending on the options.

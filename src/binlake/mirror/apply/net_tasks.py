@@ -49,7 +49,7 @@ class WrittenShare:
     count: int
 
     def change(self) -> Change:
-        """What is to be committed."""
+        """The change to commit."""
         with opened(self.keys) as source, pa.ipc.open_file(source) as reader:
             found = [_sorted_keys(reader.get_batch(i)) for i in range(reader.num_record_batches)]
         deleted, *of_files = found
@@ -79,7 +79,7 @@ def _together(shares: Sequence[WrittenShare]) -> Change:
 def write_net_changes(
     tables: Sequence[tuple[NetTarget, RangeChanges]], engine: Engine, task_files: TaskFiles
 ) -> list[list[WrittenShare] | None]:
-    """Have tasks write the net changes of tables, all of whose files are cut into shares of their keys.
+    """Have tasks write the net changes of tables. All their files are cut into shares of their keys.
 
     Returns the shares of each table; None if its changes cannot be applied, and then none of its files. Raises the
     BinlogError of a task.
