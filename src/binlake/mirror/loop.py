@@ -152,6 +152,7 @@ class Mirror:
             self._rules,
             split_bytes,
             self._tables.quarantine,
+            self._schema_changes.first,
         )
         self._net_writer = NetWriter(
             self._engine, self._task_files, split_bytes // 2, options.commit_bytes
@@ -380,7 +381,7 @@ class Mirror:
         end = self._planner.advance(start, Limits(bytes=self.options.round_bytes), target)
         if end.place == start.place:
             return False
-        found = self._decoder.decode(group, start, end)
+        found = self._decoder.decode_until_change(group, start, end)
         first = self._schema_changes.first(found.ddl, group)
         if first is None:
             self._apply(group, found, end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from binlake.errors import (
@@ -15,7 +15,7 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.lake.engine import Engine
-from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.decode import Decoded, Wanted, decode_range, statements_in
 from binlake.mirror.apply.range_changes import Shares
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
@@ -25,6 +25,7 @@ from binlake.mirror.table_names import TableName
 from binlake.source.log_file import SKIP_HINT
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
+from binlake.stream.sql.ddl import DdlStatement
 
 # Rows as Arrow are larger than the log, up to so many times.
 _ROW_BYTES_PER_LOG_BYTE = 4
@@ -38,7 +39,8 @@ _OF_THE_LOG = (ChecksumError, TruncatedError)
 @dataclass(frozen=True, slots=True)
 class TablesDecoder:
     """Decodes ranges of the log of `planner`. `split_bytes` of log are half of what one task decodes; `quarantine`
-    receives the name of a table with changes that cannot be decoded, and the reason.
+    receives the name of a table with changes that cannot be decoded, and the reason; `first_change` finds the first of
+    several statements that may change tables.
     """
 
     planner: StreamPlanner
@@ -48,6 +50,25 @@ class TablesDecoder:
     rules: ColumnRules
     split_bytes: int
     quarantine: Callable[[str, str], None]
+    first_change: Callable[[Sequence[DdlStatement], Sequence[Followed]], DdlStatement | None]
+
+    def decode_until_change(
+        self, group: list[Followed], start: StreamOffset, end: StreamOffset
+    ) -> Decoded:
+        """As `decode`; but if a range has a statement that may change tables, and changes that cannot be decoded, only
+        statements are returned: the changes may be those of a table that is altered.
+        """
+        self.task_files.clear()
+        try:
+            return self._read(group, start, end)
+        except _OF_THE_LOG:
+            raise
+        except _OF_A_VALUE:
+            read = self.options.read_options([table.id for table in group])
+            statements = statements_in(self.planner.splits(start, end), read)
+            if self.first_change(statements, group) is not None:
+                return Decoded(ddl=statements)
+            return self.decode(group, start, end)
 
     def decode(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
         """The changes of a range. A table with changes that cannot be decoded is quarantined.

@@ -1,0 +1,36 @@
+"""A change of a character set, and rows after it, in one range of a log that names no character sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dev.servers import running
+from support.spark.mirrored import Lake, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+
+def test_rows_after_a_change_of_the_character_set(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    with running(provisioned("mariadb-11.8")) as server:  # its default: binlog_row_metadata=NO_LOG
+        server.execute("CREATE DATABASE sets")
+        with server.session("sets") as session:
+            session.execute(
+                "SET NAMES utf8mb4",
+                "CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(20) CHARACTER SET utf8mb4)",
+                "INSERT INTO t VALUES (1, 'é')",
+            )
+            lake = Lake(iceberg_spark, tmp_path, server, tables=("sets.*",), on_alter="resync")
+            lake.catch_up()
+            session.execute(
+                "INSERT INTO t VALUES (2, 'è')",
+                "ALTER TABLE t MODIFY c VARCHAR(20) CHARACTER SET latin1",
+                "INSERT INTO t VALUES (3, 'é'), (4, 'è')",
+            )
+            lake.catch_up()
+            assert quarantined(lake) == {}
+            assert lake.equals_source("sets.*") == ["sets.t"]
