@@ -11,8 +11,8 @@ from binlake.cli.common.flags import ROW_OPTIONS, with_read_options
 from binlake.cli.common.parameters import LogFiles, Option, OutputFile
 from binlake.cli.common.terminal import (
     fail_if_lost,
-    log_input,
     reading,
+    say_excluded,
     say_if_nothing_matched,
     say_result,
     say_time_zone,
@@ -65,8 +65,9 @@ def rows(
         few = max(_FEW_BYTES, limit * _ROW_BYTES)
         if few < options.batch_bytes:
             options = replace(options, batch_bytes=few, threads=1)
-    logs = log_input(files, options)
+    logs = LogInput(files, options)
     declared = logs.schema()  # a wrong one is reported before anything is read or written
+    say_excluded(logs)
     ledger = Ledger()
     columns = ColumnCheck(options)
     with open_target(output, form) as target, reading(logs, ledger) as seen:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from binlake.errors import IncompleteError, OptionError
@@ -28,7 +29,8 @@ from binlake.lake.export_directory import (
 from binlake.lake.parquet import ParquetFiles
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
-from binlake.source.bytes import refuse_secrets
+from binlake.source.bytes import is_uri, local_path, refuse_secrets
+from binlake.source.chain import Chain
 from binlake.source.keyring import Keyring
 from binlake.source.replica.url import is_server_url, without_password
 from binlake.spark.log_part import LogPart, TaskSize, divided, with_ddl
@@ -223,7 +225,22 @@ class Export:
 
     def _parts(self, size: TaskSize) -> list[LogPart]:
         logs = self.logs
-        return divided(files_of_chains(logs.paths, logs.chains, logs.options), size)
+        chains = [_as_long_as_now(chain) for chain in logs.chains]
+        return divided(files_of_chains(logs.paths, chains, logs.options), size)
+
+
+def _as_long_as_now(chain: Chain) -> Chain:
+    """The chain, with the length that its last log has now.
+
+    The server may have ended the log since it was found, and then a read up to the former length is incomplete.
+    """
+    *before, last = chain.files
+    if is_server_url(last.path) or is_uri(last.path):
+        return chain
+    file = Path(local_path(last.path))
+    if not file.is_file():
+        return chain
+    return replace(chain, files=(*before, replace(last, size=file.stat().st_size)))
 
 
 def export(

@@ -245,6 +245,9 @@ def _with_fields(command: Callable[..., Any], replaced: Collection[str]) -> Call
 
 def _field_parameters(table: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(table, include_extras=True)
+    assert all(field.default_factory is MISSING for field in fields(table)), (
+        "options have plain defaults"
+    )
     return [
         inspect.Parameter(
             field.name,
