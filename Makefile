@@ -118,6 +118,11 @@ test-mirror: $(VENV)/compiled java ## kill a mirror 24 times on two servers, the
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 
+.PHONY: test-mirror-pages
+test-mirror-pages: $(VENV)/compiled java ## run the code blocks of the mirror's pages and its notebook
+	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-readers
+	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_pages.py tests/mirror/test_mirror.py::test_the_notebook_about_mirrors $(ARGS)
+
 # 200 kills in one test take longer than pytest waits for a test that hangs.
 .PHONY: soak
 soak: PYTEST += -o faulthandler_timeout=14400

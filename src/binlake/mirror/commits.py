@@ -56,7 +56,7 @@ class NetWriter:
         if not changes.parts or not changes.is_whole or changes.nbytes < self.least_bytes:
             return False
         held_bytes = changes.nbytes * self.engine.cores // changes.parts
-        return held_bytes <= 2 * self.most_bytes and changes.is_cut_for(table.lake_rows)
+        return held_bytes <= 2 * self.most_bytes and changes.is_cut_for(table.lake_types)
 
 
 def commit_range(

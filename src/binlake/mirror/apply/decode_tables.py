@@ -55,8 +55,8 @@ class TablesDecoder:
     def decode_until_change(
         self, group: list[Followed], start: StreamOffset, end: StreamOffset
     ) -> Decoded:
-        """As `decode`; but if a range has a statement that may change tables, and changes that cannot be decoded, only
-        statements are returned: the changes may be those of a table that is altered.
+        """Decode a range. If it has a statement that may change tables, and changes that cannot be decoded, return
+        only the statements: the changes may be those of a table that is altered. Raises as `decode`.
         """
         self.task_files.clear()
         try:

@@ -1,7 +1,7 @@
 """The row changes of one table in a range of the log: batches of this process, or files of tasks.
 
 A file of a task has the batches as they were decoded; or each batch is cut into the shares of the table's keys (`shares`),
-and its rows are in the types of the lake (`lake_rows`).
+and its rows are in the types of the lake (`lake_types`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 from binlake.mirror.apply.change_rows import ABSENT
-from binlake.mirror.apply.lake_rows import LakeRows
+from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.shares import cut, joined
 from binlake.mirror.apply.task_files import opened, task_output
 
@@ -24,7 +24,7 @@ from binlake.mirror.apply.task_files import opened, task_output
 class Shares:
     """Into how many `parts` tasks cut the keys of a table. `key`: that of the lake table."""
 
-    rows: LakeRows
+    rows: LakeTypes
     key: tuple[str, ...]
     parts: int
 
@@ -47,7 +47,7 @@ class ChangeFile(NamedTuple):
             for at in range(part, reader.num_record_batches, self.parts):
                 yield reader.get_batch(at)
 
-    def tables(self, rows: LakeRows) -> Iterator[pa.Table]:
+    def tables(self, rows: LakeTypes) -> Iterator[pa.Table]:
         """All changes in the types of the lake. Raises SchemaError if they do not fit."""
         if self.parts and self.lake != rows.fingerprint:
             raise SchemaError(
@@ -97,11 +97,11 @@ class RangeChanges:
         parts = {file.parts for file in self.files}
         return parts.pop() if len(parts) == 1 and not self.batches else 0
 
-    def is_cut_for(self, rows: LakeRows) -> bool:
+    def is_cut_for(self, rows: LakeTypes) -> bool:
         """Whether all changes are cut into shares for a lake table as it is now."""
         return bool(self.parts) and all(file.lake == rows.fingerprint for file in self.files)
 
-    def tables(self, rows: LakeRows) -> Iterator[pa.Table]:
+    def tables(self, rows: LakeTypes) -> Iterator[pa.Table]:
         """The changes in the types of the lake, again each time. Raises SchemaError if they do not fit."""
         yield from map(rows.of, self.batches)
         for file in self.files:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.errors import UnsupportedError
-from binlake.mirror.apply.lake_rows import widens
+from binlake.mirror.apply.lake_types import widens
 from binlake.mirror.columns.names import caseless, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.mirror.apply.lake_rows import widens
+from binlake.mirror.apply.lake_types import widens
 from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules

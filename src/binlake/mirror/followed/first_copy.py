@@ -286,7 +286,7 @@ class FirstCopy:
         )
 
     def _wait_for_log(self, table: SourceTable, state: CopyState) -> None:
-        """As `_check_log`. The copy of a shard waits here for an archive that lags behind: the rounds of other shards
+        """Check the log as `_check_log` does. The copy of a shard waits here for an archive that lags behind: the rounds of other shards
         commit to the same lake table, after which it would have to begin again.
         """
         deadline = time.monotonic() + _SHARD_PATIENCE_S
@@ -464,7 +464,7 @@ class FirstCopy:
         self.mirrored.copied(table.full_name, self.targets.name(table))
 
     def _kept_offset(self, table: SourceTable, oldest: Position) -> StreamOffset:
-        """As `_offset`, which reads the log from the start of its file: a copy that gives way often asks each time."""
+        """Return what `_offset` returns. That method reads the log from the start of its file: a copy that gives way often asks each time."""
         known = self.places.get(table.full_name)
         if known is None or known[0] != oldest:
             known = oldest, self._offset(oldest, exact=not table.key)

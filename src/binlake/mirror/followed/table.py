@@ -13,7 +13,7 @@ from binlake.errors import (
     MissingContextError,
     OptionError,
 )
-from binlake.mirror.apply.lake_rows import LakeRows
+from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net_tasks import NetTarget
 from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
@@ -252,9 +252,9 @@ class Followed:
             )
 
     @property
-    def lake_rows(self) -> LakeRows:
+    def lake_types(self) -> LakeTypes:
         """How its changes become those of the lake table."""
-        return LakeRows(
+        return LakeTypes(
             self.full_name,
             self.lake.schema,
             self.columns,
@@ -268,7 +268,7 @@ class Followed:
         by_tasks = self.lake.format == ICEBERG and self.mode.is_net_by_key
         if not (by_tasks and self.lake_key) or self.kept_columns:
             return None
-        return Shares(self.lake_rows, self.lake_key, parts)
+        return Shares(self.lake_types, self.lake_key, parts)
 
     @property
     def net_target(self) -> NetTarget:
@@ -283,7 +283,7 @@ class Followed:
 
         Raises SchemaError if the log's columns differ from the lake's, and the errors of `Mode.changes`.
         """
-        rows = self.lake_rows
+        rows = self.lake_types
         of = RowChanges(
             self.full_name,
             self.lake_key,

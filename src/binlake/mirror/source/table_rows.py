@@ -52,7 +52,7 @@ class RowSelect:
     def batches_to_the_end(
         self, server: ServerConnection, condition: str = ""
     ) -> Iterator[pa.RecordBatch]:
-        """As `batches`. An error of a value is raised when all rows have been received, so the session, and its
+        """Yield what `batches` yields. An error of a value is raised when all rows have been received, so the session, and its
         snapshot, can be used further.
         """
         rows = self._buffers(server, condition)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.mirror.apply.lake_rows import LakeRows
+from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net import net_by_key
 from binlake.mirror.apply.net_tasks import NetTarget, write_net_changes, written_changes
 from binlake.mirror.apply.range_changes import ChangeFileWriter, RangeChanges, Shares
@@ -86,7 +86,7 @@ def test_tasks_write_the_net_change(
         steps.append({"op": 1, "row": (i + 1, "moved", 1), "old": (i, str(i % 7), 0)})
     changes = whole(steps, key)
     target = NetTarget("db.t", key, SCHEMA, NOT_PARTITIONED, f"{tmp_path}/binlake-")
-    rows = LakeRows("db.t", SCHEMA, COLUMNS, key, (), "")
+    rows = LakeTypes("db.t", SCHEMA, COLUMNS, key, (), "")
     writer = ChangeFileWriter(task_files.for_tasks(), Shares(rows, key, 4))
     cuts = [0, 100, 101, 600, changes.num_rows]
     for first, last in pairwise(cuts):
@@ -122,7 +122,7 @@ def test_changes_that_do_not_fit_the_lake_table_are_not_cut(task_files: TaskFile
     steps = [{"op": 0, "row": (i, "x", 0), "old": None} for i in range(5)]
     [batch] = whole(steps, ("id",)).to_batches()
     narrow = storage_schema(iceberg_schema(pa.schema([("id", pa.int32()), ("a", pa.string())])))
-    rows = LakeRows("db.t", narrow, ("id", "a"), ("id",), (), "")
+    rows = LakeTypes("db.t", narrow, ("id", "a"), ("id",), (), "")
     writer = ChangeFileWriter(task_files.for_tasks(), Shares(rows, ("id",), 4))
     writer.add(batch)
     writer.close()
@@ -134,7 +134,7 @@ def test_changes_that_do_not_fit_the_lake_table_are_not_cut(task_files: TaskFile
         ],
         names=batch.schema.names,
     )
-    of_all = LakeRows("db.t", SCHEMA, COLUMNS, ("id",), (), "")
+    of_all = LakeTypes("db.t", SCHEMA, COLUMNS, ("id",), (), "")
     writer = ChangeFileWriter(task_files.for_tasks(), Shares(of_all, ("id",), 4))
     for one in (batch, null, batch):
         writer.add(one)

@@ -16,7 +16,7 @@ _NAMES = pa.list_(pa.string())
 
 
 @dataclass(frozen=True, slots=True)
-class LakeRows:
+class LakeTypes:
     """How row changes that were decoded, see `change_rows`, become those of a lake table with this `schema`.
 
     `columns`: the lake's columns that the server has; `key`: those whose values before an update are needed;
