@@ -24,6 +24,7 @@ __all__ = [
     "Done",
     "Reader",
     "blocks_of",
+    "is_left_out",
     "needs_lakes",
     "page_url",
 ]
@@ -43,7 +44,11 @@ RUN_PAGES = (
 #: The commands that no test can run: the page, a part of the command, and the reason.
 NOT_RUN = (
     ("docs/mirror.md", "pip install", "needs PyPI; `make test-install` installs the wheel"),
-    ("docs/mirror-options.md", "type=rest", "needs a REST catalog"),
+    ("docs/mirror-options.md", "type=rest", "tests/mirror/stores has a REST catalog"),
+    ("docs/mirror-options.md", 'type="rest"', "tests/mirror/stores has a REST catalog"),
+    ("docs/mirror-options.md", "HADOOP_HOME", "needs Hadoop"),
+    ("docs/mirror-options.md", "CLASSPATH", "needs Hadoop"),
+    ("docs/mirror-options.md", "spark-submit", "needs a cluster; tests/mirror/stores has one"),
     ("docs/mirror-options.md", "type=jdbc", "needs S3; tests/mirror/stores uses such a catalog"),
     ("docs/export.md", "spark://host", "needs a cluster; tests/spark/test_cluster.py has one"),
     ("docs/spark.md", "environment", "packs 1 GB; tests/spark/test_cluster.py sends one"),
@@ -138,7 +143,7 @@ class Reader:
                 self._command("binlake mirror --config mirror.toml", None, block)
             case "" | "console":
                 for command, output in _commands(block.code):
-                    if not _is_left_out(block.page, command):
+                    if not is_left_out(block.page, command):
                         self._command(command, output, block)
             case other:
                 raise AssertionError(f"{block.page}:{block.line}: no test runs {other!r}")
@@ -198,7 +203,8 @@ def _commands(code: str) -> Iterator[tuple[str, str | None]]:
             yield line, None
 
 
-def _is_left_out(page: str, command: str) -> bool:
+def is_left_out(page: str, command: str) -> bool:
+    """Whether no test runs a command, or a block with it, of a page."""
     return any(page == where and part in command for where, part, _ in NOT_RUN)
 
 

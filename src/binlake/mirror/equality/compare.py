@@ -278,7 +278,9 @@ class _Search:
         wanted = frozenset(numbers)
         source = self._by_key(self.source.of_parts(numbers), self.source.wanted(numbers))
         lake = self._by_key(self.lake.scan(), wanted)
-        for key in source.keys() | lake.keys():
+        for key in dict.fromkeys(
+            (*source, *lake)
+        ):  # in the order in which the server sends its rows
             for difference in self._of_key(source.get(key, []), lake.get(key, [])):
                 if self.is_full:
                     return
