@@ -56,7 +56,13 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
             "INSERT INTO keyless VALUES (1, 'x'), (1, 'x'), (2, 'y')",
         )
     lake = Lake(
-        iceberg_spark, tmp_path, server, tables=("shop.*",), round_bytes=64 << 10, compact_files=4
+        iceberg_spark,
+        tmp_path,
+        server,
+        tables=("shop.*",),
+        round_bytes=64 << 10,
+        commit_bytes=2 << 10,  # tasks write ranges of more than 512 bytes
+        compact_files=4,
     )
     with Writer(server, rng):
         for number, kill in enumerate(kills(rng)):

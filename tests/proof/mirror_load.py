@@ -27,6 +27,7 @@ TABLES = (
 ROWS = 6000
 #: Options of the mirror: many chunks in a copy, many rounds, compaction all the time.
 OPTIONS = {
+    "commit_bytes": 16 << 10,  # tasks write larger ranges
     "tables": ("shop.*",),
     "history_tables": ("shop.versions",),
     "partition_tables": ("shop.parts=bucket(4, id)",),

@@ -113,8 +113,7 @@ class TablesDecoder:
         files = self.planner.splits(start, end)
         splits = [part for file in files for part in file.ranges(self.split_bytes)]
         shares: dict[TableName, Shares | None] = {}
-        if (log_bytes := sum(split.bytes for split in splits)) > 2 * self.split_bytes:
-            parts = self._parts(log_bytes)
+        if parts := self._parts(sum(split.bytes for split in splits)):
             shares = {table.id: table.shares(parts) for table in group}
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
@@ -140,12 +139,17 @@ class TablesDecoder:
             raise
 
     def _parts(self, log_bytes: int) -> int:
-        """Into how many shares of keys tasks cut the changes of a table in a range of so many bytes.
+        """Into how many shares of keys tasks cut the changes of a table in a range of so many bytes; 0: into none.
 
         A share is the work of a task and becomes a data file: not of less than a split of the log, and not more than
-        the tasks that run at the same time may hold together.
+        the tasks that run at the same time may hold together. On one machine, the cutting costs more than it saves, unless
+        the rows are more than memory should hold.
         """
+        row_bytes = log_bytes * _ROW_BYTES_PER_LOG_BYTE
+        fits = row_bytes <= self.options.commit_bytes
+        if log_bytes <= 2 * self.split_bytes or (fits and self.engine.is_here):
+            return 0
         cores = self.engine.cores
         useful = min(cores, -(-log_bytes // self.split_bytes))
-        needed = -(-log_bytes * _ROW_BYTES_PER_LOG_BYTE * cores // self.options.commit_bytes)
+        needed = -(-row_bytes * cores // self.options.commit_bytes)
         return min(max(useful, needed), _MOST_SHARES)
