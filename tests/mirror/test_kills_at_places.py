@@ -61,7 +61,7 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
         server,
         tables=("shop.*",),
         round_bytes=64 << 10,
-        commit_bytes=2 << 10,  # tasks write ranges of more than 512 bytes
+        commit_bytes=16 << 10,  # tasks write ranges of more than 4 KB
         compact_files=4,
     )
     with Writer(server, rng):
