@@ -31,7 +31,8 @@ from binlake.source.durable import sync_file
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, holds_secret, source_error, what, without_secrets
 from binlake.source.replica.url import is_server_url
-from binlake.source.stores.errors import credentials_of, hint_of_opening
+from binlake.source.stores.errors import credentials_of, hint_of_opening, needs_hadoop
+from binlake.source.stores.hadoop import shared_hadoop
 from binlake.source.stores.heads import KeptHead
 from binlake.source.stores.s3 import shared_s3
 from binlake.source.streams import StreamReader
@@ -251,6 +252,8 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     try:
         if scheme.lower() in ("s3", "s3a", "s3n"):  # the latter are Hadoop's names
             file_system, path = shared_s3(f"s3://{rest}")
+        elif needs_hadoop(uri):
+            file_system, path = shared_hadoop(uri)
         else:
             file_system, path = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
