@@ -1,7 +1,8 @@
 """Draw which rooms of `src/binlake` import which, as SVG for the documentation site.
 
 Imports that follow from others are left out: if `spark` imports `table` and `table` imports
-`stream`, no line goes from `spark` to `stream`.
+`stream`, no line goes from `spark` to `stream`. The SVG is written here because graph libraries choose the places of the boxes
+themselves, and a reader should see the rooms in the order of ARCHITECTURE.md.
 """
 
 from __future__ import annotations

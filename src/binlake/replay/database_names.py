@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from binlake.errors import UnsupportedError
 
+# all tokens of a statement, so that a name in a text or a comment is not taken for one
 _TOKEN = re.compile(
     rb"'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\"|`(?:[^`]|``)*+`"
     rb"|--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|/\*M?!\d*|\*/"

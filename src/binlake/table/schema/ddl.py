@@ -36,6 +36,7 @@ from binlake.table.schema.sql_tokens import (
 )
 
 _ABOUT_TABLES = re.compile(r"\b(?:TABLES?|DATABASE|SCHEMA|SEQUENCE)\b", re.IGNORECASE)
+# not `sql_names.ANSI_NAME`: names here are at most as long as the servers allow, so that a search stays short
 _NAME = r"(?:`(?:[^`]|``){1,64}`|\"[^\"]{1,64}\"|[\w$]{1,64})"
 _OF_ONE_TABLE = re.compile(
     rf"\b(?:CREATE|ALTER)\b[^'\"`(;]{{0,200}}?\bTABLE\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?"
