@@ -28,7 +28,7 @@ from binlake.errors import (
     SchemaError,
     UnsupportedError,
 )
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP, is_special
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
 
 __all__ = [
@@ -225,7 +225,7 @@ def _more(rows: pa.Table, ids: Indices, others: Indices) -> pa.Table:
 
 
 def _columns(changes: pa.Table) -> list[str]:
-    return [name for name in changes.column_names if not name.startswith("\0")]
+    return [name for name in changes.column_names if not is_special(name)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,16 +120,18 @@ class _NetTask(Task):
     def run(self) -> str:
         try:
             net = self._net()
+            rows = conformed(net.upserts, self.target.schema)
         except OF_ONE_TABLE:  # the driver meets the same error, and knows what to do
             return json.dumps(None)
         assert net.upsert_keys is not None
         assert net.delete_keys is not None
         target, found = self.target, [sorted_keys(net.delete_keys)]
-        rows = conformed(net.upserts, target.schema)
         parts = parts_of(target.partitioning, rows, net.upsert_keys, files=1)
         files = write_parts(parts, DataFileWriter(target.schema, target.prefix), threads=1)
         for part in parts:
-            keys = part.keys or keys_of_rows(part.rows, target.schema, target.key)
+            keys = part.keys
+            if keys is None:
+                keys = keys_of_rows(part.rows, target.schema, target.key)
             found.append(sorted_keys(keys))
         path = _in_file(found, self.directory)
         return json.dumps(
