@@ -18,11 +18,10 @@ def test_one_client_for_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             return object(), "/" + uri.partition("://")[2].partition("/")[2]
 
     monkeypatch.setattr(fs, "FileSystem", WithoutHadoop)
-    monkeypatch.setattr("binlake.source.stores.hadoop._kept", {})
-    one, path = file_system_for("hdfs://name:8020/lake/a.parquet")
-    again, other_path = file_system_for("hdfs://name:8020/lake/b c.parquet")
-    third, _ = file_system_for("hdfs://name:8020/lake/c.parquet")
-    other, _ = file_system_for("hdfs://other:8020/lake/a.parquet")
+    one, path = file_system_for("hdfs://one-client:8020/lake/a.parquet")
+    again, other_path = file_system_for("hdfs://one-client:8020/lake/b c.parquet")
+    third, _ = file_system_for("hdfs://one-client:8020/lake/c.parquet")
+    other, _ = file_system_for("hdfs://other-client:8020/lake/a.parquet")
     assert one is again is third
     assert other is not one
     assert (path, other_path) == ("/lake/a.parquet", "/lake/b c.parquet")
