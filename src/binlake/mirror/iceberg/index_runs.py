@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ class Run:
     high: npt.NDArray[np.generic]
     where: Locations
     low: npt.NDArray[np.generic] | None = None
+    mappings: Sequence[mmap.mmap] = ()
 
     def __len__(self) -> int:
         return len(self.high)
@@ -42,9 +44,19 @@ class Run:
     def is_intact(self) -> bool:
         """Whether its arrays have their checksums. Reads them all."""
         arrays = {"high": self.high, "low": self.low, "where": self.where}
-        return self.checksums == {
+        found = {
             part: zlib.crc32(values.data) for part, values in arrays.items() if values is not None
         }
+        self.release()
+        return found == self.checksums
+
+    def release(self) -> None:
+        """Return the memory of its pages, which the system keeps as far as it has memory to spare.
+
+        Without this, the resident memory of the process grows to the size of the index.
+        """
+        for mapping in self.mappings:
+            mapping.madvise(mmap.MADV_DONTNEED)
 
     def find(self, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
         """(row of sorted `keys`, place) of every entry that has one of the keys."""
@@ -65,10 +77,16 @@ def open_run(
     directory: Path, name: str, counts: Iterable[tuple[int, int]], checksums: dict[str, int]
 ) -> Run:
     """A run that was written before. Raises OSError, ValueError."""
-    arrays: dict[str, Any] = {
-        part: np.load(_path(directory, name, part), mmap_mode="r") for part in checksums
-    }
-    return Run(name, dict(counts), checksums, **arrays)
+    arrays: dict[str, Any] = {}
+    mappings = []
+    for part in checksums:
+        with _path(directory, name, part).open("rb") as file:
+            np.lib.format.read_magic(file)
+            (rows,), _, dtype = np.lib.format.read_array_header_1_0(file)
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            arrays[part] = np.frombuffer(mapping, dtype, rows, file.tell())
+        mappings.append(mapping)
+    return Run(name, dict(counts), checksums, **arrays, mappings=mappings)
 
 
 def write_run(directory: Path, counts: Mapping[int, int], pieces: Iterable[Entries]) -> Run:
@@ -106,6 +124,8 @@ def merged(runs: Sequence[Run], piece_rows: int = _PIECE_ROWS) -> Iterator[Entri
         lows = [run.low[of] for run, of in parts if run.low is not None]
         low = np.concatenate(lows)[order] if lows else None
         yield Keys(high[order], low), np.concatenate([run.where[of] for run, of in parts])[order]
+        for run in runs:
+            run.release()
 
 
 def _path(directory: Path, name: str, part: str) -> Path:

@@ -77,6 +77,7 @@ class RowIndex:
                 found, where = run.find(wanted.take(np.arange(first, last)))
                 rows.append(order[found + first])
                 places.append(where)
+            run.release()
         if not rows:
             return np.empty(0, np.int64), np.empty(0, np.uint64)
         found, where = np.concatenate(rows), np.concatenate(places)

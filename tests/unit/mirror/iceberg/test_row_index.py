@@ -1,4 +1,4 @@
-"""A row index after a crash of the machine, which can lose parts of files that were written before it."""
+"""A row index in memory, and after a crash of the machine, which can lose parts of files that were written before it."""
 
 from __future__ import annotations
 
@@ -75,3 +75,22 @@ def test_an_index_that_was_rebuilt_can_be_saved(tmp_path: Path) -> None:
     file.write_bytes(b"")
     saved(tmp_path)
     assert not is_rebuilt(tmp_path)
+
+
+def resident_bytes(directory: Path) -> int:
+    """The memory of this process that files of a directory take."""
+    size, is_of_file = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.startswith("Rss:"):
+            size += int(line.split()[1]) * 1024 * is_of_file
+        elif "-" in line.partition(" ")[0]:  # the first line of a mapping
+            is_of_file = str(directory) in line
+    return size
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_lookup_leaves_nothing_of_the_index_in_memory(tmp_path: Path, hashed: bool) -> None:
+    index = RowIndex(tmp_path)
+    index.add("a.parquet", sorted_keys(keys(hashed)))
+    assert len(index.find(keys(hashed))[0]) == ROWS
+    assert resident_bytes(tmp_path) == 0
