@@ -29,6 +29,7 @@ _RATE, _SECONDS, _IDLE_SECONDS = 5_000, 30, 60
 _FRESHNESS = "freshness at 5,000 changes a second"
 _DEBEZIUM = "Debezium engine into nothing"
 _MERGE = "MERGE of 100 k"
+_INDEX = {"10 M": 10_000_000, "100 M": 100_000_000}  # entries
 _WARM_UP = 10_000
 
 
@@ -47,9 +48,15 @@ def mirror(bench: Bench, sizes: MirrorSizes) -> None:
     for rows in sizes.rows:  # a lake that a run before left is not there any more
         for key in KEYS:
             _table(bench, key, rows, sizes)
+    for size, entries in _INDEX.items():
+        bench.case(_index(size), "mirror_index.py", entries, bench.folder, warmup=0, runs=1)
     bench.case(
         _FRESHNESS, "mirror_freshness.py", SERVER, _RATE, _SECONDS, _IDLE_SECONDS, warmup=0, runs=1
     )
+
+
+def _index(size: str) -> str:
+    return f"row index of {size} uuid keys: a round of 1 M updates, CPU seconds"
 
 
 def _table(bench: Bench, key: str, rows: int, sizes: MirrorSizes) -> None:
@@ -141,8 +148,14 @@ def mirror_goals(done: Mapping[str, Measured]) -> Iterator[Goal]:
         table, _, what = name.partition(": ")
         if what == "copy":
             yield from _table_goals(table)
+    for name in filter(done.__contains__, map(_index, _INDEX)):
+        yield Goal(name, _seconds(name), "", bool)
     if _FRESHNESS in done:
         yield from _freshness_goals()
+
+
+def _seconds(name: str) -> Callable[[dict[str, Measured]], float]:
+    return lambda done: done[name].seconds
 
 
 def _value(name: str, field: str, unit: float = 1.0) -> Callable[[dict[str, Measured]], float]:
@@ -195,7 +208,7 @@ def _table_goals(table: str) -> Iterator[Goal]:
 
 
 def _freshness_goals() -> Iterator[Goal]:
-    yield Goal(f"{_FRESHNESS}, s: median", lambda done: done[_FRESHNESS].seconds, *_at_most(3))
+    yield Goal(f"{_FRESHNESS}, s: median", _seconds(_FRESHNESS), *_at_most(3))
     yield Goal("the same: 99th percentile", _value(_FRESHNESS, "p99"), *_at_most(10))
     yield Goal(
         "the same: resident MB, JVM included",
