@@ -40,7 +40,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "data file": (DataFileWriter, "write"),
     "commit": (IcebergTable, "commit"),
     "commit of Delta": (DeltaStored, "commit"),
-    "properties": (IcebergTable, "set_properties"),
+    "properties": (IcebergTable, "replace_properties"),
     "entry of the index": (RowIndex, "add"),
     "index on disk": (RowIndex, "save"),
     "row of a round": (Control, "record"),
