@@ -20,7 +20,7 @@ from dev.golden.types import Column, Table, characters_held, literal
 from dev.servers import Server
 from support.oracles.definitions import definitions
 from support.oracles.oracle import Snapshot, snapshot_of
-from support.oracles.reading import row_lines
+from support.oracles.reading import printed_rows
 from support.oracles.replay import Outcome, Replay
 from support.oracles.typed_rows import typed_lines, without_partial_dates
 from support.servers.sql_workload import DATABASE, DOCUMENT_CHANGES, EDGES, SESSION, Workload
@@ -190,7 +190,7 @@ class Matrix:
         names = [path.name for path in found.files]
         options = self._options_of_reading(found.settings)
         defined = [d for path in found.files for d in definitions(path, **options)]
-        lines = list(row_lines(*found.files, **options))
+        lines = list(printed_rows(*found.files, **options))
         virtual = self._left_out()
         found.text = Replay(names, wanted, virtual=virtual).run(lines, defined)
         typed = typed_lines(found.files, lines, **options)

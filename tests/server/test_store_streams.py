@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 import binlake
 from binlake.errors import SourceError
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.servers.store_proxy import Refusal, StoreProxy, StoreRequest
 from support.spark.spark_processes import environment
 from support.spark.stream_query import Checkpoint, Query41, Query42
@@ -89,7 +89,7 @@ def test_a_small_log_is_opened_once_to_plan_and_once_to_read(proxy: StoreProxy) 
     assert per_log(proxy) == once("HEAD", "GET")
     run._run(0)
     assert per_log(proxy) == once("HEAD", "GET")  # by the task alone
-    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(row_lines(LOG)))
     assert not run.plan()
     assert per_log(proxy) == Counter()
 
@@ -119,7 +119,7 @@ def test_a_slow_store_is_asked_about_many_logs_at_the_same_time(proxy: StoreProx
     proxy.together, proxy.most_at_once = 8, 0
     run._run(0)
     assert proxy.most_at_once >= 8  # by the tasks, of which each reads some of the logs
-    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(row_lines(LOG)))
 
 
 def test_the_search_for_columns_opens_many_logs_at_the_same_time(proxy: StoreProxy) -> None:
@@ -153,7 +153,7 @@ def test_limits_open_no_log_again(proxy: StoreProxy, query: type[Query41]) -> No
         per_log(proxy)
     assert batches > 2
     assert planned == once("HEAD", "GET")
-    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(row_lines(LOG)))
 
 
 def test_a_log_that_grows_is_read_again(proxy: StoreProxy) -> None:
@@ -166,7 +166,7 @@ def test_a_log_that_grows_is_read_again(proxy: StoreProxy) -> None:
         run.drain()
         put(LOGS + 1, LOG.read_bytes())
         run.drain()
-        assert len(run.checkpoint.all_rows) == before + len(list(lines_without_ddl(LOG)))
+        assert len(run.checkpoint.all_rows) == before + len(list(row_lines(LOG)))
     finally:
         from pyarrow import fs
 
@@ -188,7 +188,7 @@ def test_a_store_that_refuses_every_first_request(proxy: StoreProxy) -> None:
     run.start()
     run.drain()
     assert len(refused) > 3
-    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(row_lines(LOG)))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_store_that_refuses_in_the_middle(
     proxy.refuse = None
     again = Query42(run.checkpoint, path=FOLDER)
     again.start()
-    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(row_lines(LOG)))
 
 
 EXPORT = """
@@ -259,7 +259,7 @@ def content(target: str) -> tuple[dict[str, int], set[str]]:
 def test_an_export_moves_each_file_once(proxy: StoreProxy) -> None:
     assert ended(exporting("s3://archive/moved")) == (0, "")
     rows, other = content("s3://archive/moved")
-    assert sum(rows.values()) == len(list(lines_without_ddl(LOG)))
+    assert sum(rows.values()) == len(list(row_lines(LOG)))
     assert not other
     puts = [one.target.partition("?")[0] for one in proxy.requests if one.method == "PUT"]
     files = [put for put in puts if put.endswith(".parquet") and "/_staging-" not in put]
@@ -294,5 +294,5 @@ def test_an_export_that_is_killed_during_an_upload(proxy: StoreProxy, stage: str
     assert "did not finish" in said
     assert ended(exporting(target, "replace")) == (0, "")
     rows, other = content(target)
-    assert sum(rows.values()) == len(list(lines_without_ddl(LOG)))
+    assert sum(rows.values()) == len(list(row_lines(LOG)))
     assert not other

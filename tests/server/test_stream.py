@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from binlake.errors import AuthError, ConnectionLostError, OptionError, PositionLostError
 from binlake.spark.source import BinlogDataSource
 from dev.servers import Server, running
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.servers.archiving import await_another_second
 from support.servers.live import tcp_url, url_of
 from support.spark.stream_query import OPENED, Checkpoint, Query41, Query42
@@ -62,7 +62,7 @@ def test_everything_once(filled: Server, query: type[Query41], limits: dict[str,
     run = query(Checkpoint(), server=url_of(filled), **limits)
     run.start()
     run.drain()
-    assert keys(run.checkpoint.all_rows) == keys(list(lines_without_ddl(*filled.log_files())))
+    assert keys(run.checkpoint.all_rows) == keys(list(row_lines(*filled.log_files())))
     assert len(run.checkpoint.ends) > 3 or not limits
 
 

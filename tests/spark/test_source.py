@@ -20,7 +20,7 @@ from binlake.values.options import ReadOptions
 from support.logs.log_builder import TABLE_MAP
 from support.logs.table_log import INSERT, Log, image, rows_body, table_map, write_keyed_log
 from support.notebooks import ROOT, run_notebook
-from support.oracles.reading import row_lines
+from support.oracles.reading import printed_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOGS = str(GOLDEN / "mysql-9.7" / "transactions" / "binlog.index")
@@ -36,7 +36,7 @@ def load(spark: Any, path: str | list[str] = LOGS, **options: Any) -> Any:
 
 def test_changes_are_the_lines_of_rows(spark: Any) -> None:
     found = load(spark).collect()
-    lines = list(row_lines(LOGS))
+    lines = list(printed_rows(LOGS))
     assert len(found) == len(lines) > 1000
     for row, line in zip(found, lines, strict=True):
         for side in ("before", "after"):

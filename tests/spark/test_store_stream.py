@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import binlake
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.servers.store_proxy import StoreProxy
 
 LOG = Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "binlog.000001"
@@ -53,7 +53,7 @@ def put(numbers: range) -> None:
 def test_a_stream_from_a_store(
     object_stores: Any, run_script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = len(list(lines_without_ddl(LOG)))
+    changes = len(list(row_lines(LOG)))
     typed = binlake.open(str(LOG)).to_arrow(TABLE).num_rows
     with object_stores("archive") as variables:
         proxy = StoreProxy(int(variables["AWS_ENDPOINT_URL"].rpartition(":")[2]))

@@ -26,7 +26,7 @@ from pyspark.errors import StreamingQueryException
 from binlake.source.log_file import LogFile
 from binlake.spark import stream_metrics
 from dev.servers.ports import ReservedPort
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.servers.archiving import until
 from support.spark.spark_processes import environment
 
@@ -91,7 +91,7 @@ def sink_keys(sink: Path) -> Iterator[Key]:
 
 
 def expected(*paths: Path) -> list[Key]:
-    return sorted((r["file"], r["pos"], r["row"]) for r in lines_without_ddl(*paths))
+    return sorted((r["file"], r["pos"], r["row"]) for r in row_lines(*paths))
 
 
 def pieces(path: Path, chance: random.Random) -> list[bytes]:
@@ -223,7 +223,7 @@ def test_limits_that_change_on_a_restart(streamed: Streamed) -> None:
 
 def _transaction_sizes(*paths: Path) -> list[int]:
     sizes: dict[str, int] = {}
-    for row in lines_without_ddl(*paths):
+    for row in row_lines(*paths):
         sizes[row["gtid"]] = sizes.get(row["gtid"], 0) + 1
     return list(sizes.values())
 

@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 
 from binlake.spark import stream_metrics
 from dev.servers.ports import ReservedPort
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.servers.serving import eventually
 
 LOG = Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "binlog.000001"
@@ -69,7 +69,7 @@ def test_a_query_that_runs_and_stops(spark: Any, port: Port, tmp_path: Path) -> 
     shutil.copy(LOG, logs)
     assert port.ready() == (503, "no query runs")
     query = started(spark, "orders", logs, tmp_path / "checkpoint")
-    rows = len(list(lines_without_ddl(LOG)))
+    rows = len(list(row_lines(LOG)))
     try:
         eventually(lambda: port.ready() == (200, "ok"), "ready", SECONDS)
         eventually(

@@ -28,14 +28,11 @@ from binlake.errors import (
 )
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
-from binlake.stream.positions.splits import plan_splits
 from binlake.stream.verify.chains import verify
-from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 from support.logs.corpus_files import FILES, FOLDER, Listed, keys_beside
 from support.oracles.definitions import definitions
 from support.oracles.oracle import Snapshot, snapshots
-from support.oracles.reading import events, row_lines, split_lines
+from support.oracles.reading import events, lines_of, printed_rows, row_lines, task_lines
 from support.oracles.replay import Replay
 
 #: The log of an alpha, which no tool reads.
@@ -78,7 +75,10 @@ def _one(patterns: Any, file: Listed) -> Any:
 
 @files
 def test_event_counts(file: Listed) -> None:
-    """The walk over headers finds the manifest's events; what stops it says why."""
+    """The walk over headers finds the manifest's events; what stops it says why.
+
+    The walk itself, because no public way reports a torn tail and the events before it.
+    """
     if file.row["encrypted"] in ENCRYPTED:
         return  # the author of the manifest had no key: see below
     found: Counter[int] = Counter()
@@ -215,12 +215,13 @@ def test_names_and_values_come_from_the_logs_own_ddl(folder: Path) -> None:
         return
     keys = keys_beside(folder / "binlog.000001")
     defined = [found for name, path in logs.items() for found in definitions(path, name, **keys)]
-    ledger = Ledger()
+    log = binlake.open(list(logs.values()), **keys)
     replay = Replay(logs, snapshots(folder), _is_history)
-    outcome = replay.run(row_lines(*logs.values(), ledger=ledger, **keys), defined)
+    outcome = replay.run(lines_of(log), defined)
     assert outcome.problems == []
     assert outcome.values > 0
-    assert [warning for warning in ledger.warnings if "the log does not contain" in warning] == []
+    warnings = log.ledger.warnings
+    assert [warning for warning in warnings if "the log does not contain" in warning] == []
 
 
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda folder: "/".join(folder.parts[-2:]))
@@ -240,7 +241,7 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path, figure: Callable[.
     defined = [found for name, path in logs.items() for found in definitions(path, name, **keys)]
     options: dict[str, Any] = {**scenario.schema(tmp_path), **keys}
     replay = Replay(logs, wanted, _says_nothing(scenario))
-    outcome = replay.run(row_lines(*logs.values(), **options), defined)
+    outcome = replay.run(printed_rows(*logs.values(), **options), defined)
     figure("logs", logs="corpus", server=folder.parent.name, **outcome.figures())
     assert outcome.problems == []
     assert outcome.values > 0
@@ -252,9 +253,8 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path, figure: Callable[.
 def test_fractions_in_the_old_format_are_an_error_if_their_digits_are_unknown(
     folder: Path,
 ) -> None:
-    splits = plan_splits([str(folder / "binlog.000002")], ReadOptions(), 1 << 30)
     with pytest.raises(MalformedError, match="give its CREATE TABLE with the option schema"):
-        list(split_lines(splits, Ledger()))
+        list(task_lines(folder / "binlog.000002", ddl_scan_bytes=0))
     log = binlake.open(folder / "binlog.000002")  # its DDL tells
     assert sum(t["inserts"] for batch in log.view("transactions") for t in batch.to_pylist()) > 0
     assert log.ledger.warnings == []

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from binlake.source.chain import resolve
-from binlake.stream.log_reader import LogReader
-from binlake.table.decode import ChangeDecoder
-from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
+import binlake
 from support.logs.corpus_files import keys_beside
 from support.oracles.definitions import definitions
 from support.oracles.oracle import Snapshot, snapshots
-from support.oracles.reading import events, row_lines
+from support.oracles.reading import Line, events, lines_of, printed_rows
 from support.oracles.replay import Replay
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -87,7 +82,7 @@ def test_rows_equal_the_select_of_the_server(case: Case, figure: Callable[..., N
     wanted = list(snapshots(case.folder))
     replay = Replay([path.name for path in case.files], wanted, _not_told(case))
     defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
-    outcome = replay.run(row_lines(*case.files, **case.options), defined)
+    outcome = replay.run(printed_rows(*case.files, **case.options), defined)
     figure("logs", logs="golden", server=case.folder.parent.name, **outcome.figures())
     assert outcome.problems == []
     assert bool(outcome.values) == bool(wanted)
@@ -101,11 +96,12 @@ def test_ddl_in_the_log_supplies_facts_missing_in_row_events(case: Case) -> None
         return
     replay = Replay([path.name for path in case.files], wanted)
     defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
-    ledger = Ledger()
-    outcome = replay.run(row_lines(*case.files, ledger=ledger, **case.keys), defined)
+    log = binlake.open(case.files, **case.keys)
+    outcome = replay.run(lines_of(log), defined)
     assert outcome.problems == []
     assert outcome.values > 0
-    assert [warning for warning in ledger.warnings if "the log does not contain" in warning] == []
+    warnings = log.ledger.warnings
+    assert [warning for warning in warnings if "the log does not contain" in warning] == []
 
 
 @cases
@@ -129,16 +125,12 @@ def test_files_are_the_recorded_ones(case: Case) -> None:
         assert (case.folder / file["name"]).stat().st_size == file["bytes"]
 
 
-def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
-    """The updates of a case in the typed view, with their before-images, by `file, pos, row`."""
-    options = ReadOptions.parse(
-        {**case.options, "before": True, "op": "update", "zero_date": "text"}
-    )
-    (chain,) = resolve([str(path) for path in case.files])
-    decoder = ChangeDecoder(options, Target.TYPED, Ledger())
-    for changes in decoder.read(next(LogReader.of_chains([chain], options, Ledger()))):
-        for found in changes.table_batches(options):
-            yield from found.batch.to_pylist()
+def _typed_updates(case: Case, lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+    """The updates of the lines, read as typed columns with their before-images."""
+    log = binlake.open(case.files, **case.options, before=True, op="update", zero_date="text")
+    for table in {f"{line['database']}.{line['table']}" for line in lines}:
+        for batch in log.changes(table):
+            yield from batch.to_pylist()
 
 
 @cases
@@ -146,10 +138,10 @@ def test_a_typed_update_lacks_only_columns_missing_in_both_images(case: Case) ->
     """`rows` is proven above to give the two images that make up the row of the server."""
     lines = {
         (line["file"], line["pos"], line["row"]): line
-        for line in row_lines(*case.files, **case.options)
+        for line in printed_rows(*case.files, **case.options)
         if line["op"] == "update"
     }
-    rows = list(_typed_updates(case))
+    rows = list(_typed_updates(case, lines.values()))
     assert len(rows) == len(lines)
     carried = 0
     for row in rows:

@@ -31,7 +31,7 @@ def facts(transaction: Transaction) -> dict[str, Any]:
 
 
 def from_events(path: str) -> list[dict[str, Any]]:
-    """The transactions by their groups, without those of XA."""
+    """The transactions by their groups, without those of XA; all public ways make plain ones of columns."""
     found = []
     for reader in LogReader.of_chains(resolve([path]), ReadOptions(), Ledger()):
         for group, outcome in reader.groups():

@@ -42,7 +42,10 @@ BROKEN = {
 
 
 def problems_of(path: Path) -> tuple[list[Problem], Counter[int], int]:
-    """Events that differ after encoding, the number of checked events by type, and the number of equal rows."""
+    """Events that differ after encoding, the number of checked events by type, and the number of equal rows.
+
+    The check of `binlake verify` on windows, because the command does not return the types that it has checked.
+    """
     problems: list[Problem] = []
     seen: Counter[int] = Counter()
     rows, inside = RowBytes(), RowBytes()

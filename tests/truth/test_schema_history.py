@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import json
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from binlake.cli.main import main
 from binlake.source.chain import resolve
-from binlake.spark.log_part import TaskSize, plan_parts, with_ddl
-from binlake.stream.log_ddl import LogDdl
-from binlake.stream.positions.splits import plan_splits
-from binlake.table.row_json import json_lines
-from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
-from support.oracles.reading import row_lines, split_lines
+from binlake.spark.log_part import LogPart
+from support.oracles.reading import binlog_reader, command, row_lines, task_lines
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Logs whose row events lack something: names, signs, digits of old temporal values.
@@ -27,15 +18,25 @@ CASES = sorted(folder for pattern in LACKING for folder in GOLDEN.glob(pattern))
 
 
 def history_of(*files: Path | str, **flags: str) -> str:
-    text = io.StringIO()
     arguments = [word for name, value in flags.items() for word in (f"--{name}", value)]
-    with redirect_stdout(text):
-        assert main(["schema", *arguments, *map(str, files)]) == 0
-    return text.getvalue()
+    code, text, said = command("schema", *arguments, *map(str, files))
+    assert code == 0, said
+    return text.decode()
 
 
 def logs_of(folder: Path) -> list[str]:
     return [str(path) for path in sorted(folder.glob("binlog.0*"))]
+
+
+def bytes_of(files: list[str]) -> int:
+    return sum(Path(file).stat().st_size for file in files)
+
+
+def in_parts(files: list[str], **options: str | int) -> dict[str, str | int]:
+    """The options of a Spark read in several tasks."""
+    options["max_partition_bytes"] = max(1500, bytes_of(files) // 9)
+    assert len(binlog_reader(*files, **options).partitions()) > 1
+    return options
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: "/".join(folder.parts[-2:]))
@@ -43,30 +44,20 @@ def test_rows_of_splits(folder: Path, tmp_path: Path) -> None:
     files = logs_of(folder)
     history = tmp_path / "history.sql"
     history.write_text(history_of(*files))
-    whole = list(row_lines(*files))
-    size = sum(Path(file).stat().st_size for file in files)
-    splits = plan_splits(files, ReadOptions(), max(1500, size // 9))
-    assert len(splits) > 1
     given = {"schema": str(history)} if "CREATE TABLE" in history.read_text() else {}
-    assert list(split_lines(splits, Ledger(), **given)) == whole
+    options = in_parts(files, ddl_scan_bytes=0, **given)
+    assert list(task_lines(*files, **options)) == list(row_lines(*files))
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: "/".join(folder.parts[-2:]))
 def test_parts_with_the_ddl_before_them(folder: Path) -> None:
     """The rows that tasks of Spark read, if the driver has read the DDL of the logs."""
     files = logs_of(folder)
-    options = ReadOptions()
-    size = sum(Path(file).stat().st_size for file in files)
-    parts = plan_parts(files, options, TaskSize(max(1500, size // 9)))
-    parts = with_ddl(parts, LogDdl.of(files, options, size))
-    found = [
-        json.loads(line)
-        for part in parts
-        for changes in part.changes(options, Target.TEXT, Ledger())
-        for line in bytes(json_lines(changes, options)).splitlines()
-    ]
-    assert found == list(row_lines(*files))
-    assert not LogDdl.of(files, options, size - 1).chains
+    size = bytes_of(files)
+    options = in_parts(files, ddl_scan_bytes=size)
+    assert list(task_lines(*files, **options)) == list(row_lines(*files))
+    too_small = binlog_reader(*files, **{**options, "ddl_scan_bytes": size - 1})
+    assert not any(part.ddl for part in too_small.partitions() if isinstance(part, LogPart))
 
 
 @pytest.mark.parametrize("server", ["mysql-5.6.24", "mariadb-10.11", "mariadb-11.8"])

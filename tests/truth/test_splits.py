@@ -2,8 +2,9 @@
 
 A file cut at all its bytes at once is the hardest plan: the pieces' rows are those of the whole
 only if every single cut is decided alike by the piece that ends there and the one that begins.
-Splits take no names from DDL, so neither does the whole here; with the DDL as a schema they have
-them, too (test_schema_history.py).
+Tasks take no names from DDL that the driver has not read, so neither does the whole here; with the DDL as
+a schema they have them, too (test_schema_history.py). The planner does not cut at any byte, so the
+pieces are made here; Spark's data source reads them.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from binlake.errors import BinlogError
-from binlake.stream.positions.splits import Split, plan_splits
+from binlake.stream.positions.splits import Split, plan_files
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 from support.logs.corpus_files import FILES, Listed, keys_beside
-from support.oracles.reading import Line, lines_without_ddl, split_lines
+from support.oracles.reading import Line, binlog_reader, split_lines, task_lines
+
+if TYPE_CHECKING:
+    from binlake.spark.batch import BinlogReader
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EVERY_BYTE = 4096  # files up to this size are cut at every byte
 CUTS = 1000
 
-OPTIONS = {"assume_charset": "utf8mb4", "invalid": "hex"}
+OPTIONS = {"assume_charset": "utf8mb4", "invalid": "hex", "ddl_scan_bytes": 0}
 
 
 def _cuts(path: Path) -> list[int]:
@@ -36,8 +40,8 @@ def _cuts(path: Path) -> list[int]:
     return sorted(random.Random(path.name).sample(range(size), CUTS))
 
 
-def _pieces(path: Path, cuts: Sequence[int]) -> list[Split]:
-    (whole,) = plan_splits([str(path)], ReadOptions.parse(OPTIONS), 1 << 60)
+def _pieces(reader: BinlogReader, cuts: Sequence[int]) -> list[Split]:
+    (whole,) = plan_files(reader.options.paths, reader.options.read)
     bounds = [whole.start, *cuts]
     ends: list[int | None] = [*cuts, whole.end]
     return [replace(whole, start=a, end=b) for a, b in zip(bounds, ends, strict=True)]
@@ -45,7 +49,8 @@ def _pieces(path: Path, cuts: Sequence[int]) -> list[Split]:
 
 def _split_rows(path: Path, cuts: Sequence[int]) -> list[Line]:
     ledger = Ledger()
-    lines = list(split_lines(_pieces(path, cuts), ledger, **OPTIONS, **keys_beside(path)))
+    reader = binlog_reader(path, **OPTIONS, **keys_beside(path))
+    lines = list(split_lines(reader, _pieces(reader, cuts), ledger))
     assert ledger.join_problems() == []
     return lines
 
@@ -57,7 +62,7 @@ GOLDEN_FILES = [
 
 @pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: "/".join(path.parts[-3:]))
 def test_golden_logs(path: Path) -> None:
-    whole = list(lines_without_ddl(path, **OPTIONS, **keys_beside(path)))
+    whole = list(task_lines(path, **OPTIONS, **keys_beside(path)))
     assert _split_rows(path, _cuts(path)) == whole
 
 
@@ -66,7 +71,7 @@ def test_corpus_files(file: Listed) -> None:
     if file.path.suffix == ".gz":
         return  # a compressed file is one split
     try:
-        whole = list(lines_without_ddl(file.path, **OPTIONS, **file.keys))
+        whole = list(task_lines(file.path, **OPTIONS, **file.keys))
     except BinlogError:
         return  # what cannot be read whole has no rows to compare; see test_corpus
     assert _split_rows(file.path, _cuts(file.path)) == whole

@@ -18,15 +18,9 @@ from binlake.errors import BinlogError
 from binlake.source.chain import resolve
 from binlake.stream import spread
 from binlake.table.counting.indexing import index_of
-from binlake.table.reading import as_they_are, read_changes
-from binlake.table.schema.declared import lacks_computed
-from binlake.table.schema.schema_file import declared_schema
-from binlake.table.sql.row_sql import Redo
-from binlake.table.sql.sql_script import ForeignKeys, Watched, forward_script
-from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from support.logs.corpus_files import FILES, Listed, keys_beside
+from support.oracles.reading import command, flags_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GOLDEN_FILES = sorted(GOLDEN.glob("*/*/binlog.0*"))
@@ -98,7 +92,7 @@ def test_output_does_not_depend_on_threads(path: Path, made: str) -> None:
 
 
 def _index(path: Path, threads: int) -> bytes | str:
-    """The index of a log, or why it has none."""
+    """The index of a log, or why it has none; `binlake index` would write it beside the golden log."""
     options = ReadOptions.parse({"threads": threads, **keys_beside(path)})
     (chain,) = resolve([str(path)])
     try:
@@ -107,21 +101,9 @@ def _index(path: Path, threads: int) -> bytes | str:
         return str(error)
 
 
-def _script(path: Path, threads: int) -> tuple[bytes, str]:
-    """The statements of a log, and the error behind them."""
-    options = ReadOptions.parse({"threads": threads, **keys_beside(path)})
-    keys = ForeignKeys()
-    changes = read_changes(
-        resolve([str(path)]), options, Ledger(), Target.TEXT, declared_schema(options), as_they_are,
-        lacks=lacks_computed, watched=lambda reader: Watched(reader, keys),
-    )  # fmt: skip
-    text = bytearray()
-    try:
-        for part in forward_script(changes, Redo((), {}), keys):
-            text += part
-    except BinlogError as error:
-        return bytes(text), str(error)
-    return bytes(text), ""
+def _script(path: Path, threads: int) -> tuple[int, bytes, str]:
+    """The exit code, output and messages of `binlake sql`."""
+    return command("sql", str(path), *flags_of(threads=threads, **keys_beside(path)))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -12,12 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.source.chain import resolve
-from binlake.stream.log_reader import LogReader
-from binlake.table.decode import ChangeDecoder
-from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
+import binlake
 from support.oracles.oracle import Snapshot
 from support.oracles.reading import Line
 
@@ -33,18 +28,16 @@ def typed_lines(paths: Sequence[Path], told: Sequence[Line], **given: Any) -> It
     `told` are the same changes as `rows` gives them: a struct does not say which columns of a
     before-image are absent, and no typed column has the end of an event.
     """
-    options = ReadOptions.parse({**given, "before": True})
+    log = binlake.open(paths, **given, before=True)
     by_place = {(line["file"], line["pos"], line["row"]): line for line in told}
     found = []
-    for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, Ledger()):
-        for changes in ChangeDecoder(options, Target.TYPED, Ledger()).read(reader):
-            for typed in changes.table_batches(options):
-                table = typed.definition
-                for row in shown_rows(typed.batch):
-                    line = by_place.pop((row["_log_file"], row["_log_pos"], row["_row"]))
-                    assert line["op"] == row["_op"]
-                    assert (line["database"], line["table"]) == (table.database, table.table)
-                    found.append((tuple(row["_seq"].values()), _line(row, line)))
+    for table in {f"{line['database']}.{line['table']}" for line in told}:
+        for batch in log.changes(table):
+            for row in shown_rows(batch):
+                line = by_place.pop((row["_log_file"], row["_log_pos"], row["_row"]))
+                assert line["op"] == row["_op"]
+                assert f"{line['database']}.{line['table']}" == table
+                found.append((tuple(row["_seq"].values()), _line(row, line)))
     assert not by_place
     for _, line in sorted(found, key=lambda entry: entry[0]):
         yield line

@@ -12,7 +12,7 @@ import pytest
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet
 from support.logs.stream_log import SID, StreamLog
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.spark.stream_query import Checkpoint, Query41, Query42
 
 __all__ = [
@@ -43,7 +43,7 @@ def keys(rows: list[dict[str, Any]]) -> list[Key]:
 
 
 def expected(*paths: Path, **options: Any) -> list[Key]:
-    return keys(list(lines_without_ddl(*paths, **options)))
+    return keys(list(row_lines(*paths, **options)))
 
 
 def event_ends(path: Path) -> list[int]:

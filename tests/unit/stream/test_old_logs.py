@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import binlake
 from binlake.cli.main import main
 from binlake.errors import BinlogError, TruncatedError
 from binlake.events.common.query import QueryEvent
@@ -15,14 +16,12 @@ from binlake.events.common.rotate import RotateEvent
 from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.events.old.start_v3 import StartV3Event
 from binlake.source.log_file import Damage, LogFile
-from binlake.stream.positions.splits import plan_splits
 from binlake.stream.verify.chains import verify
 from binlake.stream.verify.reencode import Reencoding
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 from support.logs.memory_reader import MemoryReader
 from support.logs.stream_log import outcomes
-from support.oracles.reading import events, row_lines, split_lines
+from support.oracles.reading import binlog_reader, events, lines_of, row_lines, task_lines
 from unit.stream.old_log import QUERY, STOP, OldLog, query_body, shop
 
 VERSIONS = pytest.mark.parametrize("version", [1, 3])
@@ -72,9 +71,9 @@ def test_files_verify_and_are_the_same_encoded_again(tmp_path: Path, version: in
 @VERSIONS
 def test_changes_without_row_events_are_counted(tmp_path: Path, version: int) -> None:
     path = shop(version).write(tmp_path)
-    ledger = Ledger()
-    assert list(row_lines(path, ledger=ledger)) == []
-    assert {kind: count for kind, count in ledger.unshown.items() if count} == {
+    log = binlake.open(path)
+    assert list(lines_of(log)) == []
+    assert {kind: count for kind, count in log.ledger.unshown.items() if count} == {
         "DDL": 1,
         "statement DML": 2,
         "LOAD DATA": 1,
@@ -170,10 +169,10 @@ def test_such_a_log_is_one_split(tmp_path: Path, version: int) -> None:
     for _ in range(200):
         log.query(b"INSERT INTO orders VALUES (1)")
     path = log.write(tmp_path)
-    splits = plan_splits([str(path)], ReadOptions(), 1000)
-    assert len(splits) > 5
+    options = {"max_partition_bytes": 1000, "ddl_scan_bytes": 0}
+    assert len(binlog_reader(path, **options).partitions()) > 5
     ledger = Ledger()
-    assert list(split_lines(splits, ledger)) == []
+    assert list(task_lines(path, ledger=ledger, **options)) == []
     assert ledger.unshown["statement DML"] == 200
     assert ledger.join_problems() == []
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import SchemaError
-from binlake.stream.positions.splits import plan_splits
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -30,7 +29,7 @@ from support.logs.table_log import (
     rows_body,
     table_map,
 )
-from support.oracles.reading import split_lines
+from support.oracles.reading import task_lines
 
 ROWS_QUERY = 29
 
@@ -359,8 +358,6 @@ def test_a_relay_log_continues_the_sources_file_of_the_one_before(tmp_path: Path
         (4, "source.000042"),
         (5, "source.000043"),
     ]
-    splits = plan_splits([str(tmp_path)], ReadOptions(), 1 << 20)
-    assert [line["source_file"] for line in split_lines(splits, Ledger())] == [
-        line["source_file"] for line in lines
-    ]
+    in_tasks = task_lines(tmp_path, max_partition_bytes=4096)
+    assert [line["source_file"] for line in in_tasks] == [line["source_file"] for line in lines]
     assert [line["source_file"] for line in json_rows(tmp_path / "relay.000003")] == [None]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+import binlake
 from binlake.errors import BinlogError, MalformedError, TruncatedError
 from binlake.source.log_file import LogFile
 from binlake.stream.verify.reencode import reencode_problems
-from binlake.values.ledger import Ledger
 from support.logs.log_builder import MARIADB_GTID, QUERY, TABLE_MAP, XID, event, header
 from support.logs.stream_log import mariadb_gtid_body
 from support.logs.table_log import STMT_END, Log, day, image, table_map
-from support.oracles.reading import row_lines
+from support.oracles.reading import lines_of, row_lines
 
 PARTIAL = 172
 WRITE_V1 = 23
@@ -138,11 +138,9 @@ def test_damage_loses_the_transaction_only(tmp_path: Path) -> None:
         for body in bodies:
             log.add(PARTIAL, body)
         log.add(XID, bytes(8))
-    ledger = Ledger()
-    path = log.save(tmp_path)
-    lines = list(row_lines(path, ledger=ledger, on_error="skip"))
-    assert len(lines) == 20
-    assert len(ledger.skipped) == 1
+    opened = binlake.open(log.save(tmp_path), on_error="skip")
+    assert len(list(lines_of(opened))) == 20
+    assert len(opened.ledger.skipped) == 1
 
 
 def test_fragments_are_the_same_encoded_again(tmp_path: Path) -> None:

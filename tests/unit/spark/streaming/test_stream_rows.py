@@ -14,7 +14,7 @@ from binlake.errors import OptionError, SchemaError, SourceError
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, query_body
 from support.logs.table_log import Log as TableLog
 from support.logs.table_log import image, rows_body, table_map
-from support.oracles.reading import lines_without_ddl
+from support.oracles.reading import row_lines
 from support.spark.stream_cases import GOLDEN, chain, event_ends, expected, keys, logs_of
 from support.spark.stream_query import Checkpoint, Query41, Query42
 
@@ -43,7 +43,7 @@ def test_seq_counts_files_by_their_numbers(tmp_path: Path) -> None:
 
 def test_filters() -> None:
     path = GOLDEN / "mysql-9.7/transactions"
-    [first, *_] = lines_without_ddl(*logs_of("mysql-9.7/transactions"))
+    [first, *_] = row_lines(*logs_of("mysql-9.7/transactions"))
     for options in ({"op": "delete"}, {"table": "golden.a"}, {"exclude_gtid": first["gtid"]}):
         run = Query41(Checkpoint(), path=path, view="changes", **options)
         run.start()
