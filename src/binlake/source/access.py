@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -34,14 +35,18 @@ class Access:
         if self.keyring is not None:
             self.keyring.expect_file()
 
-    def open(self, path: str | LogPath, ordinal: int = 0, start: int = 0) -> LogFile:
+    def open(
+        self,
+        path: str | LogPath,
+        ordinal: int = 0,
+        start: int = 0,
+        before: Callable[[], LogFile] | None = None,
+    ) -> LogFile:
         """Open a log as `LogFile.open` does."""
         kept = None
         if self.heads is not None and isinstance(path, LogPath) and path.version:
             kept = self.heads.of(path.path, path.version)
-        return LogFile.open(
-            path, ordinal, None, self.keyring, start, max_memory=self.max_memory, kept=kept
-        )
+        return LogFile.open(path, ordinal, None, self.keyring, start, self.max_memory, kept, before)
 
 
 #: Without keys, and with the default of max_memory.

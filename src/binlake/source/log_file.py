@@ -109,10 +109,12 @@ class LogFile(Closing):
         ordinal: int = 0,
         keyring: Keyring | None = None,
         max_memory: int = DEFAULT_MAX_MEMORY,
+        before: Callable[[], LogFile] | None = None,
+        source: str = "",
     ) -> None:
         self.path = reader.name
         self.name = name
-        self.source = ""
+        self.source = source
         self.ordinal = ordinal
         self.reader = reader
         self.format: EventFormat | None = None
@@ -125,8 +127,8 @@ class LogFile(Closing):
         self.locked: BinlogError | None = None
         self.ibb: IbbReader | None = None
         self.max_memory = max_memory
+        self.before = before
         self._keyring = keyring
-        self.before: Callable[[], LogFile] | None = None
         self._read_start()
 
     @classmethod
@@ -139,30 +141,28 @@ class LogFile(Closing):
         start: int = 0,
         max_memory: int = DEFAULT_MAX_MEMORY,
         kept: KeptHead | None = None,
+        before: Callable[[], LogFile] | None = None,
     ) -> Self:
         """Open a path or URI (see `bytes.open_reader`).
 
         `keyring` opens encrypted logs. `start` is the event at which reading will start, for
         sources that send the log from there. `max_memory` is the option of that name. `kept` holds
-        the beginning of an object.
+        the beginning of an object. `before` opens the file before it in its chain.
 
         Raises SourceError for a file that cannot be read or is not a binary log, UnsupportedError
         for alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
         file without its key (encrypted events: when reading gets to them).
         """
         if isinstance(path, LogPath):
-            name, size = path.path, path.size if size is None else size
+            name, source, size = path.path, path.source, path.size if size is None else size
         else:
-            name = path
+            name, source = path, ""
         reader = open_reader(name, size, start, kept)
         try:
-            log = cls(reader, log_name(name), ordinal, keyring, max_memory)
+            return cls(reader, log_name(name), ordinal, keyring, max_memory, before, source)
         except BaseException:
             reader.close()
             raise
-        if isinstance(path, LogPath):
-            log.source = path.source
-        return log
 
     @property
     def shown(self) -> str:
@@ -189,10 +189,15 @@ class LogFile(Closing):
     def reopen(self, size: int | None = None) -> Self:
         """Open the same file again, as far as byte `size` of its log."""
         pinned = None if size is None else self.reader.pinned(size)
-        again = self.open(self.path, self.ordinal, pinned, self._keyring)
-        again.before = self.before
-        again.source = self.source
-        return again
+        path = LogPath(self.path, self.name, source=self.source)
+        return self.open(
+            path,
+            self.ordinal,
+            pinned,
+            self._keyring,
+            max_memory=self.max_memory,
+            before=self.before,
+        )
 
     def windows(
         self,

@@ -11,6 +11,7 @@ than a process may open.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from binlake.errors import BinlogError, FormatError
@@ -286,10 +287,8 @@ class _Opener:
 
     def open(self, path: LogPath, ordinal: int, start: int = 0) -> LogFile:
         """Open a file whose place in the chain is known; `start` as in LogFile.open."""
-        log = self._access.open(path, ordinal, start)
-        if ordinal > 0:
-            log.before = lambda: self(ordinal - 1)
-        return log
+        before = partial(self, ordinal - 1) if ordinal > 0 else None
+        return self._access.open(path, ordinal, start, before)
 
     @property
     def ordinals(self) -> Sequence[int]:

@@ -44,6 +44,17 @@ def test_out_of_all_proportion(tmp_path: Path, suffix: str) -> None:
     assert lengths(path, 4 * len(content) + 400)[1] > len(content)
 
 
+def test_a_log_that_is_opened_again_has_the_same_limit(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001.gz"
+    path.write_bytes(gzip.compress(log_of(bytes(2 << 20))))
+    with (
+        LogFile.open(str(path), max_memory=SMALL) as log,
+        log.reopen() as again,
+        pytest.raises(UnsupportedError, match="inflates to an event of 2,097,1"),
+    ):
+        list(again.windows(window_bytes=1 << 16))
+
+
 @pytest.mark.parametrize("suffix", PACK)
 def test_a_long_event_that_hardly_compresses(tmp_path: Path, suffix: str) -> None:
     content = os.urandom(8 << 20)
