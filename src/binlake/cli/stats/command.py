@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from binlake.cli.common.flags import STATS_OPTIONS, with_read_options
 from binlake.cli.common.lines import show
 from binlake.cli.common.output_file import output_file
-from binlake.cli.common.parameters import LogFiles, Option
+from binlake.cli.common.parameters import LogFiles, Option, with_fields
 from binlake.cli.common.terminal import (
     fail_if_lost,
     log_input,
@@ -28,6 +29,7 @@ from binlake.errors import OptionError
 from binlake.stream.sql.statements import KIND_WORDS
 from binlake.stream.statistics import UNITS, Statistics
 from binlake.table.counting.gather import TakesCounts, gather
+from binlake.table.log_input import LogInput
 from binlake.ui.frozen import frozen_page
 from binlake.ui.overview import Overview
 from binlake.values.ledger import Ledger
@@ -38,10 +40,10 @@ _TOP = 10
 _JSON_BARS, _TEXT_BARS = 300, 60  # so long are lists
 
 
-@with_read_options(STATS_OPTIONS)
-def stats(
-    files: LogFiles,
-    options: ReadOptions,
+@dataclass(frozen=True, slots=True)
+class StatsFlags:
+    """The options of `binlake stats` that are not options of a read."""
+
     top: Annotated[
         int | None,
         Option(
@@ -52,12 +54,12 @@ def stats(
             help="Length of the lists.",
             show_default="10",
         ),
-    ] = None,
+    ] = None
     by: Annotated[
         str | None,
         Option("--by", metavar="UNIT", help=f"Unit of time ({'|'.join(UNITS)})."),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+    ] = None
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False
     html: Annotated[
         Path | None,
         Option(
@@ -65,10 +67,10 @@ def stats(
             metavar="FILE",
             help="Write the page of binlake ui to this file, with its data in it.",
         ),
-    ] = None,
+    ] = None
     list_statements: Annotated[
         bool, Option("--statements", help="List every statement (--json: one per line).")
-    ] = False,
+    ] = False
     kind: Annotated[
         list[str] | None,
         Option(
@@ -76,15 +78,45 @@ def stats(
             metavar="KIND",
             help=f"With --statements: only of this kind ({'|'.join(KIND_WORDS)}); may be repeated.",
         ),
-    ] = None,
+    ] = None
     digest: Annotated[
         bool,
         Option(
             "--digest",
             help="With --statements: group statements that differ in their values only, with count, rows and bytes.",
         ),
-    ] = False,
-) -> None:
+    ] = False
+
+    def check_unit(self) -> None:
+        """Raise OptionError for a unit of time that does not exist."""
+        if self.by is not None and self.by not in UNITS:
+            raise OptionError(
+                f"--by {self.by}: expected one of {', '.join(UNITS)}", name="by", value=self.by
+            )
+
+    def statements(self) -> StatementChoices | None:
+        """Return the choices of a list of statements; None if the report is wanted.
+
+        Raises OptionError for an option that belongs to the other one.
+        """
+        if not self.list_statements:
+            if self.kind or self.digest:
+                flag = "--kind" if self.kind else "--digest"
+                raise OptionError(f"{flag} requires --statements", name=flag)
+            return None
+        choices = StatementChoices.of(self.kind, self.digest, self.top, self.as_json)
+        top = None if self.digest else self.top
+        for flag, value in (("--html", self.html), ("--by", self.by), ("--top", top)):
+            if value is not None:
+                raise OptionError(
+                    f"--statements excludes {flag}, which is for the report", name=flag
+                )
+        return choices
+
+
+@with_read_options(STATS_OPTIONS)
+@with_fields("flags")
+def stats(files: LogFiles, options: ReadOptions, flags: StatsFlags) -> None:
     """Report write volume by table, operation, time, server and thread.
 
     Also reports the largest and the longest transactions, and DDL. Filters select transactions;
@@ -102,39 +134,35 @@ def stats(
 
       binlake stats binlog.000012 --statements --digest --top 20
     """
-    if by is not None and by not in UNITS:
-        raise OptionError(f"--by {by}: expected one of {', '.join(UNITS)}", name="by", value=by)
+    flags.check_unit()
     say_time_zone(options, sys.argv)
     logs = log_input(files, options)
-    if list_statements:
-        chosen = StatementChoices.of(kind, digest, top, as_json)
-        for flag, value in (("--html", html), ("--by", by), ("--top", None if digest else top)):
-            if value is not None:
-                raise OptionError(
-                    f"--statements excludes {flag}, which is for the report",
-                    name=flag,
-                )
-        print_statements(logs, chosen)
-        return
-    if kind or digest:
-        flag = "--kind" if kind else "--digest"
-        raise OptionError(f"{flag} requires --statements", name=flag)
+    choices = flags.statements()
+    if choices is None:
+        _print_report(logs, flags)
+    else:
+        print_statements(logs, choices)
+
+
+def _print_report(logs: LogInput, flags: StatsFlags) -> None:
+    """Count, and print the report or write it to the page of --html. Raises BinlogError."""
     ledger = Ledger()
-    found = Statistics(top=top or _TOP, unit=by, bars=_JSON_BARS if as_json else _TEXT_BARS)
+    bars = _JSON_BARS if flags.as_json else _TEXT_BARS
+    found = Statistics(top=flags.top or _TOP, unit=flags.by, bars=bars)
     overview = Overview(found)
     with reading(logs, ledger) as seen:
-        into: TakesCounts = found if html is None else overview
-        gather(logs.chains, options, ledger, into, seen)
+        into: TakesCounts = found if flags.html is None else overview
+        gather(logs.chains, logs.options, ledger, into, seen)
     document = found.to_json(ledger)
-    if by is not None and document["time"]["unit"] != by:
-        note(f"the time span of the logs is too long for --by {by}")
-    if html is not None:
+    if flags.by is not None and document["time"]["unit"] != flags.by:
+        note(f"the time span of the logs is too long for --by {flags.by}")
+    if flags.html is not None:
         names = [file.shown for chain in logs.chains for file in chain.files]
-        with output_file(html, "html") as file:
+        with output_file(flags.html, "html") as file:
             file.write(frozen_page(overview, ledger, names).encode("utf-8", "backslashreplace"))
-    if as_json:
+    if flags.as_json:
         print(json.dumps(document, ensure_ascii=False, indent=1))
-    elif html is None:
+    elif flags.html is None:
         for line in report(document):
             show(line)
     say_result(ledger)
