@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from binlake.cli.common.flags import HISTORY_OPTIONS, with_read_options
 from binlake.cli.common.output_file import output_file
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.terminal import (
     fail_if_lost,
     log_input,
@@ -36,7 +36,49 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryFlags:
+    """The options of `binlake history` that are not options of a read."""
+
+    key: Annotated[
+        list[str] | None,
+        Option(
+            "--key",
+            metavar="COLUMN=VALUE",
+            help="A column of the key and its value, instead of KEY; may be repeated.",
+        ),
+    ] = None
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per change.")] = False
+    html: Annotated[
+        Path | None, Option("--html", metavar="FILE", help="Write an HTML page to this file.")
+    ] = None
+    undo: Annotated[
+        str | None,
+        Option(
+            "--undo",
+            metavar="POINT",
+            help="Print the SQL that reverses this change of the row and all later ones: its number, FILE:POS or GTID. after:POINT keeps the change.",
+        ),
+    ] = None
+    generated: Annotated[
+        list[str] | None,
+        Option(
+            "--generated", metavar="COLUMN", help="With --undo: a generated column of the table."
+        ),
+    ] = None
+    force: ForceFlag = False
+    verify: VerifyFlag = None
+
+    @property
+    def choices(self) -> UndoChoices:
+        """The choices about the SQL of --undo. Raises OptionError for forms that exclude each other."""
+        if sum((self.as_json, self.html is not None, self.undo is not None)) > 1:
+            raise OptionError("--json, --html and --undo exclude each other", name="html")
+        return UndoChoices(tuple(self.generated or ()), force=self.force, verify=self.verify)
+
+
 @with_read_options(HISTORY_OPTIONS)
+@with_fields("flags")
 def history(
     table: Annotated[str, Argument(metavar="DB.TABLE", help="The table of the row.")],
     arguments: Annotated[
@@ -47,34 +89,7 @@ def history(
         ),
     ],
     options: ReadOptions,
-    key: Annotated[
-        list[str] | None,
-        Option(
-            "--key",
-            metavar="COLUMN=VALUE",
-            help="A column of the key and its value, instead of KEY; may be repeated.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object per change.")] = False,
-    html: Annotated[
-        Path | None, Option("--html", metavar="FILE", help="Write an HTML page to this file.")
-    ] = None,
-    undo: Annotated[
-        str | None,
-        Option(
-            "--undo",
-            metavar="POINT",
-            help="Print the SQL that reverses this change of the row and all later ones: its number, FILE:POS or GTID. after:POINT keeps the change.",
-        ),
-    ] = None,
-    generated: Annotated[
-        list[str] | None,
-        Option(
-            "--generated", metavar="COLUMN", help="With --undo: a generated column of the table."
-        ),
-    ] = None,
-    force: ForceFlag = False,
-    verify: VerifyFlag = None,
+    flags: HistoryFlags,
 ) -> None:
     """Show every change of one row: when, by which transaction, and what it changed.
 
@@ -95,32 +110,27 @@ def history(
 
       binlake history shop.orders --key code=A-17 mysql://root@localhost/
     """
-    if sum((as_json, html is not None, undo is not None)) > 1:
-        raise OptionError("--json, --html and --undo exclude each other", name="html")
-    choices = UndoChoices(tuple(generated or ()), force=force, verify=verify)
+    choices = flags.choices
     say_time_zone(options, sys.argv)
-    asked, files = key_and_files(arguments, key or ())
+    asked, files = key_and_files(arguments, flags.key or ())
     logs = log_input(files, history_options(options, table))
     chain = logs.only("a history covers a row of one server")
-    logs = logs.with_options(_check_undo(undo, chain, choices, logs.options))
+    logs = logs.with_options(_check_undo(flags.undo, chain, choices, logs.options))
     ledger = Ledger()
     differs = False
     with closing(logs.schema()) as schema, reading(logs, ledger) as seen:
         reader = HistoryReader(chain, logs.options, schema, ledger, asked)
         found = reader.read(seen)
-        if undo is not None and found.changes:
+        if flags.undo is not None and found.changes:
             ledger.take()  # the undo reports what it reads
-            run = undo_of_row(undo, found, reader, choices)
+            run = undo_of_row(flags.undo, found, reader, choices)
             differs = run is not None and print_script(run, seen)
     if not found.changes:
         refuse_unknown_table(logs)
-    if undo is not None:
+    if flags.undo is not None:
         ledger.json_differences.clear()  # as SQL functions, differences are complete
-    elif html is not None:
-        with output_file(html, "--html") as file:
-            file.write(page(found).encode("utf-8", "backslashreplace"))
-    elif found.changes:
-        _print(found, as_json)
+    else:
+        _write(found, flags)
     say_result(ledger)
     if not found.changes:
         values = ", ".join(str(value) for value in asked.values)
@@ -131,13 +141,19 @@ def history(
         raise Exit(1)
 
 
-def _print(found: RowHistory, as_json: bool) -> None:
-    if as_json:
+def _write(found: RowHistory, flags: HistoryFlags) -> None:
+    """Write the page of --html, which may be empty, or print the changes."""
+    if flags.html is not None:
+        with output_file(flags.html, "--html") as file:
+            file.write(page(found).encode("utf-8", "backslashreplace"))
+    elif not found.changes:
+        return
+    elif flags.as_json:
         for entry in found.to_json():
             print(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
-        return
-    for line in lines(found, colours=paints()):
-        print(line)
+    else:
+        for line in lines(found, colours=paints()):
+            print(line)
 
 
 def _check_undo(
