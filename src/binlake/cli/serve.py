@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Annotated
 
 from binlake.cli.common.flags import with_options
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.parameters import Argument, Option, with_fields
 from binlake.cli.common.server_flags import refuse_beside_config
 from binlake.cli.common.terminal import note
 from binlake.errors import OptionError
@@ -30,9 +31,74 @@ _STEP_SECONDS = 0.5
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
+@dataclass(frozen=True, slots=True)
+class ServeFlags:
+    """The options of `binlake serve` for one archive."""
+
+    user: Annotated[str, Option(help="User name for replicas.")] = "replica"
+    password_file: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help=f"Its first line is the password; default: ${_PASSWORD_VARIABLE}, else binlake asks for it.",
+        ),
+    ] = None
+    bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1"
+    port: Annotated[int, Option(help="Port to listen on.", min=0, max=65535)] = 3307
+    source: Annotated[
+        str, Option(metavar="SERVER", help="The server to serve, if the archive contains several.")
+    ] = ""
+    server_id: Annotated[
+        int | None,
+        Option(help="server_id to use.", min=1, max=(1 << 32) - 1),
+    ] = None
+    server_uuid: Annotated[
+        str | None, Option(metavar="UUID", help="server_uuid to use (MySQL).")
+    ] = None
+    ssl_cert: Annotated[
+        str | None,
+        Option(metavar="FILE", help="Certificate (PEM); by default binlake creates one."),
+    ] = None
+    ssl_key: Annotated[str | None, Option(metavar="FILE", help="Its private key (PEM).")] = None
+    require_tls: Annotated[
+        bool, Option("--require-tls", help="Refuse connections without TLS.")
+    ] = False
+    max_connections: Annotated[int, Option(help="Maximum number of connections.", min=1)] = 100
+    metrics_port: Annotated[
+        int | None, Option(help="Port for Prometheus metrics.", min=1, max=65535)
+    ] = None
+
+    def settings(self, path: str, keyring: Keyring | None) -> Settings:
+        """Return how the archive is served; asks for the password if it is not given. Raises OptionError, SourceError."""
+        password = _given_password(self.password_file)
+        if password is None:
+            Library(path, self.source, keyring)  # a wrong path is an error before binlake asks
+            password = _asked_password(self.user)
+        if not password:
+            raise OptionError("the password is empty", name="password_file")
+        return Settings(
+            path=path,
+            user=self.user,
+            password=password,
+            bind=self.bind,
+            port=self.port,
+            source=self.source,
+            server_id=self.server_id,
+            server_uuid=_checked_uuid(self.server_uuid),
+            certificate=self.ssl_cert,
+            private_key=self.ssl_key,
+            require_tls=self.require_tls,
+            keyring=keyring,
+            max_connections=self.max_connections,
+            metrics_port=self.metrics_port,
+        )
+
+
 @with_options("keyring", "keyring_password_file")
+@with_fields("flags")
 def serve(
     options: ReadOptions,
+    *,
     path: Annotated[
         str | None,
         Argument(
@@ -45,38 +111,7 @@ def serve(
         str | None,
         Option(metavar="FILE", help="Serve the archives of a TOML file, without DIR."),
     ] = None,
-    user: Annotated[str, Option(help="User name for replicas.")] = "replica",
-    password_file: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help=f"Its first line is the password; default: ${_PASSWORD_VARIABLE}, else binlake asks for it.",
-        ),
-    ] = None,
-    bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1",
-    port: Annotated[int, Option(help="Port to listen on.", min=0, max=65535)] = 3307,
-    source: Annotated[
-        str, Option(metavar="SERVER", help="The server to serve, if the archive contains several.")
-    ] = "",
-    server_id: Annotated[
-        int | None,
-        Option(help="server_id to use.", min=1, max=(1 << 32) - 1),
-    ] = None,
-    server_uuid: Annotated[
-        str | None, Option(metavar="UUID", help="server_uuid to use (MySQL).")
-    ] = None,
-    ssl_cert: Annotated[
-        str | None,
-        Option(metavar="FILE", help="Certificate (PEM); by default binlake creates one."),
-    ] = None,
-    ssl_key: Annotated[str | None, Option(metavar="FILE", help="Its private key (PEM).")] = None,
-    require_tls: Annotated[
-        bool, Option("--require-tls", help="Refuse connections without TLS.")
-    ] = False,
-    max_connections: Annotated[int, Option(help="Maximum number of connections.", min=1)] = 100,
-    metrics_port: Annotated[
-        int | None, Option(help="Port for Prometheus metrics.", min=1, max=65535)
-    ] = None,
+    flags: ServeFlags,
 ) -> None:
     """Let replicas follow an archive in place of the server that wrote it.
 
@@ -97,29 +132,7 @@ def serve(
         return
     if path is None:
         raise OptionError("DIR is missing: the archive to serve", name="path")
-    keyring = Keyring.of(options)
-    password = _given_password(password_file)
-    if password is None:
-        Library(path, source, keyring)  # a wrong path is an error before binlake asks for anything
-        password = _asked_password(user)
-    if not password:
-        raise OptionError("the password is empty", name="password_file")
-    settings = Settings(
-        path=path,
-        user=user,
-        password=password,
-        bind=bind,
-        port=port,
-        source=source,
-        server_id=server_id,
-        server_uuid=_checked_uuid(server_uuid),
-        certificate=ssl_cert,
-        private_key=ssl_key,
-        require_tls=require_tls,
-        keyring=keyring,
-        max_connections=max_connections,
-        metrics_port=metrics_port,
-    )
+    settings = flags.settings(path, Keyring.of(options))
     run([BinlogServer(settings, note)])
 
 
