@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from binlake.cli.common.change_writer import ChangeWriter, check_format, open_ta
 from binlake.cli.common.flags import TAIL_OPTIONS, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.output_file import growing_file
-from binlake.cli.common.parameters import Option
+from binlake.cli.common.parameters import Option, with_fields
 from binlake.cli.common.server_flags import ServerUrls, with_server_flags
 from binlake.cli.common.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
 from binlake.errors import OptionError
@@ -33,14 +34,13 @@ from binlake.values.position import Position
 _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 
 
-@with_server_flags()
-@with_read_options(TAIL_OPTIONS)
-def tail(
-    server: ServerUrls,
-    options: ReadOptions,
-    form: Annotated[
-        str, Option("--format", "-f", metavar="FORMAT", help="|".join(_FORMATS))
-    ] = "json",
+@dataclass(frozen=True, slots=True)
+class TailFlags:
+    """The options of `binlake tail` that are not options of a read or of the connection."""
+
+    form: Annotated[str, Option("--format", "-f", metavar="FORMAT", help="|".join(_FORMATS))] = (
+        "json"
+    )
     output: Annotated[
         Path | None,
         Option(
@@ -49,20 +49,25 @@ def tail(
             metavar="FILE",
             help="Write changes to this file as they arrive, instead of stdout.",
         ),
-    ] = None,
+    ] = None
     limit: Annotated[
         int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
-    ] = None,
+    ] = None
     after: Annotated[
         str | None, Option("--after", metavar="GTIDS", help="Start after these GTIDs.")
-    ] = None,
+    ] = None
     from_start: Annotated[
         bool, Option("--from-start", help="Start with the oldest log of the server.")
-    ] = False,
+    ] = False
     until_current: Annotated[
         bool, Option("--until-current", help="Stop at the current end of the server's log.")
-    ] = False,
-) -> None:
+    ] = False
+
+
+@with_server_flags()
+@with_read_options(TAIL_OPTIONS)
+@with_fields("flags")
+def tail(server: ServerUrls, options: ReadOptions, flags: TailFlags) -> None:
     """Print every row change of a live server as it commits, one JSON object per line.
 
     It starts at the current end of the log, at --start FILE:POS, after the GTIDs of --after, or with
@@ -77,25 +82,25 @@ def tail(
 
       binlake tail mariadb://repl@db1/ --op delete | jq .before
     """
-    check_format(form, _FORMATS)
+    check_format(flags.form, _FORMATS)
     if options.stop or options.at:
         raise OptionError("a live server's log has no end: use --until-current", name="stop")
     say_time_zone(options, sys.argv)
     schema = declared_schema(options, map(str, server))
-    start = _start(server, options, after, from_start=from_start)
-    following = FollowOptions.of(server[0], until_current=until_current)
+    start = _start(server, options, flags)
+    following = FollowOptions.of(server[0], until_current=flags.until_current)
     ledger = Ledger()
     columns = ColumnCheck(options)
-    starts_now = not (options.start or after or from_start)
+    starts_now = not (options.start or flags.after or flags.from_start)
     rows = WhereRowsNow(options) if options.where and starts_now else None
     lacking = _LackingColumns(ledger)
     decoder = ChangeDecoder(options, Target.TEXT, ledger, schema, rows=rows)
     with (
         hinting(options),
         Interrupts() as interrupts,
-        open_target(output, form, growing_file) as target,
+        open_target(flags.output, flags.form, growing_file) as target,
         Follower(server, start, following, note) as follower,
-        ChangeWriter(form, options, target, limit) as writer,
+        ChangeWriter(flags.form, options, target, flags.limit) as writer,
     ):
 
         def show(changes: Iterable[Changes]) -> None:
@@ -136,13 +141,11 @@ class _LackingColumns:
                 note(f"so far, no table has the column {name!r} of option where")
 
 
-def _start(
-    servers: ServerUrls, options: ReadOptions, after: str | None, *, from_start: bool
-) -> Position:
+def _start(servers: ServerUrls, options: ReadOptions, flags: TailFlags) -> Position:
     """Return where to begin. Raises OptionError, ServerError."""
-    if sum((options.start is not None, after is not None, from_start)) > 1:
+    place, after = options.start, flags.after
+    if sum((place is not None, after is not None, flags.from_start)) > 1:
         raise OptionError("--start, --after and --from-start are mutually exclusive", name="start")
-    place = options.start
     if place is not None and not place.file:
         raise OptionError("--start POS: the file is missing", name="start", hint="use FILE:POS")
     with connect_any(
@@ -150,7 +153,7 @@ def _start(
     ) as connection:  # which, unlike following, does not retry without an end
         if place is not None:
             start, said = Position("", place.file, place.offset), str(place)
-        elif after or from_start:
+        elif after or flags.from_start:
             start = Position("", "", 0, after or "")
             said = f"the first transaction that is not in {after}" if after else "its oldest log"
         else:
