@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from binlake.cli.common.flags import EXPORT_OPTIONS, size_flag, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.lines import show
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.parameters import Argument, Option, with_fields
 from binlake.cli.common.spark_errors import spark_errors
 from binlake.cli.common.terminal import (
     console,
@@ -32,7 +33,7 @@ from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     from binlake.lake.engine import Engine, Progress
-    from binlake.lake.export import ExportResult
+    from binlake.lake.export import Export, ExportResult, IfExists
 
 # The JVM only distributes tasks and collects a few lines of JSON; Python does the decoding. The
 # quick compiler and the serial collector start in half the processor time of the defaults.
@@ -47,14 +48,13 @@ _MASTER = re.compile(
 )
 
 
-@with_read_options(EXPORT_OPTIONS)
-def export(
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read.")],
-    directory: Annotated[str, Argument(metavar="DIR", help="Target directory or URI.")],
-    options: ReadOptions,
-    overwrite: Annotated[
-        bool, Option("--overwrite", help="Replace an earlier export in DIR.")
-    ] = False,
+@dataclass(frozen=True, slots=True)
+class ExportFlags:
+    """The options of `binlake export` that are not options of a read."""
+
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an earlier export in DIR.")] = (
+        False
+    )
     engine: Annotated[
         str | None,
         Option(
@@ -62,7 +62,7 @@ def export(
             help="spark; local: on this machine, without Spark and Java.",
             show_default="spark",
         ),
-    ] = None,
+    ] = None
     master: Annotated[
         str | None,
         Option(
@@ -70,7 +70,7 @@ def export(
             metavar="URL",
             show_default="local[*]",
         ),
-    ] = None,
+    ] = None
     workers: Annotated[
         int | None,
         Option(
@@ -79,7 +79,7 @@ def export(
             help="Tasks that --engine local runs at once.",
             show_default="one per core",
         ),
-    ] = None,
+    ] = None
     max_partition_bytes: Annotated[
         str | None,
         Option(
@@ -87,10 +87,47 @@ def export(
             metavar="SIZE",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     target_file_bytes: Annotated[
         str, Option(help="Target size of a Parquet file.", metavar="SIZE")
-    ] = "128MB",
+    ] = "128MB"
+
+    def job(self, logs: LogInput, directory: str) -> Export:
+        """Return the export of these logs. Raises OptionError."""
+        from binlake.lake.export import Export
+
+        most, target = self.max_partition_bytes, self.target_file_bytes
+        partition_size = None if most is None else size_flag("--max-partition-bytes", most)
+        file_size = size_flag("--target-file-bytes", target)
+        if_exists: IfExists = "replace" if self.overwrite else "error"
+        return Export(logs, directory, if_exists, partition_size, file_size)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the local engine is selected. Raises OptionError."""
+        if self.engine is not None and self.engine not in _ENGINES:
+            raise OptionError(
+                f"--engine {self.engine}: expected one of {', '.join(_ENGINES)}", name="--engine"
+            )
+        if self.master is not None and not _MASTER.fullmatch(self.master):
+            raise OptionError(
+                f"--master {self.master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST",
+                name="--master",
+            )
+        if self.engine == "local" and self.master is not None:
+            raise OptionError("--master is for --engine spark", name="--master")
+        if self.engine != "local" and self.workers is not None:
+            raise OptionError("--workers is for --engine local", name="--workers")
+        return self.engine == "local"
+
+
+@with_read_options(EXPORT_OPTIONS)
+@with_fields("flags")
+def export(
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read.")],
+    directory: Annotated[str, Argument(metavar="DIR", help="Target directory or URI.")],
+    options: ReadOptions,
+    flags: ExportFlags,
 ) -> None:
     """Export row changes to DIR/<database>/<table>/*.parquet, with a ledger of what was read.
 
@@ -106,45 +143,21 @@ def export(
 
       binlake export binlog.index hdfs://nn/lake --master spark://host:7077 --overwrite
     """
-    partition_size = None
-    if max_partition_bytes is not None:
-        partition_size = size_flag("--max-partition-bytes", max_partition_bytes)
-    file_size = size_flag("--target-file-bytes", target_file_bytes)
-    is_local = _is_local(engine, master, workers)
-    say_time_zone(options, sys.argv)
-    from binlake.lake.export import Export
-
     logs = LogInput(files, options)
-    one = Export(logs, directory, "replace" if overwrite else "error", partition_size, file_size)
-    one.check()  # mistakes are reported before Spark starts
+    job = flags.job(logs, directory)
+    is_local = flags.is_local
+    say_time_zone(options, sys.argv)
+    job.check()  # mistakes are reported before Spark starts
     with (
         Interrupts(),
-        _local(workers) if is_local else _spark(master or "local[*]", logs) as chosen,
+        _local(flags.workers) if is_local else _spark(flags.master or "local[*]", logs) as chosen,
         _bar() as progress,
     ):
-        result = one.run(chosen, progress)
+        result = job.run(chosen, progress)
     _print_closing(result)
     say_excluded(logs)
     say_if_nothing_matched(logs, result.ledger)
     fail_if_lost(result.ledger)
-
-
-def _is_local(engine: str | None, master: str | None, workers: int | None) -> bool:
-    """Whether the local engine is selected. Raises OptionError."""
-    if engine is not None and engine not in _ENGINES:
-        raise OptionError(
-            f"--engine {engine}: expected one of {', '.join(_ENGINES)}", name="--engine"
-        )
-    if master is not None and not _MASTER.fullmatch(master):
-        raise OptionError(
-            f"--master {master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST",
-            name="--master",
-        )
-    if engine == "local" and master is not None:
-        raise OptionError("--master is for --engine spark", name="--master")
-    if engine != "local" and workers is not None:
-        raise OptionError("--workers is for --engine local", name="--workers")
-    return engine == "local"
 
 
 @contextmanager
