@@ -11,7 +11,7 @@ from typing import Annotated
 
 from binlake.cli.common.change_writer import check_format, open_target
 from binlake.cli.common.flags import QUERY_OPTIONS, with_read_options
-from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile
+from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile, with_fields
 from binlake.cli.common.terminal import hinting, log_input, note, say_time_zone
 from binlake.cli.query.result_writer import FORMATS, write_result
 from binlake.errors import OptionError, needing
@@ -67,17 +67,10 @@ class Session:
                 note(line)
 
 
-@with_read_options(QUERY_OPTIONS)
-def query(
-    words: Annotated[
-        list[str],
-        Argument(
-            metavar="[SQL] FILE…",
-            help="A statement, and the logs to read. Without a statement: a prompt, or the statements"
-            " on standard input.",
-        ),
-    ],
-    options: ReadOptions,
+@dataclass(frozen=True, slots=True)
+class QueryFlags:
+    """The options of `binlake query` that are not options of a read."""
+
     form: Annotated[
         str | None,
         Option(
@@ -88,18 +81,40 @@ def query(
             show_default="table on a terminal, else json",
             choices=FORMATS,
         ),
-    ] = None,
-    output: OutputFile = None,
+    ] = None
+    output: OutputFile = None
     limit: Annotated[
         int | None, Option("--limit", "-n", min=1, metavar="N", help="Show N rows of each result.")
-    ] = None,
+    ] = None
     external_access: Annotated[
         bool,
         Option(
             "--external-access",
             help="Let SQL read and write files, use the network and load extensions.",
         ),
-    ] = False,
+    ] = False
+
+    @property
+    def chosen_form(self) -> str:
+        """The format of --format, or without it the one that suits the output."""
+        if self.form:
+            return self.form
+        return "table" if self.output is None and sys.stdout.isatty() else "json"
+
+
+@with_read_options(QUERY_OPTIONS)
+@with_fields("flags")
+def query(
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[SQL] FILE…",
+            help="A statement, and the logs to read. Without a statement: a prompt, or the statements"
+            " on standard input.",
+        ),
+    ],
+    options: ReadOptions,
+    flags: QueryFlags,
 ) -> None:
     """Answer SQL over row changes, transactions, events and statements.
 
@@ -119,21 +134,21 @@ def query(
       binlake query /var/lib/mysql/
     """
     sql, files = _split(words)
-    form = form or ("table" if output is None and sys.stdout.isatty() else "json")
+    form = flags.chosen_form
     check_format(form, FORMATS)
     duckdb_library()
     say_time_zone(options, sys.argv)
     logs = log_input(files, options)
     _expect_logs(logs)
-    database = LogDatabase(logs.chains, options, files, external_access=external_access)
-    session = Session(database, options, form, limit)
+    database = LogDatabase(logs.chains, options, files, external_access=flags.external_access)
+    session = Session(database, options, form, flags.limit)
     try:
         if sql is not None:
-            session.run(sql, output)
+            session.run(sql, flags.output)
         elif sys.stdin.isatty():
-            _ask(session, output)
+            _ask(session, flags.output)
         else:
-            session.run(sys.stdin.read(), output)
+            session.run(sys.stdin.read(), flags.output)
     finally:
         database.connection.close()
     if session.lost:
