@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from binlake.cli.common.lines import show
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.terminal import note
 from binlake.cli.mirror.common import (
     LakeArgument,
@@ -25,22 +26,17 @@ if TYPE_CHECKING:
     from binlake.mirror.verification import TableVerification, Verification
 
 
-@mirror_command("verify")
-@with_spark_flags
-def verify(
-    *,
-    lake: LakeArgument,
-    tables: Annotated[
-        list[str] | None,
-        Argument(metavar="[DB.TABLE…]", required=False, help="Tables to compare; default: all."),
-    ] = None,
+@dataclass(frozen=True, slots=True)
+class VerifyFlags:
+    """The options of `binlake mirror verify` that are not those of Spark."""
+
     sample: Annotated[
         float,
         Option(
             metavar="SHARE",
             help="Compare this share of the rows, above 0 and up to 1: 0.1 is a tenth.",
         ),
-    ] = 1.0,
+    ] = 1.0
     sample_number: Annotated[
         int | None,
         Option(
@@ -48,9 +44,29 @@ def verify(
             min=0,
             help="With --sample: compare the rows of sample N again; default: random.",
         ),
+    ] = None
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False
+    state: StateOption = None
+
+    def check(self) -> None:
+        """Raise OptionError for a share outside of its range."""
+        if not 0 < self.sample <= 1:
+            raise OptionError(
+                f"--sample {self.sample}: expected a share above 0 and up to 1", name="sample"
+            )
+
+
+@mirror_command("verify")
+@with_spark_flags
+@with_fields("flags")
+def verify(
+    *,
+    lake: LakeArgument,
+    tables: Annotated[
+        list[str] | None,
+        Argument(metavar="[DB.TABLE…]", required=False, help="Tables to compare; default: all."),
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
-    state: StateOption = None,
+    flags: VerifyFlags,
     session: SparkSettings,
 ) -> None:
     """Compare the lake's tables with the server's.
@@ -68,8 +84,7 @@ def verify(
 
       binlake mirror verify /lake --json | jq '.tables[] | select(.state != "equal")'
     """
-    if not 0 < sample <= 1:
-        raise OptionError(f"--sample {sample}: expected a share above 0 and up to 1", name="sample")
+    flags.check()
     need_libraries()
     from binlake.mirror.api import verify as verified
 
@@ -78,14 +93,14 @@ def verify(
         found = verified(
             lake,
             tables or (),
-            sample=sample,
-            sample_number=sample_number,
+            sample=flags.sample,
+            sample_number=flags.sample_number,
             spark=spark,
             catalog=session.catalog,
-            state=state,
+            state=flags.state,
             note=note,
         )
-    if as_json:
+    if flags.as_json:
         show(json.dumps(found.to_json(), default=str))
     else:
         width = max((len(table.table) for table in found.tables), default=0)
@@ -93,9 +108,9 @@ def verify(
             for line in _lines(table, width, found):
                 show(line)
     note(f"compared at {found.log_file}:{found.log_pos}")
-    if sample < 1:
+    if flags.sample < 1:
         note(
-            f"to compare the same rows again: --sample {sample} --sample-number {found.sample_number}"
+            f"to compare the same rows again: --sample {flags.sample} --sample-number {found.sample_number}"
         )
     if not found.is_equal:
         raise Exit(1)
