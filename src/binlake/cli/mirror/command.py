@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
@@ -14,7 +15,7 @@ import binlake.cli.mirror.requests
 import binlake.cli.mirror.verify  # noqa: F401 - each adds commands
 from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.lines import script_output, show
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.server_flags import (
     ServerUrls,
     with_server_flags,
@@ -45,10 +46,47 @@ if TYPE_CHECKING:
 __all__ = ["mirror"]
 
 
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """The options of `binlake mirror run` that a configuration also contains, without those of MirrorOptions."""
+
+    logs: Annotated[
+        str | None,
+        Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
+    ] = None
+    interval: Annotated[
+        float | None,
+        Option(
+            metavar="SECONDS", min=0.01, help="How often to check an idle log.", show_default="1"
+        ),
+    ] = None
+    metrics_port: Annotated[
+        int | None, Option(metavar="PORT", min=0, max=65535, help="Port for Prometheus metrics.")
+    ] = None
+    metrics_address: Annotated[
+        str | None,
+        Option(metavar="HOST", help="Address for Prometheus metrics.", show_default="127.0.0.1"),
+    ] = None
+    state: StateOption = None
+
+    def values(self, lake: str | None) -> dict[str, Any]:
+        """Return LAKE and the options that are given, by the names that a configuration has for them."""
+        values = {
+            "metrics_port": self.metrics_port,
+            "metrics_address": self.metrics_address,
+            "logs": self.logs,
+            "state": self.state,
+            "lake": lake,
+            "interval_seconds": self.interval,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
 @mirror_command(RUN)
 @with_server_flags("--skip-replication", beside_config=("once", *SPARK_FLAGS))
 @with_mirror_options
 @with_spark_flags
+@with_fields("flags")
 def run(
     *,
     server: ServerUrls,
@@ -62,24 +100,7 @@ def run(
     ] = None,
     once: Annotated[bool, Option("--once", help="Bring the lake up to date and exit.")] = False,
     options: dict[str, Any],
-    logs: Annotated[
-        str | None,
-        Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
-    ] = None,
-    interval: Annotated[
-        float | None,
-        Option(
-            metavar="SECONDS", min=0.01, help="How often to check an idle log.", show_default="1"
-        ),
-    ] = None,
-    metrics_port: Annotated[
-        int | None, Option(metavar="PORT", min=0, max=65535, help="Port for Prometheus metrics.")
-    ] = None,
-    metrics_address: Annotated[
-        str | None,
-        Option(metavar="HOST", help="Address for Prometheus metrics.", show_default="127.0.0.1"),
-    ] = None,
-    state: StateOption = None,
+    flags: RunFlags,
     session: SparkSettings,
 ) -> None:
     """Copy tables into the lake, and follow the log (the default).
@@ -95,11 +116,7 @@ def run(
 
       binlake mirror mysql://repl@db1/ s3://bucket/lake --once --state /var/lib/binlake
     """
-    given: dict[str, Any] = {
-        "metrics_port": metrics_port, "metrics_address": metrics_address, "logs": logs, "state": state, "lake": lake,
-        "interval_seconds": interval,
-    }  # fmt: skip
-    values = options | {name: value for name, value in given.items() if value is not None}
+    values = options | flags.values(lake)
     if config is not None:
         values, session = _configured(config, session)
     elif lake is None:
