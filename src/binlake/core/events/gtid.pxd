@@ -47,6 +47,9 @@ cdef class GtidFields:
     cdef int read_mariadb(
         self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end
     ) except -2 nogil
+    cdef void _clear_mysql(self) noexcept nogil
+    cdef int _read_commit_times(self, const unsigned char[::1] data) except -2 nogil
+    cdef int _read_server_versions(self, const unsigned char[::1] data) except -2 nogil
     cdef int _read_length(self, const unsigned char[::1] data) except -2 nogil
     cdef bint _lacks(self, Py_ssize_t count) noexcept nogil
     cdef unsigned long long _uint(

@@ -148,19 +148,9 @@ class GtidFields:
 
         All fields are set but the UUID, which is `data[sid_at : sid_at + 16]`.
         """
-        value: cython.ulonglong
         self._at = start
         self._end = end
-        self.last_committed = 0
-        self.sequence_number = 0
-        self.immediate_commit_us = 0
-        self.original_commit_us = 0
-        self.transaction_length = 0
-        self.immediate_server_version = 0
-        self.original_server_version = 0
-        self.commit_group_ticket = 0
-        self.clock_type = 0
-        self.reached = 0
+        self._clear_mysql()
         if self._lacks(1 + _SID_BYTES + 8):
             return -1
         self.flags = cython.cast(cython.int, self._uint(data, 1))
@@ -176,41 +166,66 @@ class GtidFields:
             return -1
         self.last_committed = _signed(self._uint(data, 8))
         self.sequence_number = _signed(self._uint(data, 8))
-        if self._at < end:
-            if self._lacks(7):
-                return -1
-            self.reached = 1
-            value = self._uint(data, 7)
-            self.immediate_commit_us = cython.cast(
-                cython.Py_ssize_t, value & (HAS_ORIGINAL_COMMIT_US - 1)
-            )
-            self.original_commit_us = self.immediate_commit_us
-            if value & HAS_ORIGINAL_COMMIT_US:
-                if self._lacks(7):
-                    return -1
-                self.original_commit_us = cython.cast(cython.Py_ssize_t, self._uint(data, 7))
+        if self._at < end and self._read_commit_times(data) < 0:
+            return -1
         if self._at < end:
             self.reached = 2
             if self._read_length(data) < 0:
                 return -1
-        if self._at < end:
-            if self._lacks(4):
-                return -1
-            self.reached = 3
-            value = self._uint(data, 4)
-            self.immediate_server_version = cython.cast(
-                cython.Py_ssize_t, value & (HAS_ORIGINAL_VERSION - 1)
-            )
-            self.original_server_version = self.immediate_server_version
-            if value & HAS_ORIGINAL_VERSION:
-                if self._lacks(4):
-                    return -1
-                self.original_server_version = cython.cast(cython.Py_ssize_t, self._uint(data, 4))
+        if self._at < end and self._read_server_versions(data) < 0:
+            return -1
         if self._at < end:
             if self._lacks(8):
                 return -1
             self.reached = 4
             self.commit_group_ticket = self._uint(data, 8)
+        return 0
+
+    def _clear_mysql(self) -> None:
+        """Set the fields that MySQL's body need not contain to 0."""
+        self.last_committed = 0
+        self.sequence_number = 0
+        self.immediate_commit_us = 0
+        self.original_commit_us = 0
+        self.transaction_length = 0
+        self.immediate_server_version = 0
+        self.original_server_version = 0
+        self.commit_group_ticket = 0
+        self.clock_type = 0
+        self.reached = 0
+
+    def _read_commit_times(self, data: Buffer) -> int:
+        """Read one or two commit times; -1 if one is cut."""
+        value: cython.ulonglong
+        if self._lacks(7):
+            return -1
+        self.reached = 1
+        value = self._uint(data, 7)
+        self.immediate_commit_us = cython.cast(
+            cython.Py_ssize_t, value & (HAS_ORIGINAL_COMMIT_US - 1)
+        )
+        self.original_commit_us = self.immediate_commit_us
+        if value & HAS_ORIGINAL_COMMIT_US:
+            if self._lacks(7):
+                return -1
+            self.original_commit_us = cython.cast(cython.Py_ssize_t, self._uint(data, 7))
+        return 0
+
+    def _read_server_versions(self, data: Buffer) -> int:
+        """Read one or two versions of servers; -1 if one is cut."""
+        value: cython.ulonglong
+        if self._lacks(4):
+            return -1
+        self.reached = 3
+        value = self._uint(data, 4)
+        self.immediate_server_version = cython.cast(
+            cython.Py_ssize_t, value & (HAS_ORIGINAL_VERSION - 1)
+        )
+        self.original_server_version = self.immediate_server_version
+        if value & HAS_ORIGINAL_VERSION:
+            if self._lacks(4):
+                return -1
+            self.original_server_version = cython.cast(cython.Py_ssize_t, self._uint(data, 4))
         return 0
 
     def _read_length(self, data: Buffer) -> int:
