@@ -221,11 +221,7 @@ class FirstCopy:
         kept = table_properties(
             table, create_table, self.rules, self.targets.mode(table).name, until
         )
-        if made.shard_column:
-            only = (made.shard_column, table.full_name)
-            target.replace(files, properties, made.kept_as(kept), only)
-        else:
-            target.replace(files, properties, kept)
+        made.replace_rows(files, properties, kept)
         state.remove()
         self._drop_renamed(table, target)
         copied = sum(file["record-count"] for file in files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -138,6 +139,20 @@ class Followed:
     def kept_as(self, kept: Mapping[str, str]) -> dict[str, str]:
         """The properties of the lake table that keep something of this table."""
         return shard_properties(self.full_name, kept) if self.shard_column else dict(kept)
+
+    def replace_rows(
+        self,
+        files: Sequence[Mapping[str, Any]],
+        properties: Mapping[str, str],
+        kept: Mapping[str, str],
+    ) -> None:
+        """Replace the rows that this table has in the lake table by those of data files, in one commit.
+
+        `properties` are those of the snapshot; `kept` are what the lake table keeps of this table.
+        """
+        column = self.shard_column
+        only = (column, self.full_name) if column else None
+        self.lake.replace(files, properties, self.kept_as(kept), only)
 
     def empty_shard(self, offset: StreamOffset, round_number: int) -> None:
         """Remove all rows of a shard."""
