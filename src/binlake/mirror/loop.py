@@ -54,6 +54,7 @@ from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import concerns
+from binlake.values.options import ReadOptions
 from binlake.values.position import Position, is_log_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ _TRIES = 3
 _PATIENCE_S = 300.0
 # A task decodes two of them.
 _SPLIT_BYTES = 16 << 20
+
+
+def _logs_of(url: str, logs: str | None, options: ReadOptions) -> StreamLogs:
+    """Return the logs with the changes: those of an archive if it is given, else those of the server."""
+    return ServerLogs(url, options) if logs is None else DirectoryLogs([logs], options)
 
 
 class Mirror:
@@ -118,9 +124,7 @@ class Mirror:
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         read = options.read_options()
-        self._logs: StreamLogs = (
-            ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
-        )
+        self._logs = _logs_of(url, logs, read)
         self._host = SourceHost(url, self._logs)
         remedy = _POSITION_LOST if logs is None else _LACKS_POSITION
         self._planner = StreamPlanner(self._logs, read, remedy=remedy)
@@ -133,27 +137,12 @@ class Mirror:
         self._schema_changes = SchemaChanges(
             options, self._rules, self._control, self._tables, note
         )
-        self._pulse = Pulse(
-            self._indexes,
-            self._logs.look,
-            lambda: show and show(self._status()),
-            beats,
-            note,
-        )
+        self._pulse = self._reporting(show, beats)
         self._verification = ScheduledVerification(options, self._pulse, note)
         self._stop = threading.Event()
         self._copied_anew: Counter[str] = Counter()
         self._recorded = time.monotonic()
-        self._decoder = TablesDecoder(
-            self._planner,
-            self._engine,
-            self._task_files,
-            options,
-            self._rules,
-            split_bytes,
-            self._tables.quarantine,
-            self._schema_changes.first,
-        )
+        self._decoder = self._tables_decoder(split_bytes)
         self._net_writer = NetWriter(
             self._engine, self._task_files, split_bytes // 2, options.commit_bytes
         )
@@ -176,6 +165,29 @@ class Mirror:
             watch=watch,
             is_interrupted=self._is_interrupted,
             copy_s=copy_s,
+        )
+
+    def _tables_decoder(self, split_bytes: int) -> TablesDecoder:
+        """The decoder of ranges of the log, in tasks of `split_bytes`."""
+        return TablesDecoder(
+            self._planner,
+            self._engine,
+            self._task_files,
+            self.options,
+            self._rules,
+            split_bytes,
+            self._tables.quarantine,
+            self._schema_changes.first,
+        )
+
+    def _reporting(self, show: Callable[[MirrorStatus], None] | None, beats: Beats) -> Pulse:
+        """The sign of life, which also shows the status if the caller wants it."""
+        return Pulse(
+            self._indexes,
+            self._logs.look,
+            lambda: show and show(self._status()),
+            beats,
+            self._note,
         )
 
     def _status(self) -> MirrorStatus:
