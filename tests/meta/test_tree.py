@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import re
@@ -109,6 +110,18 @@ def test_no_room_is_crowded() -> None:
         if count > 24:
             crowded[folder.relative_to(ROOT).as_posix()] = count
     assert crowded == {}
+
+
+def test_no_function_is_long() -> None:
+    """A function of more than 60 lines does several things, or lists options that a dataclass can declare."""
+    long = {}
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > 60:
+                    long[f"{file.relative_to(ROOT)}:{node.lineno} {node.name}"] = lines
+    assert long == {}
 
 
 def test_the_glossary_lists_existing_names() -> None:
