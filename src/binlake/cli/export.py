@@ -33,7 +33,8 @@ from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     from binlake.lake.engine import Engine, Progress
-    from binlake.lake.export import Export, ExportResult, IfExists
+    from binlake.lake.export import Export, ExportResult
+    from binlake.lake.export_directory import IfExists
 
 # The JVM only distributes tasks and collects a few lines of JSON; Python does the decoding. The
 # quick compiler and the serial collector start in half the processor time of the defaults.
