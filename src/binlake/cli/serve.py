@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import signal
 import sys
 import threading
@@ -24,11 +23,11 @@ from binlake.serve.server import BinlogServer
 from binlake.serve.settings import Settings
 from binlake.source.keyring import Keyring
 from binlake.source.replica.passwords import password_of_file
+from binlake.values.gtid import SERVER_UUID
 from binlake.values.options import ReadOptions
 
 _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
 _STEP_SECONDS = 0.5
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +208,6 @@ def _asked_password(user: str) -> str:
 
 
 def _checked_uuid(text: str | None) -> str | None:
-    if text is not None and not _UUID.fullmatch(text):
+    if text is not None and not SERVER_UUID.fullmatch(text):
         raise OptionError(f"{text!r} is not a UUID", name="server_uuid", value=text)
     return None if text is None else text.lower()

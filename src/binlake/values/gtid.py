@@ -29,6 +29,8 @@ _U64_END = 1 << 64
 
 #: A UUID, with or without hyphens.
 UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.I)
+#: A UUID as servers write their own.
+SERVER_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 #: The form of a tag: Tag::is_valid of libs/mysql/gtid/tag.cpp, after its lower case.
 TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _MARIA = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
