@@ -20,6 +20,15 @@ SPACE = rf"{_SPACE_OR_COMMENT}++"
 GAP = rf"{_SPACE_OR_COMMENT}*+"
 
 
+#: Database and table.
+TableName = tuple[str, str]
+
+
+def lower_name(name: TableName) -> TableName:
+    """The name of a table in lower case, to compare names whose case does not matter."""
+    return name[0].lower(), name[1].lower()
+
+
 def quoted_name(*parts: str) -> str:
     """A name in backticks; several parts are separated by periods."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)

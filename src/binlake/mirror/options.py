@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
+from binlake.format.sql_names import TableName
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
-from binlake.mirror.table_names import TableName, full_name_of
+from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_patterns import bare_patterns, patterns_of
 from binlake.mirror.table_rules import (
     ALTER_POLICIES,

@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import re
 
-from binlake.format.sql_names import quoted_name
-
-#: Database and table on the server.
-TableName = tuple[str, str]
+from binlake.format.sql_names import TableName, quoted_name
 
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`\.(.*)", re.DOTALL)
 

@@ -15,6 +15,7 @@ from itertools import islice
 import pyarrow as pa
 
 from binlake.errors import BinlogError, OptionError, SchemaError
+from binlake.format.sql_names import TableName
 from binlake.source.chain import Chain
 from binlake.source.log_file import Damage
 from binlake.stream.log_reader import LogReader
@@ -37,10 +38,8 @@ from binlake.values.plan import TableDefinition
 
 #: Runs of each log that `first_definitions` looks at; one is at most 2 MB, or a transaction.
 _FIRST_RUNS = 4
-#: Database and table.
-_Name = tuple[str, str]
 #: Definitions by table, from the oldest to the newest.
-_Found = dict[_Name, dict[int, TableTypes]]
+_Found = dict[TableName, dict[int, TableTypes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,7 @@ def _readable(found: _Found, options: ReadOptions, ledger: Ledger) -> ChangedTab
     return tables
 
 
-def check_names(tables: Collection[_Name]) -> None:
+def check_names(tables: Collection[TableName]) -> None:
     """Raise OptionError for several tables with one name in SQL, because names may contain periods."""
     if len(tables) > 1:
         raise ambiguous_name(
@@ -221,7 +220,7 @@ def check_names(tables: Collection[_Name]) -> None:
 
 
 def _refuse_shared_names(found: _Found, tables: ChangedTables) -> None:
-    sharing: dict[str, list[_Name]] = {}
+    sharing: dict[str, list[TableName]] = {}
     for table in found:
         sharing.setdefault(".".join(table), []).append(table)
     for name, named in sharing.items():

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 
 from binlake.errors import UnsupportedError
 from binlake.format.charsets import CHARSETS
-from binlake.format.sql_names import ANSI_NAME, GAP, SPACE, quoted_name, unquoted_name
+from binlake.format.sql_names import (
+    ANSI_NAME,
+    GAP,
+    SPACE,
+    lower_name,
+    quoted_name,
+    unquoted_name,
+)
 from binlake.replay.programs import QUALIFIED_NAME, program_statement
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import new_name
@@ -28,7 +35,7 @@ from binlake.values.text import decode, encode
 
 #: The hint of errors about statements that the script cannot contain.
 BY_OTHER_MEANS = "leave --ddl out, and run the statement separately"
-#: Database and name, as the statement spells them.
+#: Database and name of a table, trigger or event, as the statement spells them.
 Name = tuple[str, str]
 
 _DEFERRED_KINDS = ("TRIGGER", "EVENT")
@@ -224,10 +231,7 @@ def _after_condition(words: list[str], at: int) -> int:
 
 
 def _same(one: Name | None, other: Name) -> bool:
-    return one is not None and (one[0].lower(), one[1].lower()) == (
-        other[0].lower(),
-        other[1].lower(),
-    )
+    return one is not None and lower_name(one) == lower_name(other)
 
 
 def _name(found: re.Match[str], prefix: str, database: str) -> Name:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
+from binlake.format.sql_names import TableName, lower_name
 from binlake.source.chain import Chain
 from binlake.state.names import TableNames
 from binlake.state.shape import Row, TableShape
@@ -84,7 +85,7 @@ class CascadeCheck:
         lowered = _lowered(table)
         befores, afters = _rows(table.before), _rows(table.after)
         for key in self._keys:
-            if (key.parent[0].lower(), key.parent[1].lower()) != lowered:
+            if lower_name(key.parent) != lowered:
                 continue
             for row, (before, after) in enumerate(zip(befores, afters, strict=True)):
                 if before is not None and _acts(key, before, after):
@@ -96,10 +97,10 @@ class CascadeCheck:
                     )
 
 
-def _lowered(table: TableChanges) -> tuple[str, str]:
+def _lowered(table: TableChanges) -> TableName:
     """The database and the table of changes, in lower case. Joined, they may equal those of another table."""
     definition = table.types.definition
-    return definition.database.lower(), definition.table.lower()
+    return lower_name((definition.database, definition.table))
 
 
 def _acts(key: ForeignKey, before: Row, after: Row | None) -> bool:
@@ -193,7 +194,7 @@ class LogChanges:
             positions = facts.pos.to_pylist()
             places = [f"{file}:{pos}" for file, pos in zip(files, positions, strict=True)]
             self._foreign.check(table, places.__getitem__, self._name)
-            if _lowered(table) not in [(a.lower(), b.lower()) for a, b in self._names.all]:
+            if _lowered(table) not in [*map(lower_name, self._names.all)]:
                 continue
             orders = changes.sequence(facts).to_pylist()
             images = zip(_rows(table.before), _rows(table.after), strict=True)
@@ -210,7 +211,7 @@ class LogChanges:
         name = self._names.at(*order[:2])
         if (definition.database, definition.table) == name:
             return True
-        if _lowered(table) != (name[0].lower(), name[1].lower()):
+        if _lowered(table) != lower_name(name):
             return False
         raise UnsupportedError(
             f"{self._name}, {place}: a statement names the table {'.'.join(name)}, and the rows"

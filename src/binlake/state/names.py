@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.format.sql_names import TableName
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.ddl import DdlStatement, ignore_ddl
@@ -25,8 +26,6 @@ from binlake.values.position import ChainPosition
 
 _MAY_MOVE = re.compile(r"\b(?:CREATE|DROP|RENAME)\b", re.IGNORECASE)
 _HEAD_CHARACTERS = 4096
-#: Database and table.
-Name = tuple[str, str]
 
 
 class NameMovedError(Exception):
@@ -39,20 +38,20 @@ class NameMovedError(Exception):
 class TableNames:
     """The name of a table at the beginning of a range, and the later ones, with the statements that give them."""
 
-    first: Name
-    later: tuple[tuple[ChainPosition, Name], ...] = ()
+    first: TableName
+    later: tuple[tuple[ChainPosition, TableName], ...] = ()
 
     @property
-    def all(self) -> tuple[Name, ...]:
+    def all(self) -> tuple[TableName, ...]:
         """Every name, once."""
         return tuple(dict.fromkeys((self.first, *(name for _, name in self.later))))
 
     @property
-    def last(self) -> Name:
+    def last(self) -> TableName:
         """The name at the end of the range."""
         return self.later[-1][1] if self.later else self.first
 
-    def at(self, ordinal: int, offset: int) -> Name:
+    def at(self, ordinal: int, offset: int) -> TableName:
         """The name that an event at this place of the chain has for the table."""
         found = self.first
         for position, name in self.later:
@@ -61,12 +60,14 @@ class TableNames:
             found = name
         return found
 
-    def given_at(self, position: ChainPosition) -> Name | None:
+    def given_at(self, position: ChainPosition) -> TableName | None:
         """The name that the statement at this position gives the table."""
         return next((name for place, name in self.later if place == position), None)
 
 
-def certain_renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name | None] | None:
+def certain_renaming(
+    ddl: DdlStatement, name: TableName
+) -> tuple[TableName | None, TableName | None] | None:
     """Return the same as `renaming`. Raises UnsupportedError if the text does not determine which table has
     the name after the statement.
     """
@@ -90,9 +91,9 @@ def certain_renaming(ddl: DdlStatement, name: Name) -> tuple[Name | None, Name |
     return moved
 
 
-def names_until_end(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
+def names_until_end(chain: Chain, options: ReadOptions, name: TableName) -> TableNames:
     """Return the names, in the range of `options`, of the table that has a name at its end. Raises BinlogError."""
-    later: list[tuple[ChainPosition, Name]] = []
+    later: list[tuple[ChainPosition, TableName]] = []
     for ddl in reversed(_heads_of_moves(chain, options)):
         came, _ = certain_renaming(ddl, name) or (None, None)
         if came is not None:
@@ -103,13 +104,13 @@ def names_until_end(chain: Chain, options: ReadOptions, name: Name) -> TableName
     return TableNames(name, tuple(later))
 
 
-def names_from_beginning(chain: Chain, options: ReadOptions, name: Name) -> TableNames:
+def names_from_beginning(chain: Chain, options: ReadOptions, name: TableName) -> TableNames:
     """Return the names, in the range of `options`, of the table that has a name at its beginning.
 
     Raises SourceError if no table has it then.
     """
     first = name
-    later: list[tuple[ChainPosition, Name]] = []
+    later: list[tuple[ChainPosition, TableName]] = []
     for ddl in _statements(chain, options):
         came, went = certain_renaming(ddl, name) or (None, None)
         if went is not None:

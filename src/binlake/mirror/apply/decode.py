@@ -16,12 +16,12 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
+from binlake.format.sql_names import TableName
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
 from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, RangeChanges, Shares
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.table_names import TableName
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import Run

@@ -14,6 +14,7 @@ from binlake.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from binlake.format.sql_names import TableName
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range, statements_in
 from binlake.mirror.apply.range_changes import Shares
@@ -21,7 +22,6 @@ from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.table_names import TableName
 from binlake.source.log_file import SKIP_HINT
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner

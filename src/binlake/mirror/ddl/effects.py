@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from binlake.errors import BinlogError
+from binlake.format.sql_names import lower_name
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import DROPPED
 from binlake.mirror.ddl.column_changes import column_changes
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
-from binlake.mirror.table_names import TableName, full_name_of
+from binlake.mirror.table_names import full_name_of
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
@@ -101,7 +102,8 @@ def departure_of(ddl: DdlStatement, table: Followed) -> Effect | None:
             return Effect(refused=_UNCERTAIN)
         return Effect(gone=DROPPED, dropped=True, departure="drop")
     converted = converted_table(ddl)
-    if converted is not None and _folded(converted[0]) == _folded(table.id):
+    # the server still has a table that is left because of another spelling, and the mirror copies it again
+    if converted is not None and lower_name(converted[0]) == lower_name(table.id):
         into = full_name_of(*converted[1])
         return Effect(gone=f"made a partition of {into}", departure="convert")
     try:
@@ -111,13 +113,6 @@ def departure_of(ddl: DdlStatement, table: Followed) -> Effect | None:
     if name is None:
         return None
     return Effect(gone=f"renamed away to {'.'.join(name)}", departure="rename")
-
-
-def _folded(name: TableName) -> TableName:
-    """A name in which case does not matter: the server still has a table that is left because of another spelling, and
-    the mirror copies it again.
-    """
-    return name[0].lower(), name[1].lower()
 
 
 def _altered(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from binlake.errors import SourceError
+from binlake.format.sql_names import TableName
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
-from binlake.mirror.table_names import TableName
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset

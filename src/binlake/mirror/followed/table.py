@@ -14,6 +14,7 @@ from binlake.errors import (
     MissingContextError,
     OptionError,
 )
+from binlake.format.sql_names import TableName
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net_tasks import NetTarget
 from binlake.mirror.apply.range_changes import RangeChanges, Shares
@@ -44,7 +45,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.table_names import TableName, full_name_of, table_name
+from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
 from binlake.spark.streaming.offsets import StreamOffset

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
-from binlake.format.sql_names import quoted_name
+from binlake.format.sql_names import TableName, quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.read_session import open_session, raw_definitions
 from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
-from binlake.mirror.table_names import TableName, full_name_of
+from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_rules import check_lake_name
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement

@@ -10,11 +10,11 @@ from functools import lru_cache
 import pyarrow as pa
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
-from binlake.format.sql_names import quoted_name
+from binlake.format.sql_names import TableName, quoted_name
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session, raw_definitions
-from binlake.mirror.table_names import TableName, full_name_of
+from binlake.mirror.table_names import full_name_of
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes

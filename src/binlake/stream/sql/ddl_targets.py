@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binlake.format.sql_names import NAME, unquoted_name
+from binlake.format.sql_names import NAME, TableName, lower_name, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.table_filter import TableFilter
-
-#: Database and table.
-_Name = tuple[str, str]
 
 _TABLE = rf"(?:{NAME}\s*\.\s*)?{NAME}"
 _TABLES = rf"{_TABLE}(?:\s*,\s*{_TABLE})*"
@@ -189,7 +186,7 @@ def without_comments(sql: str) -> str:
     return _COMMENT_OR_QUOTED.sub(lambda found: " " if found["comment"] else found[0], sql)
 
 
-def converted_table(ddl: DdlStatement) -> tuple[_Name, _Name] | None:
+def converted_table(ddl: DdlStatement) -> tuple[TableName, TableName] | None:
     """Return the table that ends because a statement makes it a partition of another one, and this other one; None for
     other statements.
     """
@@ -221,7 +218,7 @@ def may_change(ddl: DdlStatement, database: str, table: str) -> bool:
     changed = changed_tables(ddl)
     if changed is None:
         return names(ddl.sql, table)
-    return (database.lower(), table.lower()) in {(d.lower(), t.lower()) for d, t in changed}
+    return lower_name((database, table)) in map(lower_name, changed)
 
 
 def may_change_any(ddl: DdlStatement, tables: TableFilter) -> bool:
@@ -276,7 +273,7 @@ def _names(text: str, database: str) -> list[tuple[str, str]]:
     ]
 
 
-def _renamed_pairs(ddl: DdlStatement) -> list[tuple[_Name, _Name]] | None:
+def _renamed_pairs(ddl: DdlStatement) -> list[tuple[TableName, TableName]] | None:
     """The old and new name of each step of a statement, in their order."""
     sql = _GENERATED.sub("", ddl.sql)
     if changed_tables(ddl) is None:
@@ -293,40 +290,39 @@ def _renamed_pairs(ddl: DdlStatement) -> list[tuple[_Name, _Name]] | None:
     ]
 
 
-def _at_the_end(pairs: Iterable[tuple[_Name, _Name]]) -> dict[_Name, _Name]:
+def _at_the_end(pairs: Iterable[tuple[TableName, TableName]]) -> dict[TableName, TableName]:
     """The last name of each table that has another one after these steps."""
-    first: dict[_Name, _Name] = {}  # the first name of what has a name now
+    first: dict[TableName, TableName] = {}  # the first name of what has a name now
     for old, new in pairs:
         first[new] = first.pop(old, old)
     return {old: new for new, old in first.items() if old != new}
 
 
 def _moved(
-    pairs: Iterable[tuple[_Name, _Name]], name: _Name
-) -> tuple[_Name | None, _Name | None] | None:
+    pairs: Iterable[tuple[TableName, TableName]], name: TableName
+) -> tuple[TableName | None, TableName | None] | None:
     renamed = _at_the_end(pairs)
-    came = next((old for old, new in renamed.items() if _folded(new) == _folded(name)), None)
-    went = next((new for old, new in renamed.items() if _folded(old) == _folded(name)), None)
+    came = next((old for old, new in renamed.items() if lower_name(new) == lower_name(name)), None)
+    went = next((new for old, new in renamed.items() if lower_name(old) == lower_name(name)), None)
     return None if came is None and went is None else (came, went)
 
 
 def _readings(
-    ddl: DdlStatement, name: _Name
-) -> tuple[tuple[_Name | None, _Name | None] | None, tuple[_Name | None, _Name | None] | None]:
+    ddl: DdlStatement, name: TableName
+) -> tuple[
+    tuple[TableName | None, TableName | None] | None,
+    tuple[TableName | None, TableName | None] | None,
+]:
     """The result of `renaming` in lower case, without other spellings of the name itself: if names that differ only
     in case are two names, and if they are one.
     """
     pairs = _renamed_pairs(ddl) or []
-    lower = [(_folded(old), _folded(new)) for old, new in pairs]
+    lower = [(lower_name(old), lower_name(new)) for old, new in pairs]
     found = []
     for steps in (pairs, lower):
         others = [
-            None if one is None or _folded(one) == _folded(name) else _folded(one)
+            None if one is None or lower_name(one) == lower_name(name) else lower_name(one)
             for one in _moved(steps, name) or (None, None)
         ]
         found.append(None if others == [None, None] else (others[0], others[1]))
     return found[0], found[1]
-
-
-def _folded(name: _Name) -> _Name:
-    return name[0].lower(), name[1].lower()

@@ -14,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from binlake.format.sql_names import TableName, lower_name
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.values.position import LogPosition
-
-#: Database and table.
-TableName = tuple[str, str]
 
 DROPPED = "dropped"
 # Limits, so that no log can fill the memory with tables, databases, temporary tables, or columns
@@ -57,7 +55,9 @@ class Catalogue:
     def spelled(self, name: TableName) -> TableName:
         """Return the known name of a table that a statement, or TABLE_MAP, names so."""
         if name not in self._tables and self._before(*name) is None:
-            known = [n for n in self._spellings.get(_lower(name), ()) if self._tables[n].columns]
+            known = [
+                n for n in self._spellings.get(lower_name(name), ()) if self._tables[n].columns
+            ]
             if len(known) == 1:
                 return known[0]
         return name
@@ -99,7 +99,7 @@ class Catalogue:
         self._tables[name] = replace(
             table, database=database, table=short, line=0, since=self.place
         )
-        self._spellings.setdefault(_lower(name), set()).add(name)
+        self._spellings.setdefault(lower_name(name), set()).add(name)
         if table.foreign_keys:
             self._with_foreign_keys.add(name)
         self._columns += len(table.columns)
@@ -112,10 +112,10 @@ class Catalogue:
         if old is not None:
             self._columns -= len(old.columns)
             self._with_foreign_keys.discard(name)
-            spellings = self._spellings[_lower(name)]
+            spellings = self._spellings[lower_name(name)]
             spellings.discard(name)
             if not spellings:
-                del self._spellings[_lower(name)]
+                del self._spellings[lower_name(name)]
 
     def forget(self, name: TableName, why: str) -> None:
         """Mark its columns as unknown from this place on: it was dropped, or a statement is not
@@ -132,7 +132,7 @@ class Catalogue:
             return
         table = self.known(old)
         entry = self.entry(old)
-        if _lower(old) == _lower(new) and self._before(*old) is None:
+        if lower_name(old) == lower_name(new) and self._before(*old) is None:
             self._take_out(old)  # with lower_case_table_names=1, TABLE_MAP may have this spelling
         else:
             self.forget(old, DROPPED)
@@ -186,7 +186,3 @@ class Catalogue:
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
         """Whether the name means, for this connection, a temporary table."""
         return (thread_id, *name) in self._temporary
-
-
-def _lower(name: TableName) -> TableName:
-    return name[0].lower(), name[1].lower()

@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from binlake.format.sql_names import unquoted_name
+from binlake.format.sql_names import TableName, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import alter_table, altered_columns, new_name
-from binlake.table.schema.catalogue import DROPPED, Catalogue, TableName
+from binlake.table.schema.catalogue import DROPPED, Catalogue
 from binlake.table.schema.create_table import (
     charset_in,
     lists_columns,

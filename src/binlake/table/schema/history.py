@@ -20,9 +20,10 @@ import bisect
 import re
 from collections.abc import Callable, Iterable
 
+from binlake.format.sql_names import TableName, lower_name
 from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.catalogue import DROPPED, Catalogue, TableName
+from binlake.table.schema.catalogue import DROPPED, Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.declared import (
     DeclaredSchema,
@@ -163,7 +164,7 @@ class SchemaHistory:
             for name in children
             if (child := self.declared(*name)) is not None
             for key in child.foreign_keys
-            if _lower(key.parent) == _lower((database, table))
+            if lower_name(key.parent) == lower_name((database, table))
         }
         return sorted(found | set(self.schema.references(database, table)))
 
@@ -247,24 +248,20 @@ def _with_version(
     return completed(definition, version, source), [] if conflict is None else [conflict]
 
 
-def _lower(name: TableName) -> TableName:
-    return name[0].lower(), name[1].lower()
-
-
 class _Versions:
     """The declarations of a schema that hold from a place on; a chain has its own."""
 
     def __init__(self, tables: Iterable[DeclaredTable]) -> None:
         self._places: dict[str, list[tuple[int, int]]] = {}
         self._tables: dict[tuple[str, TableName], list[tuple[tuple[int, int], DeclaredTable]]] = {}
-        self._spellings: dict[tuple[str, str, str], set[TableName]] = {}
+        self._spellings: dict[tuple[str, TableName], set[TableName]] = {}
         for table in tables:
             assert table.since is not None
             base, key = _key(table.since)
             self._places.setdefault(base, []).append(key)
             name = (table.database or "", table.table)
             self._tables.setdefault((base, name), []).append((key, table))
-            self._spellings.setdefault((base, name[0].lower(), name[1].lower()), set()).add(name)
+            self._spellings.setdefault((base, lower_name(name)), set()).add(name)
         for places in self._places.values():
             places.sort()
         for versions in self._tables.values():
@@ -293,7 +290,7 @@ class _Versions:
         exact = self._at((base, name), key)
         if exact is not None and exact.columns:
             return exact
-        spellings = self._spellings.get((base, name[0].lower(), name[1].lower()), set()) - {name}
+        spellings = self._spellings.get((base, lower_name(name)), set()) - {name}
         others = [self._at((base, other), key) for other in spellings]
         known = [other for other in others if other is not None and other.columns]
         return known[0] if len(known) == 1 else exact

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow.compute as pc
 
+from binlake.format.sql_names import TableName
 from binlake.source.arrays import scalar
 from binlake.table.schema.declared import ForeignKey
 from binlake.table.sql.row_sql import Row, Shape, SqlTable
@@ -18,9 +19,6 @@ from binlake.table.text.json_text import join
 from binlake.values.ledger import counted
 
 _MOST_KEYS = 4_000_000
-
-#: Database and table.
-TableName = tuple[str, str]
 
 
 class LaterChildren:
