@@ -13,6 +13,7 @@ from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.position import FilePosition
 from binlake.values.similar_names import did_you_mean
+from binlake.values.times import since_epoch_us, utc_moment
 from binlake.values.where import parse_where
 
 
@@ -41,7 +42,6 @@ _TIME = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _SECONDS = re.compile(r"@(\d{1,11})(?:\.(\d{1,6}))?", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 _AGO = re.compile(r"-(\d{1,9})\s*(s|m|h|d|w)", re.ASCII)
@@ -62,9 +62,9 @@ def parse_time_us(text: str, now: datetime | None = None) -> int:
     text = text.strip()
     now = datetime.now(UTC) if now is None else now
     if ago := _AGO.fullmatch(text):
-        return _since_epoch_us(now) - int(ago[1]) * _UNIT_SECONDS[ago[2]] * 1_000_000
+        return since_epoch_us(now) - int(ago[1]) * _UNIT_SECONDS[ago[2]] * 1_000_000
     if text.lower() == "now":
-        return _since_epoch_us(now)
+        return since_epoch_us(now)
     clock = _CLOCK.fullmatch(text)
     word = text if _DAY.fullmatch(text) else (clock[1] or "today") if clock else None
     if word is None:
@@ -90,13 +90,13 @@ def parse_calendar_us(text: str) -> int:
     *whole, fraction, zone = match.groups(default="0")
     year, month, day, hour, minute, second = map(int, whole)
     moment = datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")), UTC)
-    return _since_epoch_us(moment) - _offset_us(zone)
+    return since_epoch_us(moment) - _offset_us(zone)
 
 
 def calendar_text(time_us: int) -> str:
     """Return a time in microseconds since 1970 as text that `parse_calendar_us` reads."""
     try:
-        moment = _EPOCH + timedelta(microseconds=time_us)
+        moment = utc_moment(time_us)
     except OverflowError:
         return f"@{time_us // 1_000_000}"
     return f"{moment.replace(tzinfo=None)}Z"
@@ -112,10 +112,6 @@ def _offset_us(zone: str) -> int:
         raise ValueError(f"{zone} is not the offset of a zone; expected one like +02:00")
     minutes += hours * 60
     return (-minutes if zone[0] == "-" else minutes) * 60_000_000
-
-
-def _since_epoch_us(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def parse_bytes(text: str) -> int:
@@ -211,4 +207,4 @@ def moment_us(value: date) -> int:
     """A date or datetime of the API; one without a zone is UTC."""
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
-    return _since_epoch_us(value if value.tzinfo else value.replace(tzinfo=UTC))
+    return since_epoch_us(value if value.tzinfo else value.replace(tzinfo=UTC))

@@ -18,7 +18,7 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import UPDATE, differs
 from binlake.mirror.control import place_key
-from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, repeated
+from binlake.mirror.modes.mode import BEFORE_ALL_ROWS, Emptying, Mode, RowChanges, Scan, repeated
 from binlake.mirror.modes.names import APPEND
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes
@@ -37,8 +37,6 @@ _COLUMNS = {
     if column.name in ("op", *_FACTS, "absent") and column.type is not None
 }
 _OP, _SEQ, _ABSENT = (_COLUMNS[name].name for name in ("op", "seq", "absent"))
-# sorts before every row change at its position or after it
-_BEFORE_ALL_ROWS = -1
 
 
 class ChangeLog(Mode):
@@ -80,7 +78,7 @@ class ChangeLog(Mode):
 def _own(op: str, place: Position) -> dict[str, object]:
     """The columns of a row that is no row change, and stands at a place in the log."""
     number, offset = place_key(place)
-    sequence = {"file": number, "pos": offset, "row": _BEFORE_ALL_ROWS}
+    sequence = {"file": number, "pos": offset, "row": BEFORE_ALL_ROWS}
     named = {"op": op, "file": place.file, "pos": offset, "seq": sequence}
     return {field.name: named.get(name) for name, field in _COLUMNS.items()}
 
@@ -151,7 +149,7 @@ def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDAr
 
 def _numbers(sequences: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
     numbers: npt.NDArray[np.int64] = (
-        pc.struct_field(sequences, name).cast(pa.int64()).fill_null(_BEFORE_ALL_ROWS).to_numpy()
+        pc.struct_field(sequences, name).cast(pa.int64()).fill_null(BEFORE_ALL_ROWS).to_numpy()
     )
     return numbers
 

@@ -11,7 +11,6 @@ begin, as in a table that equals the server's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -23,20 +22,27 @@ from binlake.mirror.apply.change_rows import OP, fact
 from binlake.mirror.apply.net import KeySteps, RowsOf, net_by_key
 from binlake.mirror.control import place_key
 from binlake.mirror.modes.equal_rows import check_moves
-from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts, repeated
+from binlake.mirror.modes.mode import (
+    BEFORE_ALL_ROWS,
+    Emptying,
+    Mode,
+    RowChanges,
+    Scan,
+    in_parts,
+    repeated,
+)
 from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.schema import conformed
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position
+from binlake.values.times import utc_moment
 
 _TIME = pa.timestamp("us", "UTC")
 #: The times at which a version began and ended; null: it is the current row.
 _FROM, _TO = "_valid_from", "_valid_to"
 _SNAPSHOT = "snapshot"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BEFORE_ALL_ROWS = -1
 
 Numbers = npt.NDArray[np.int64]
 
@@ -68,9 +74,9 @@ class History(Mode):
     def copied(self, rows: pa.Table, position: Position, moment_us: int) -> pa.Table:
         number, offset = place_key(position)
         own = {
-            _FROM: _EPOCH + timedelta(microseconds=moment_us),
+            _FROM: utc_moment(moment_us),
             "_op": _SNAPSHOT,
-            "_seq": {"file": number, "pos": offset, "row": _BEFORE_ALL_ROWS},
+            "_seq": {"file": number, "pos": offset, "row": BEFORE_ALL_ROWS},
         }
         return repeated(rows, self.fields, own, rows.num_rows)
 

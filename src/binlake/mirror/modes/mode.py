@@ -18,6 +18,9 @@ from binlake.values.position import Position
 #: Reads columns of all rows of a lake table, in the same order each time.
 Scan = Callable[[Sequence[str]], Iterator[pa.Table]]
 
+#: As the number of a row: sorts before every row change at its position or after it.
+BEFORE_ALL_ROWS = -1
+
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pyarrow as pa
@@ -36,8 +36,8 @@ from binlake.source.replica.connection import ServerConnection
 from binlake.values.builds import PickledByName
 from binlake.values.closing import Closing
 from binlake.values.position import Position
+from binlake.values.times import since_epoch_us
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CHUNKS = 100_000
 
 
@@ -204,4 +204,4 @@ def _moment_us(server: ServerConnection) -> int:
         moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         raise ServerError(f"{server.where} answers {text[:40]!r} for its clock") from None
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return since_epoch_us(moment)

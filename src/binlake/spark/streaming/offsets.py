@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from binlake.errors import SourceError
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.position import Position
+from binlake.values.times import since_epoch_us, utc_moment
 
 _VERSION = 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HINT = "start again with a new checkpoint, and set starting_offsets to where it begins"
 
 
@@ -63,7 +63,7 @@ class StreamOffset:
         if self.shown:
             value["shown_gtids"] = self.shown
         if self.commit_us is not None:
-            moment = _EPOCH + timedelta(microseconds=self.commit_us)
+            moment = utc_moment(self.commit_us)
             value["commit_time"] = moment.isoformat().replace("+00:00", "Z")
         # its end is not written: it is taken from the position
         if self.fingerprint is not None and self.fingerprint.end == self.position.offset:
@@ -140,4 +140,4 @@ def _fingerprint(value: Any, end: int) -> LogFingerprint:
 def _commit_us(text: str | None) -> int | None:
     if text is None:
         return None
-    return (datetime.fromisoformat(_of(str, text)) - _EPOCH) // timedelta(microseconds=1)
+    return since_epoch_us(datetime.fromisoformat(_of(str, text)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Any, Final
 
@@ -192,8 +192,3 @@ class RowHistory:
         """Yield one object per entry, as `binlake history --json` prints them."""
         for entry in self.entries:
             yield entry.to_json(self.database, self.table)
-
-
-def moment(us: int) -> datetime:
-    """Microseconds since 1970 as a time in UTC."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)

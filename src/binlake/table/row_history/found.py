@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from binlake.source.arrays import scalar
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.plan import TableTypes
-from binlake.table.row_history.entries import NOT_LOGGED, ColumnChange, RowChange, moment
+from binlake.table.row_history.entries import NOT_LOGGED, ColumnChange, RowChange
 from binlake.table.row_history.keys import BoundKey, RowKey
 from binlake.table.row_history.lives import KeyChange
 from binlake.table.where.images import Rows
+from binlake.values.times import utc_moment
 
 _INSERT, _DELETE = OPERATIONS[0], OPERATIONS[2]
 
@@ -107,7 +108,7 @@ def _details(changes: Changes, table: TableChanges, key: tuple[str, ...]) -> Ite
         changed, absent = _compared(names, before, after, virtual)
         yield RowChange(
             number=0, life=0, op=op,
-            ts=moment(times[i]), gtid=gtids[i], thread_id=threads[i], query=origin.query,
+            ts=utc_moment(times[i]), gtid=gtids[i], thread_id=threads[i], query=origin.query,
             server_id=facts.server_id[i].as_py(), file=origin.file, pos=facts.pos[i].as_py(),
             end_pos=facts.end_pos[i].as_py(), row=facts.row[i].as_py(),
             source_file=origin.source_file, source_pos=origin.source_pos,

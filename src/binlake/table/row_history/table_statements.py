@@ -17,9 +17,10 @@ from binlake.stream.sql.ddl_targets import (
 )
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
-from binlake.table.row_history.entries import TableStatement, moment
+from binlake.table.row_history.entries import TableStatement
 from binlake.table.schema.ddl_effects import brings_rows
 from binlake.values.option_texts import possible_names
+from binlake.values.times import utc_moment
 
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
@@ -85,7 +86,7 @@ class StatementsOfTable:
         return TableStatement(
             op="truncate" if kind == TRUNCATE else "ddl",
             database=ddl.database,
-            ts=moment(run.commit_us),
+            ts=utc_moment(run.commit_us),
             gtid=run.gtid,
             server_id=run.server_id,
             file=position.file,
