@@ -31,8 +31,9 @@ MALFORMED_PACKET = 1835
 SECURE_TRANSPORT_REQUIRED = 3159
 
 _MAX_MESSAGE_BYTES = 512  # the length that the servers' clients keep
-_AUTOCOMMIT = 0x0002
-_UTF8MB4 = 45
+#: The status of a session, and its character set: utf8mb4_general_ci.
+AUTOCOMMIT = 0x0002
+UTF8MB4 = 45
 _BINARY = 63
 _LONGLONG = 8
 _VAR_STRING = 253
@@ -42,14 +43,14 @@ def ok(info: bytes = b"") -> bytes:
     """An OK packet; `info` is text for the client."""
     return (
         b"\0\0\0"
-        + struct.pack("<HH", _AUTOCOMMIT, 0)
+        + struct.pack("<HH", AUTOCOMMIT, 0)
         + (lenenc_bytes(len(info)) + info if info else b"")
     )
 
 
 def eof() -> bytes:
     """An EOF packet: the end of columns, of rows, or of a stream of events that does not wait."""
-    return b"\xfe" + struct.pack("<HH", 0, _AUTOCOMMIT)
+    return b"\xfe" + struct.pack("<HH", 0, AUTOCOMMIT)
 
 
 def error(problem: ServerError) -> bytes:
@@ -95,7 +96,7 @@ def lenenc_text(text: str) -> bytes:
 
 
 def _column(name: str, kind: int) -> bytes:
-    charset, length = (_BINARY, 20) if kind == _LONGLONG else (_UTF8MB4, 1024)
+    charset, length = (_BINARY, 20) if kind == _LONGLONG else (UTF8MB4, 1024)
     names = b"".join(map(lenenc_text, ("def", "", "", "", name, "")))
     return names + b"\x0c" + struct.pack("<HIBHB2x", charset, length, kind, 0, 0)
 

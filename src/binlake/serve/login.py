@@ -20,23 +20,19 @@ from dataclasses import dataclass
 from binlake.errors import FormatError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import version_numbers
+from binlake.format.auth_plugins import CACHING_SHA2, NATIVE
 from binlake.serve.answers import (
     ACCESS_DENIED,
+    AUTOCOMMIT,
     HANDSHAKE,
     SECURE_TRANSPORT_REQUIRED,
+    UTF8MB4,
     ok,
     refused,
 )
 from binlake.serve.channel import Channel
 from binlake.serve.compression import Compression
-from binlake.serve.passwords import (
-    CACHING_SHA2,
-    NATIVE,
-    PLUGINS,
-    certificate_proof,
-    new_nonce,
-    proves,
-)
+from binlake.serve.passwords import PLUGINS, certificate_proof, new_nonce, proves
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 
@@ -63,8 +59,6 @@ _OFFERED = (
 MAX_LOGIN_BYTES = 128 << 10
 _SSL_REQUEST_BYTES = 32
 _MAX_NAME_BYTES = 256
-_UTF8MB4 = 45
-_AUTOCOMMIT = 0x0002
 _FAST_AUTH_OK = b"\x01\x03"
 
 
@@ -117,7 +111,7 @@ def greeting(who: Identity, connection_id: int, nonce: bytes, *, tls: bool) -> b
         + struct.pack("<I", connection_id & 0xFFFFFFFF)
         + nonce[:8]
         + b"\0"
-        + struct.pack("<HBH", capabilities & 0xFFFF, _UTF8MB4, _AUTOCOMMIT)
+        + struct.pack("<HBH", capabilities & 0xFFFF, UTF8MB4, AUTOCOMMIT)
         + struct.pack("<HB10x", capabilities >> 16, len(nonce) + 1)
         + nonce[8:]
         + b"\0"

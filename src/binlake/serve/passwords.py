@@ -14,8 +14,9 @@ import hashlib
 import hmac
 import secrets
 
-NATIVE = "mysql_native_password"
-CACHING_SHA2 = "caching_sha2_password"
+from binlake.format.auth_plugins import CACHING_SHA2, NATIVE
+
+#: The plugins that `serve` knows.
 PLUGINS = (NATIVE, CACHING_SHA2)
 
 NONCE_BYTES = 20

@@ -19,7 +19,8 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from binlake.serve.passwords import NATIVE, _expected
+from binlake.format.auth_plugins import NATIVE
+from binlake.serve.passwords import _expected
 from binlake.serve.server import BinlogServer
 from binlake.source.replica.commands import BinlogDump, BinlogDumpGtid, Registration
 from binlake.source.replica.receiver import COMPRESSED_HEADER

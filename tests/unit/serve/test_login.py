@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binlake.errors import OptionError, ServerError
+from binlake.format.auth_plugins import CACHING_SHA2, NATIVE
 from binlake.serve.login import (
     PLUGIN_AUTH,
     PLUGIN_AUTH_LENENC,
@@ -19,7 +20,7 @@ from binlake.serve.login import (
     greeting,
     parse_response,
 )
-from binlake.serve.passwords import CACHING_SHA2, NATIVE, PLUGINS, new_nonce, proves
+from binlake.serve.passwords import PLUGINS, new_nonce, proves
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 

@@ -22,9 +22,8 @@ from typing import Protocol
 
 from binlake.errors import AuthError
 from binlake.events.body.writer import lenenc_bytes
-from binlake.source.replica.login_rules import (
+from binlake.format.auth_plugins import (
     CACHING_SHA2,
-    CACHING_SHA2_FULL,
     CLEAR,
     DIALOG,
     ED25519,
@@ -32,9 +31,8 @@ from binlake.source.replica.login_rules import (
     OLD,
     PARSEC,
     SHA256,
-    Credentials,
-    Sends,
 )
+from binlake.source.replica.login_rules import CACHING_SHA2_FULL, Credentials, Sends
 
 _OK, _MORE_DATA, _SWITCH = 0x00, 0x01, 0xFE
 _NONCE_BYTES = 20

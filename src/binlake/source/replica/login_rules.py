@@ -22,6 +22,16 @@ from typing import NamedTuple
 from pymysql import _auth
 
 from binlake.errors import AuthError
+from binlake.format.auth_plugins import (
+    CACHING_SHA2,
+    CLEAR,
+    DIALOG,
+    ED25519,
+    NATIVE,
+    OLD,
+    PARSEC,
+    SHA256,
+)
 from binlake.source.replica import parsec
 from binlake.source.replica.passwords import Secret
 
@@ -50,15 +60,8 @@ class Sends(Enum):
     REFUSED = "refused"
 
 
-NATIVE = "mysql_native_password"
-CACHING_SHA2 = "caching_sha2_password"
-CACHING_SHA2_FULL = "caching_sha2_password (full)"
-SHA256 = "sha256_password"
-ED25519 = "client_ed25519"
-PARSEC = "parsec"
-CLEAR = "mysql_clear_password"
-DIALOG = "dialog"
-OLD = "mysql_old_password"
+#: The method of CACHING_SHA2 that sends the password; servers have no name for it.
+CACHING_SHA2_FULL = f"{CACHING_SHA2} (full)"
 
 #: The methods as the documentation lists them, and what servers use them for.
 METHODS = {
