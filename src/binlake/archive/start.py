@@ -28,7 +28,7 @@ from binlake.format.magic import FIRST_EVENT
 from binlake.source.bytes import open_reader
 from binlake.source.chain import log_name
 from binlake.source.reader import ByteReader
-from binlake.source.replica.connection import ServerConnection, ServerLog
+from binlake.source.replica.connection import ServerConnection, ServerLog, without_spaces
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
@@ -183,7 +183,7 @@ def _has_all(server: ServerConnection, gtid_set: str) -> bool:
         state = MariaGtidSet.parse(server.value("SELECT @@GLOBAL.gtid_binlog_state") or "")
         reached = MariaGtidSet.parse(gtid_set)
         return all((state.last(g.domain_id, g.server_id) or 0) >= g.seq_no for g in reached)
-    executed = GtidSet.parse(_one_line(server.value("SELECT @@GLOBAL.gtid_executed")))
+    executed = GtidSet.parse(without_spaces(server.value("SELECT @@GLOBAL.gtid_executed")))
     return not GtidSet.parse(gtid_set) - executed
 
 
@@ -281,7 +281,3 @@ def _in_head(data: bytes) -> GtidSet | MariaGtidSet | None:
         if isinstance(event, GtidListEvent):
             return event.gtid_set
     return None
-
-
-def _one_line(text: str | None) -> str:
-    return "".join((text or "").split())

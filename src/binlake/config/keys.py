@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from binlake.archive.finishing import COMPRESSIONS
-from binlake.config.toml_file import Key, flag, number, path, size, text, whole_number
-from binlake.source.bytes import is_uri
+from binlake.config.toml_file import Key, flag, number, path, place, size, text, whole_number
 from binlake.source.replica.url import URL_OPTIONS, ServerUrl, holds_password, is_server_url
+from binlake.values.gtid import SERVER_UUID
 
 _PORT = whole_number(0, 65535)
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath", "server-public-key",
           "extra-option-file")  # fmt: skip
 _NOT_OF_A_CONNECTION = ("password-file", "skip-replication", "socket", "until-gtid")
-
-
-def _place(value: Any, folder: Path) -> str:
-    """A directory or a URI."""
-    return text(value, folder) if is_uri(text(value, folder)) else path(value, folder)
 
 
 def _compression(value: Any, folder: Path) -> str:
@@ -58,14 +51,14 @@ def _parse_of(name: str) -> Any:
 
 
 def _uuid(value: Any, folder: Path) -> str:
-    if not _UUID.fullmatch(text(value, folder)):
+    if not SERVER_UUID.fullmatch(text(value, folder)):
         raise ValueError("expected a UUID")
     return str(value).lower()
 
 
 #: In `[archive]` for all servers, and in `[archive.servers.NAME]` for one.
 ARCHIVE_KEYS: dict[str, Key] = {
-    "target": Key(_place, "directory or URI of the archive; several servers may share it"),
+    "target": Key(place, "directory or URI of the archive; several servers may share it"),
     "password_file": Key(path, "file whose first line is the password"),
     "password_variable": Key(text, "environment variable that holds the password"),
     "compress": Key(_compression, "compression of complete logs: none or zstd", "none"),
@@ -107,7 +100,7 @@ SERVE_KEYS: dict[str, Key] = {
 }
 #: Only in `[serve.listeners.NAME]`.
 LISTENER_KEYS: dict[str, Key] = {
-    "path": Key(_place, "the archive or logs to serve"),
+    "path": Key(place, "the archive or logs to serve"),
     "port": Key(_PORT, "port to listen on"),
     "source": Key(text, "the server to serve, if the archive contains several"),
     "server_id": Key(whole_number(1, (1 << 32) - 1), "the server_id to answer with"),

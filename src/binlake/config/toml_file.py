@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.source.bytes import is_uri
 from binlake.values.similar_names import did_you_mean
 
 _MAX_BYTES = 256 << 10
@@ -130,6 +131,11 @@ def text(value: Any, _: Path) -> str:
 def path(value: Any, folder: Path) -> str:
     """Read the path of a file, relative to the folder of the configuration."""
     return str(folder / os.path.expanduser(text(value, folder)))  # noqa: PTH111 - never raises
+
+
+def place(value: Any, folder: Path) -> str:
+    """Read a URI, or the path of a directory, relative to the folder of the configuration."""
+    return text(value, folder) if is_uri(text(value, folder)) else path(value, folder)
 
 
 def flag(value: Any, _: Path) -> bool:

@@ -169,3 +169,12 @@ def is_character_type(code: int, flavour: str) -> bool:
 def fraction_bytes(fsp: int) -> int:
     """Bytes that `fsp` (0 to 6) fractional digits take in a TIMESTAMP2, DATETIME2 or TIME2."""
     return (fsp + 1) // 2
+
+
+_BLOB_LENGTH_BYTES = {"tiny": 1, "medium": 3, "long": 4}
+
+
+def blob_length_bytes(sql: str) -> int:
+    """The bytes of the length before a value, for the SQL of a type of the BLOB family: 3 for `mediumtext`."""
+    found = (size for start, size in _BLOB_LENGTH_BYTES.items() if sql.startswith(start))
+    return next(found, 2)

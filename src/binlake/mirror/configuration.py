@@ -16,20 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from binlake.config.toml_file import Key, number, open_toml, path, size, text, whole_number
+from binlake.config.toml_file import Key, number, open_toml, path, place, size, text, whole_number
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
-from binlake.source.bytes import is_uri
 from binlake.source.replica.url import holds_password
 
 
 def _texts(value: Any, folder: Path) -> tuple[str, ...]:
     """A string or a list of strings."""
     return tuple(text(one, folder) for one in (value if isinstance(value, list) else [value]))
-
-
-def _place(value: Any, folder: Path) -> str:
-    return text(value, folder) if is_uri(text(value, folder)) else path(value, folder)
 
 
 def _url(value: Any, folder: Path) -> str:
@@ -56,8 +51,8 @@ def _key(option: MirrorOption) -> Key:
 
 _KEYS: dict[str, Key] = {
     "url": Key(_url, "the server"),
-    "lake": Key(_place, "the lake: a directory or URI"),
-    "logs": Key(_place, "read the changes from this archive"),
+    "lake": Key(place, "the lake: a directory or URI"),
+    "logs": Key(place, "read the changes from this archive"),
     "state": Key(path, "directory of this machine for the row indexes"),
     "metrics_port": Key(whole_number(0, 65535), "port for Prometheus"),
     "metrics_address": Key(text, "address for Prometheus"),

@@ -19,6 +19,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.values.where import MIRRORED
+
 _LINE = re.compile(r"(call|end|field_ref|nested_field_ref|literal|options): '(.*)'", re.DOTALL)
 _METADATA = "-- schema metadata --\n"
 _OPERATORS = {
@@ -28,7 +30,6 @@ _OPERATORS = {
     "greater": ">",
     "greater_equal": ">=",
 }
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _AND = ("and_kleene", "and")
 
 
@@ -173,4 +174,4 @@ def _tests(node: _Node) -> Iterator[ColumnTest]:
             yield ColumnTest(column, _OPERATORS[function], (value,))
         case _Call(function, (_Constant(value), _Field((column,)))) if function in _OPERATORS:
             operator = _OPERATORS[function]
-            yield ColumnTest(column, _MIRRORED.get(operator, operator), (value,))
+            yield ColumnTest(column, MIRRORED.get(operator, operator), (value,))

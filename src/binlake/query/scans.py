@@ -27,6 +27,7 @@ from binlake.stream.views import (
 )
 from binlake.table.batches import Changes
 from binlake.table.counting.row_counts import RowCounter
+from binlake.table.definitions import NO_COLUMN
 from binlake.table.metadata import METADATA
 from binlake.table.reading import read_changes
 from binlake.table.resolve import ResolvesTables, TableResolver
@@ -38,7 +39,6 @@ from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-_NO_COLUMN = ("",)  # no column has this name: rows are found, and none of their values is decoded
 _COUNTS = frozenset(("tables", "inserts", "updates", "deletes"))
 _UNCOUNTED = RowCounts((), None, None, None)
 #: Metadata columns that show all columns of the table.
@@ -99,7 +99,7 @@ class ChangesTable(SqlTable):
         images = {"before", "after"} & set(columns)
         options = replace(
             options,
-            columns=() if images else _NO_COLUMN,
+            columns=() if images else NO_COLUMN,
             query="query" in columns,
             thread_id="thread_id" in columns,
         )
@@ -221,7 +221,7 @@ class TypedTable(SqlTable):
             for other, others in zip(projected, full.newest_names, strict=True):
                 if one.equals(other) and its != others:
                     return ()  # only the other columns distinguish the definitions
-        return tuple(names) or _NO_COLUMN
+        return tuple(names) or NO_COLUMN
 
     def _projected(self, scan: Scan) -> Evolution:
         """Return the rule that unites the definitions, with the columns that a scan decodes."""

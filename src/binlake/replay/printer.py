@@ -42,7 +42,7 @@ from binlake.events.mysql.gtid import GtidEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
-from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
+from binlake.events.mysql.transaction_payload import COMPRESSIONS, TransactionPayloadEvent
 from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.events.old.start_v3 import StartV3Event
 from binlake.format import flags
@@ -291,7 +291,7 @@ class Printer(LoadPrinter):
 
     def _payload(self, shown: Shown, event: TransactionPayloadEvent) -> None:
         words = f"\tTransaction_Payload\t\tpayload_size={event.payload_size}"
-        words += f"\tcompression_type={_COMPRESSIONS.get(event.compression, event.compression)}"
+        words += f"\tcompression_type={COMPRESSIONS.get(event.compression, event.compression)}"
         words += f"\tuncompressed_size={event.uncompressed_size}\n"
         if not self.options.short_form:
             self.write(self.header(shown, words.encode()) + b"# Start of compressed events.\n")
@@ -322,8 +322,6 @@ class Printer(LoadPrinter):
         name = shown.event.name.removesuffix("_EVENT").capitalize()
         self.write(self.header(shown, f"\t{name}\n".encode()))
 
-
-_COMPRESSIONS = {0: "ZSTD", 255: "NONE"}
 
 _METHODS: dict[type[Event], str] = {
     FormatDescriptionEvent: "_format",

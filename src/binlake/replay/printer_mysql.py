@@ -33,7 +33,7 @@ from binlake.replay.gtids import (
     previous_gtids_text,
 )
 from binlake.replay.printer import Printer
-from binlake.replay.replay_session import MysqlSession
+from binlake.replay.replay_session import UTF8, MysqlSession
 from binlake.replay.shown import Shown
 from binlake.replay.statement_events import (
     user_variable,
@@ -41,7 +41,6 @@ from binlake.replay.statement_events import (
 from binlake.replay.table_metadata import metadata_lines
 from binlake.stream.log_events import LogEvent
 
-_UTF8 = 33  # utf8mb3_general_ci
 _FIRST_WITH_INVISIBLE_KEYS = 80030
 
 
@@ -165,8 +164,8 @@ class MysqlPrinter(Printer):
         self.write(self.header(shown, b"\tUser_var\n"))
         # names of variables are in utf8mb3, whatever the client of the statement speaks
         number = event.type is not None and event.type != "STRING"
-        collation = event.collation_id if number and event.collation_id is not None else _UTF8
-        said = {"client": _UTF8, "connection": collation, "server": _UTF8}
+        collation = event.collation_id if number and event.collation_id is not None else UTF8
+        said = {"client": UTF8, "connection": collation, "server": UTF8}
         before = self.session.charset
         if said != before:
             self.write(b"".join(self.session.charset_lines(said)))

@@ -28,7 +28,8 @@ from binlake.format.sql_names import quoted_name
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
 from binlake.replay.event_text import DELIMITER
 
-_UTF8 = 33  # utf8mb3_general_ci
+#: utf8mb3_general_ci
+UTF8 = 33
 # an offset, SYSTEM, or a name of the servers' tables of zones
 _TIME_ZONE = re.compile(r"[A-Za-z0-9_+/:. -]{1,64}")
 _ANY_THREAD = 999999999  # --short-form: the text does not depend on the thread
@@ -114,8 +115,8 @@ class ReplaySession:
             yield from self._told_utf8()
 
     def _told_utf8(self) -> Iterator[bytes]:
-        told = self.charset or {"connection": _UTF8, "server": _UTF8}
-        self.charset = {**told, "client": _UTF8}
+        told = self.charset or {"connection": UTF8, "server": UTF8}
+        self.charset = {**told, "client": UTF8}
         yield from self.charset_lines(self.charset)
 
     def _reads_bytes(self) -> Iterator[bytes]:

@@ -22,6 +22,11 @@ _INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
 _INT32, _INT64 = _INTEGER_CODES[32], _INTEGER_CODES[64]
 
 
+def numbers(kind: pa.DataType, count: int, data: Any) -> pa.Array:
+    """Return an array over `count` numbers that lie in a buffer, without a copy."""
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
 def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
     """Return the array `pyarrow.array(values, kind)`; None is null.
 

@@ -20,8 +20,8 @@ from binlake.stream.index.compact_protocol import (
     number,
     structs,
 )
+from binlake.stream.index.parquet_footer import TAIL_BYTES
 
-_TAIL_BYTES = 8
 _HEADER_BYTES = 4 << 10
 # Statistics in a header may contain two values.
 _MOST_HEADER_BYTES = 1 << 20
@@ -141,9 +141,9 @@ class _PageReader:
         return ParquetPages(rows, groups)
 
     def _footer(self) -> Struct:
-        tail = self._read(max(0, self._size - _TAIL_BYTES), self._size)
-        length = int.from_bytes(tail[: _TAIL_BYTES // 2], "little")
-        start = self._size - _TAIL_BYTES - length
+        tail = self._read(max(0, self._size - TAIL_BYTES), self._size)
+        length = int.from_bytes(tail[: TAIL_BYTES // 2], "little")
+        start = self._size - TAIL_BYTES - length
         if start < 0:
             raise DamagedError
         self._limit("its footer", length, self._max_memory // _FOOTER_SHARE)

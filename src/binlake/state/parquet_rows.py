@@ -15,6 +15,7 @@ from binlake.state.base import Base, MissingTableError
 from binlake.state.origin import Origin
 from binlake.state.parquet_pages import ParquetPages
 from binlake.state.shape import TableShape, collations_in, key_of
+from binlake.stream.index.parquet_footer import MAGIC
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import ColumnType
@@ -26,7 +27,6 @@ from binlake.values.position import FilePosition
 #: Keys of the metadata of a file: the statement that declares its table, and its place in the log.
 CREATE_TABLE = b"binlake.create_table"
 POSITION = b"binlake.position"
-_MAGIC = b"PAR1"
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
 _SECONDS = 19  # characters of a time without a fraction
@@ -39,7 +39,7 @@ def is_parquet(path: str) -> bool:
         return False
     try:
         with Path(path).open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False  # the reader of dumps reports it
 

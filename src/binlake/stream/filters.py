@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from binlake.stream.groups.group import Group
 
 _EARLIEST_US = -(1 << 62)
-_LATEST_US = 1 << 62
+#: Later than every time, and behind every place in a log.
+LATEST_US = 1 << 62
 
 # Which file of the input a bare position (POS without FILE) means, by the rule of mysqlbinlog.
 _BARE_FILE = {"start": 0, "stop": -1}
@@ -195,7 +196,7 @@ class TransactionFilter(PickledByName):
         ordinal = run.window.file.ordinal
         low, high = self._offsets(ordinal)
         if low is not None or high is not None:
-            mask.keep_offsets(low or 0, _LATEST_US if high is None else high)
+            mask.keep_offsets(low or 0, LATEST_US if high is None else high)
         if self.at is not None and ordinal == self.at.ordinal:
             mask.keep_around(self.at.offset)
         if self.since_us is not None or self.until_us is not None:
@@ -214,14 +215,14 @@ class TransactionFilter(PickledByName):
     def _offsets(self, ordinal: int) -> tuple[int | None, int | None]:
         low = high = None
         if self.start is not None and ordinal <= self.start.ordinal:
-            low = self.start.offset if ordinal == self.start.ordinal else _LATEST_US
+            low = self.start.offset if ordinal == self.start.ordinal else LATEST_US
         if self.stop is not None and ordinal >= self.stop.ordinal:
             high = self.stop.offset if ordinal == self.stop.ordinal else 0
         return low, high
 
     def _times(self) -> tuple[int, int]:
         since = _EARLIEST_US if self.since_us is None else self.since_us
-        return since, _LATEST_US if self.until_us is None else self.until_us
+        return since, LATEST_US if self.until_us is None else self.until_us
 
     # -- groups one by one ----------------------------------------------------------------------
 

@@ -25,7 +25,8 @@ from binlake.values.plan import TableDefinition
 
 OPERATIONS = ("insert", "update", "delete")  # by the number that the core gives them
 
-_OPERATIONS = array(OPERATIONS, pa.string())
+#: Their names as an array.
+OPERATION_NAMES = array(OPERATIONS, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Changes:
         facts, transactions = table.facts, self.transactions
         of, row_origin = facts.transaction, facts.row_origin
         make: dict[str, Callable[[], pa.Array | None]] = {
-            "op": lambda: spread_texts(_OPERATIONS, facts.op),
+            "op": lambda: spread_texts(OPERATION_NAMES, facts.op),
             "ts": lambda: transactions.ts.take(of),
             "gtid": lambda: spread_texts(transactions.gtid, of),
             "server_id": lambda: facts.server_id,

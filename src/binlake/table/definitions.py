@@ -26,7 +26,8 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-_NO_COLUMN = ("",)  # no column has this name: rows are found, and none of their values is decoded
+#: No column has this name: rows are found, and none of their values is decoded.
+NO_COLUMN = ("",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def _unfiltered_definitions(
     wanted = options.unfiltered()
     scope = replace(
         wanted,
-        columns=_NO_COLUMN,
+        columns=NO_COLUMN,
         before=False,
         query=False,
         on_error="skip",

@@ -43,7 +43,6 @@ _ROWS = {
 }
 _TABLE_ID = 1
 
-_BLOB_BYTES = {"tiny": 1, "medium": 3, "long": 4}  # of the length, by how the type begins; else 2
 _LONGEST_SHORT = 255  # the longest value with a length prefix of one byte
 _CHAR_BYTES = 3  # at most, in a server of that time
 _MAKE_RECORDS_VARY = frozenset((ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_BLOB))
@@ -175,8 +174,7 @@ def _column(column: DeclaredColumn, nullable: bool, where: str) -> _Column:
         kind = ct.MYSQL_TYPE_ENUM if is_enum else ct.MYSQL_TYPE_SET
         return _Column(ct.MYSQL_TYPE_STRING, bytes((kind, width)), width, 0, nullable)
     if ct.MYSQL_TYPE_BLOB in codes:
-        prefix = next((n for word, n in _BLOB_BYTES.items() if column.sql.startswith(word)), 2)
-        prefix = 3 if column.sql == "long" else prefix
+        prefix = 3 if column.sql == "long" else ct.blob_length_bytes(column.sql)
         return _Column(ct.MYSQL_TYPE_BLOB, bytes((prefix,)), 0, prefix, nullable)
     if ct.MYSQL_TYPE_STRING in codes or ct.MYSQL_TYPE_VARCHAR in codes:
         size = _string_bytes(column, where)

@@ -17,7 +17,7 @@ from binlake.core.rows.image import ImageBuffers
 from binlake.core.rows.sink import SinkBuffers
 from binlake.core.rows.table_sink import TableBuffers
 from binlake.core.rows.walk import WalkedRows
-from binlake.source.arrays import scalar
+from binlake.source.arrays import numbers, scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,14 @@ def cut(walked: WalkedRows, at: RowCutoff) -> WalkedRows:
 
 def transaction_of(walked: WalkedRows, table: TableBuffers, row: int) -> RowCutoff:
     """Return the cut that removes the transaction of a table's row, and everything after it."""
-    transaction = _numbers(pa.int32(), table.txn, table.count)[row]
+    transaction = numbers(pa.int32(), table.count, table.txn)[row]
     firsts = []
     for _, buffers in walked.tables:
-        same = pc.equal(_numbers(pa.int32(), buffers.txn, buffers.count), transaction)
+        same = pc.equal(numbers(pa.int32(), buffers.count, buffers.txn), transaction)
         first = pc.index(same, scalar(True)).as_py()
         if first >= 0:
-            firsts.append(_numbers(pa.int64(), buffers.seq, buffers.count)[first].as_py())
+            firsts.append(numbers(pa.int64(), buffers.count, buffers.seq)[first].as_py())
     return RowCutoff(min(firsts))
-
-
-def _numbers(kind: pa.DataType, data: Any, count: int) -> pa.Array:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
 
 
 def _first_beyond(buffers: TableBuffers, at: RowCutoff) -> int:
@@ -62,8 +58,8 @@ def _first_beyond(buffers: TableBuffers, at: RowCutoff) -> int:
     none.
     """
     beyond = pc.and_(
-        pc.greater_equal(_numbers(pa.int64(), buffers.seq, buffers.count), scalar(at.sequence)),
-        pc.greater_equal(_numbers(pa.int64(), buffers.pos, buffers.count), scalar(at.pos)),
+        pc.greater_equal(numbers(pa.int64(), buffers.count, buffers.seq), scalar(at.sequence)),
+        pc.greater_equal(numbers(pa.int64(), buffers.count, buffers.pos), scalar(at.pos)),
     )
     first: int = pc.index(beyond, scalar(True)).as_py()
     return buffers.count if first < 0 else first
@@ -90,7 +86,7 @@ def _cut_column(buffers: SinkBuffers, count: int) -> SinkBuffers:
     if offsets is not None:
         # an unfinished row may have left bytes after the last whole one
         offsets = offsets[: (count + 1) * 4]
-        data = data[: _numbers(pa.int32(), offsets, count + 1)[count].as_py()]
+        data = data[: numbers(pa.int32(), count + 1, offsets)[count].as_py()]
     return buffers._replace(
         count=count, null_count=nulls, validity=validity, offsets=offsets, data=data
     )

@@ -17,14 +17,12 @@ import pyarrow.compute as pc
 from binlake.core.text.text_output import TextBuffer
 from binlake.core.text.text_rows import RowTemplate, ValueColumn, write_rows
 from binlake.errors import UnsupportedError
-from binlake.source.arrays import array, scalar
-from binlake.table.batches import OPERATIONS, Changes, TableChanges
+from binlake.source.arrays import scalar
+from binlake.table.batches import OPERATION_NAMES, Changes, TableChanges
 from binlake.table.images import Image
 from binlake.table.text.json_values import integers, plain_strings, row_index, strings
 from binlake.table.text.shared_texts import spread_texts
 from binlake.values.options import ReadOptions
-
-_OPERATIONS = array(OPERATIONS, pa.string())
 
 
 def change_schema(options: ReadOptions) -> pa.Schema:
@@ -79,7 +77,7 @@ def _change_columns(table: TableChanges, changes: Changes, names: Sequence[str])
     of, row_origin = facts.transaction, facts.row_origin
     definition = table.types.definition
     make: dict[str, Callable[[], pa.Array]] = {
-        "op": lambda: spread_texts(_OPERATIONS, facts.op),
+        "op": lambda: spread_texts(OPERATION_NAMES, facts.op),
         "database": lambda: pa.repeat(scalar(definition.database), table.count),
         "table": lambda: pa.repeat(scalar(definition.table), table.count),
         "ts": lambda: transactions.ts.take(of),
@@ -158,7 +156,7 @@ def _template(table: TableChanges, shared: _SharedPieces) -> RowTemplate:
         for part in (definition.database, definition.table)
     )
     template = RowTemplate(table.count)
-    template.add(b'{"op":', plain_strings(_OPERATIONS), row_index(facts.op))
+    template.add(b'{"op":', plain_strings(OPERATION_NAMES), row_index(facts.op))
     template.add(b',"database":' + database + b',"table":' + name)
     template.add(b',"ts":', shared.ts, transaction)
     template.add(b',"gtid":', shared.gtid, transaction)

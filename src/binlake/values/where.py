@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: The image of an unqualified column: the image for which the expression is evaluated.
 ROW = "row"
 _IMAGES = ("before", "after")
+#: Operators of comparisons, and those that mean the same with the operands exchanged.
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ class Collated:
 
 
 Operand = ColumnName | Document | Literal | Collated
+
+
+def uncollated(operand: Operand) -> ColumnName | Document | Literal:
+    """The operand without its collation."""
+    return operand.operand if isinstance(operand, Collated) else operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,13 +335,10 @@ class _Reader:
         if isinstance(pattern, exp.Cast | exp.Collate):
             over = self.operand(pattern)
             assert isinstance(over, Collated)
-            operand, pattern = Collated(self._uncollated(operand), over.collation), pattern.this
+            operand, pattern = Collated(uncollated(operand), over.collation), pattern.this
         if len(escape) != 1:
             raise ValueError("ESCAPE takes one character")
         return Like(operand, self._text(pattern, "LIKE"), escape)
-
-    def _uncollated(self, operand: Operand) -> ColumnName | Document | Literal:
-        return operand.operand if isinstance(operand, Collated) else operand
 
     def _text(self, node: exp.Expr, what: str) -> str:
         value = self._literal(node).value

@@ -13,11 +13,11 @@ import zlib
 
 from binlake.errors import MalformedError, UnsupportedError
 
-__all__ = ["inflate_event_data", "refuse_inflated"]
+__all__ = ["MAX_RATIO", "inflate_event_data", "refuse_inflated"]
 
 # deflate cannot shrink more than this (zlib's technical notes); a claim beyond it is refused
 # before memory is taken
-_MAX_RATIO = 1032
+MAX_RATIO = 1032
 _SLACK_BYTES = 1024
 
 
@@ -47,7 +47,7 @@ def inflate_event_data(data: bytes | bytearray | memoryview, most: int = 1 << 30
         raise UnsupportedError(f"unknown compression algorithm {head >> 4 & 0x07}")
     claimed = int.from_bytes(view[1 : 1 + width], "big")
     packed = view[1 + width :]
-    if claimed > packed.nbytes * _MAX_RATIO + _SLACK_BYTES:
+    if claimed > packed.nbytes * MAX_RATIO + _SLACK_BYTES:
         raise MalformedError(
             f"{packed.nbytes} compressed bytes cannot become {claimed}", field="compressed"
         )

@@ -30,7 +30,8 @@ _SIZE = 1
 _COMPRESSION = 2
 _UNCOMPRESSED_SIZE = 3
 
-_COMPRESSIONS = {0: "ZSTD", 255: "NONE"}
+#: The names of the compressions, by their numbers in the log.
+COMPRESSIONS = {0: "ZSTD", 255: "NONE"}
 
 #: The largest zstd window that is accepted. The server compresses at levels 1 to 22, whose
 #: windows are at most 128 MiB; a larger window is an attack on memory.
@@ -55,7 +56,7 @@ class TransactionPayloadEvent(Event):
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
-        "compression": lambda value: _COMPRESSIONS.get(value, f"UNKNOWN_{value}"),
+        "compression": lambda value: COMPRESSIONS.get(value, f"UNKNOWN_{value}"),
         "fields": HIDDEN,
         "payload": HIDDEN,
     }

@@ -22,6 +22,7 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
+from binlake.table.metadata import NAMES
 
 #: Begins the name of each of these columns.
 SPECIAL = "\0"
@@ -33,7 +34,6 @@ _FACT = f"{SPECIAL}fact "
 BEFORE = f"{SPECIAL}before "
 _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 _DELETE = OPERATIONS.index("delete")
-_NAMES = pa.list_(pa.field("element", pa.string()))
 
 
 def is_special(name: str) -> bool:
@@ -62,7 +62,7 @@ def change_rows(
     name = types.definition.full_name
     columns = lake.columns(dict(zip(types.names, changes.after.columns, strict=True)))
     columns[OP] = changes.facts.op
-    columns[ABSENT] = changes.after.absent().cast(_NAMES)
+    columns[ABSENT] = changes.after.absent().cast(NAMES)
     columns.update({fact(known): values for known, values in facts.items()})
     _refuse_uncomputed(changes, columns[ABSENT])
     before: Mapping[str, pa.Array] = {}

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.errors import SchemaError
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden, is_special
+from binlake.mirror.apply.change_rows import (
+    ABSENT,
+    BEFORE,
+    OP,
+    fact,
+    is_hidden,
+    is_special,
+)
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
-
-_NAMES = pa.list_(pa.string())
+from binlake.table.metadata import NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class LakeTypes:
             fields.append(lake.field(name))
             columns.append(self._column(name, batch.column(name), lake.field(name).type))
         absent = _without(batch.column(ABSENT), hidden) if hidden else batch.column(ABSENT)
-        for name, kind, values in ((OP, pa.uint8(), batch.column(OP)), (ABSENT, _NAMES, absent)):
+        for name, kind, values in ((OP, pa.uint8(), batch.column(OP)), (ABSENT, NAMES, absent)):
             fields.append(pa.field(name, kind))
             columns.append(values.cast(kind))
         for name in map(fact, self.facts):
@@ -82,7 +88,7 @@ class LakeTypes:
 def _without(absent: pa.Array, hidden: Sequence[str]) -> pa.Array:
     """Lists of absent columns without hidden ones; null where none is left."""
     left = [[name for name in names or () if name not in hidden] for names in absent.to_pylist()]
-    return pa.array([names or None for names in left], _NAMES)
+    return pa.array([names or None for names in left], NAMES)
 
 
 def _stored(name: str, kind: pa.DataType) -> pa.DataType:

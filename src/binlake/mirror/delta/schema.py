@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 from binlake.format.sql_names import quoted_name
-from binlake.mirror.tables.schema import FIELD_ID
+from binlake.mirror.tables.schema import FIELD_ID, decimal_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -43,7 +42,6 @@ _SQL = {
     pa.timestamp("us"): "TIMESTAMP_NTZ",
     pa.timestamp("us", "UTC"): "TIMESTAMP",
 }
-_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
 def arrow_schema(schema: str) -> pa.Schema:
@@ -60,8 +58,8 @@ def _type(kind: Any, name: str) -> pa.DataType:
     if isinstance(kind, str):
         if kind in _TYPES:
             return _TYPES[kind]
-        if (decimal := _DECIMAL.fullmatch(kind)) is not None:
-            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        if (decimal := decimal_type(kind)) is not None:
+            return decimal
     elif kind["type"] == "array":
         return pa.list_(pa.field("element", _type(kind["elementType"], name)))
     elif kind["type"] == "struct":

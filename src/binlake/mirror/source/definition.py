@@ -24,8 +24,6 @@ _PREFERRED = (
     ct.MYSQL_TYPE_BLOB,
     ct.MYSQL_TYPE_VARCHAR,
 )
-_BLOB_PREFIX_BYTES = {"tiny": 1, "medium": 3, "long": 4}
-_BLOB_BYTES = 2
 _LENGTHS = {
     ct.MYSQL_TYPE_FLOAT: 4,
     ct.MYSQL_TYPE_DOUBLE: 8,
@@ -120,11 +118,7 @@ def _length(code: int, declared: DeclaredColumn, flavour: str) -> int:
     if declared.special == "vector" and flavour == "mariadb":
         return declared.length * _FLOAT_BYTES
     if code == ct.MYSQL_TYPE_BLOB:
-        kind = declared.sql
-        return next(
-            (size for start, size in _BLOB_PREFIX_BYTES.items() if kind.startswith(start)),
-            4 if declared.special == "json" else _BLOB_BYTES,
-        )
+        return 4 if declared.special == "json" else ct.blob_length_bytes(declared.sql)
     if code in _STRINGS:
         characters = declared.length
         if code == ct.MYSQL_TYPE_STRING and "(" not in declared.sql:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Set
 from binlake.errors import ServerError
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection, checked_log_name, connect
+from binlake.source.replica.handshake import UNKNOWN_VARIABLE
 from binlake.source.replica.url import ServerUrl
 from binlake.values.ledger import counted
 from binlake.values.position import Position
@@ -36,7 +37,6 @@ _WHERE_KNOWN = (
     "SET SESSION max_execution_time = 0",
     "SET SESSION max_statement_time = 0",
 )
-_UNKNOWN_VARIABLE = 1193
 _DENIED = 1227
 # the lines of a transaction begin with its state; one of them names its session
 _IN_FLIGHT = re.compile(
@@ -60,7 +60,7 @@ def open_session(url: str | ServerUrl) -> Iterator[ServerConnection]:
             try:
                 server.execute(sql)
             except ServerError as error:
-                if error.code != _UNKNOWN_VARIABLE:
+                if error.code != UNKNOWN_VARIABLE:
                     raise
         yield server
 

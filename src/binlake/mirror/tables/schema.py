@@ -57,6 +57,12 @@ _STORED: dict[str, pa.DataType] = {
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
+def decimal_type(text: str) -> pa.DataType | None:
+    """The type of `decimal(10, 2)`, as Iceberg and Delta write it; None for another text."""
+    found = _DECIMAL.fullmatch(text)
+    return None if found is None else pa.decimal128(int(found[1]), int(found[2]))
+
+
 def iceberg_schema(arrow: pa.Schema) -> dict[str, Any]:
     """The schema of a new table as Iceberg's JSON. Raises SchemaError."""
     ids = itertools.count(1)
@@ -147,8 +153,8 @@ def storage_type(kind: Any, name: str) -> pa.DataType:
     if isinstance(kind, str):
         if kind in _STORED:
             return _STORED[kind]
-        if (decimal := _DECIMAL.fullmatch(kind)) is not None:
-            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        if (decimal := decimal_type(kind)) is not None:
+            return decimal
     elif kind["type"] == "list":
         element = storage_type(kind["element"], name)
         metadata = {FIELD_ID: str(kind["element-id"])}

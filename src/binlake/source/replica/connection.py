@@ -356,7 +356,7 @@ class ServerConnection(Closing):
         """The GTIDs in purged logs; "" if the server does not report them (MariaDB)."""
         if self.flavour == "mariadb" or self.version < (5, 6, 5):
             return ""
-        return _one_line(self.value("SELECT @@GLOBAL.gtid_purged"))
+        return without_spaces(self.value("SELECT @@GLOBAL.gtid_purged"))
 
     def gtids_before(self, name: str, offset: int) -> str | None:
         """The GTIDs before a position in the logs; None if the server does not report them.
@@ -380,7 +380,7 @@ class ServerConnection(Closing):
             return self.value(f"SELECT BINLOG_GTID_POS('{name}', {offset})") or ""
         if self.version < (5, 6, 5):
             return ""
-        return _one_line(self.value("SELECT @@GLOBAL.gtid_executed"))
+        return without_spaces(self.value("SELECT @@GLOBAL.gtid_executed"))
 
     def close(self) -> None:
         """End the connection; never raises."""
@@ -406,7 +406,8 @@ def checked_log_name(name: str) -> str:
     return name
 
 
-def _one_line(text: str | None) -> str:
+def without_spaces(text: str | None) -> str:
+    """Return a set of GTIDs without its line breaks and spaces; "" for NULL."""
     return "".join((text or "").split())
 
 

@@ -31,7 +31,8 @@ from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.url import ServerUrl, choice_option, seconds_option
 from binlake.values.gtid import GtidSet
 
-_UNKNOWN_VARIABLE = 1193
+#: The code of the error for a variable that the server does not have.
+UNKNOWN_VARIABLE = 1193
 _SERVER_ID_BITS = 32
 # On 5.6.24, a replica that disconnects without having asked for a log stays in the server's list, and
 # SHOW SLAVE HOSTS then returns rows without its UUID, which it takes from the session that has ended.
@@ -208,7 +209,7 @@ def _introduce(server: ServerConnection, options: FollowOptions) -> None:
             "@source_binlog_checksum=@@GLOBAL.binlog_checksum"
         )
     except ServerError as error:
-        if error.code != _UNKNOWN_VARIABLE:
+        if error.code != UNKNOWN_VARIABLE:
             raise
     own = options.replica_uuid
     server.execute(f"SET @slave_uuid='{own}', @replica_uuid='{own}'")

@@ -21,7 +21,7 @@ from binlake.format.magic import FIRST_EVENT
 from binlake.source.log_file import Damage, LogFile
 from binlake.spark.streaming.logs import LogsNow, StreamLogs
 from binlake.spark.streaming.offsets import StreamOffset
-from binlake.stream.filters import TransactionFilter
+from binlake.stream.filters import LATEST_US, TransactionFilter
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import head_gtids
@@ -31,7 +31,6 @@ from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition, FilePosition, Position, is_log_of
 
-_LATEST_US = 1 << 62
 _NUMBER = re.compile(r"\.(\d+)$")
 _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to where it begins"
 
@@ -99,7 +98,7 @@ class StreamPlanner:
             found = self._sought(
                 now,
                 number,
-                lambda mask: mask.keep_times(time_us, _LATEST_US),
+                lambda mask: mask.keep_times(time_us, LATEST_US),
                 lambda group: group.commit_us >= time_us,
             )
             if found is not None:
@@ -121,7 +120,7 @@ class StreamPlanner:
         found = self._sought(
             now,
             number,
-            lambda mask: mask.keep_offsets(place.offset, _LATEST_US),
+            lambda mask: mask.keep_offsets(place.offset, LATEST_US),
             lambda group: group.start.offset >= place.offset,
         )
         if found is not None:

@@ -21,6 +21,7 @@ from binlake.stream.index.key_pairs import Blocks
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 from binlake.values.where import (
+    MIRRORED,
     Both,
     ColumnName,
     Comparison,
@@ -32,7 +33,6 @@ from binlake.values.where import (
 )
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}")
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class LooksUpBlocks(Protocol):
@@ -136,7 +136,7 @@ def _needed(condition: Condition, columns: dict[str, KeyColumn]) -> Blocks | Non
         case Comparison(sign, ColumnName() as column, Literal() as literal):
             return _compared(sign, columns.get(column.name.casefold()), literal)
         case Comparison(sign, Literal() as literal, ColumnName() as column):
-            sign = _MIRRORED.get(sign, sign)
+            sign = MIRRORED.get(sign, sign)
             return _compared(sign, columns.get(column.name.casefold()), literal)
     return None
 

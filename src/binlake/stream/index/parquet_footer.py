@@ -24,8 +24,10 @@ from binlake.stream.index.compact_protocol import (
     structs,
 )
 
-_MAGIC = b"PAR1"
-_TAIL_BYTES = 8
+#: The first and the last bytes of a Parquet file; before the last ones is the length of the footer.
+MAGIC = b"PAR1"
+#: The bytes of the length and of the magic behind it.
+TAIL_BYTES = 8
 # One of 100 million transactions has 0.8 MB.
 _MOST_BYTES = 2 << 20
 _FIRST_READ = 64 << 10
@@ -74,16 +76,16 @@ class Footer:
 
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         tail = read(max(0, size - _FIRST_READ), size)
-        if len(tail) < _TAIL_BYTES or tail[-len(_MAGIC) :] != _MAGIC:
+        if len(tail) < TAIL_BYTES or tail[-len(MAGIC) :] != MAGIC:
             raise DamagedError
-        length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "little")
-        self.start = size - _TAIL_BYTES - length
-        if length > _MOST_BYTES or self.start < len(_MAGIC):
+        length = int.from_bytes(tail[-TAIL_BYTES : -len(MAGIC)], "little")
+        self.start = size - TAIL_BYTES - length
+        if length > _MOST_BYTES or self.start < len(MAGIC):
             raise DamagedError
-        if length + _TAIL_BYTES > len(tail):
+        if length + TAIL_BYTES > len(tail):
             tail = read(self.start, size)
         try:
-            self._file = StructReader(tail[-_TAIL_BYTES - length : -_TAIL_BYTES]).struct()
+            self._file = StructReader(tail[-TAIL_BYTES - length : -TAIL_BYTES]).struct()
             self.rows = number(self._file, _ROWS)
             # without rows it may have no pages
             self._groups = [g for g in structs(self._file, _GROUPS) if number(g, _GROUP_ROWS)]
@@ -128,7 +130,7 @@ class Footer:
             _GROUPS: (LIST, (STRUCT, groups)),
         }
         text = encoded(footer)
-        return text + len(text).to_bytes(4, "little") + _MAGIC
+        return text + len(text).to_bytes(4, "little") + MAGIC
 
     def _group(self, group: Struct) -> list[Chunk]:
         rows = number(group, _GROUP_ROWS)

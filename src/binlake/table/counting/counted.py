@@ -154,11 +154,6 @@ class Batch:
         return whole["key"].combine_chunks(), transactions.cast(TRANSACTIONS)
 
 
-def column(kind: pa.DataType, count: int, data: memoryview) -> pa.Array:
-    """Return an array over `count` values that lie in a buffer."""
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
-
-
 def _of_plain(run: PlainRun) -> pa.Table:
     """Return the facts about the transactions of a plain run."""
     facts, without_thread = run_facts(run.plain, run.low, run.high)

@@ -30,7 +30,7 @@ from binlake.format.event_types import (
     TABLE_MAP_EVENT,
     Role,
 )
-from binlake.source.arrays import array, int64_array, integers
+from binlake.source.arrays import array, int64_array, integers, numbers
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import OPERATIONS
@@ -40,7 +40,6 @@ from binlake.table.counting.counted import (
     Batch,
     CountedBatch,
     CountingLimits,
-    column,
 )
 from binlake.table.counting.counting_walk import CountingWalk
 from binlake.values.ledger import Ledger
@@ -143,7 +142,7 @@ class RunCounter:
         walked = self._counting.finish()
         if walked.tables:
             starts = walked.transactions.start.data
-            keys = column(pa.int64(), walked.transactions.count, starts)
+            keys = numbers(pa.int64(), walked.transactions.count, starts)
             self._changes.append(self._sums(walked, keys))
 
     def _sums(self, walked: WalkedRows, keys: pa.Array) -> pa.Table:

@@ -75,6 +75,10 @@ class ForeignKey(NamedTuple):
     on_update: str = "NO ACTION"
 
 
+#: The foreign keys that refer to a table (database, name), with the full names of their tables.
+References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
     """A table as a CREATE TABLE, and later ALTER statements, declare it.

@@ -13,7 +13,7 @@ same row, and DDL on a table with undone changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.ddl_targets import may_change
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.decode import ChangeDecoder
-from binlake.table.schema.declared import ForeignKey
+from binlake.table.schema.declared import References
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_children import LaterChildren
 from binlake.table.sql.row_sql import SqlTable, shapes_of
@@ -39,8 +39,6 @@ _SHOWN_KEYS = 3
 # A read with these filters only has everything that follows: nothing comes later.
 _OPEN_ENDED = ("start", "table", "exclude_table")
 
-#: The foreign keys that refer to a table (database, name), with the full names of their tables.
-References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
 #: Ordinal of the file and offset of a transaction's first event. Millions of them are compared, so they are no
 #: `ChainPosition`.
 _Start = tuple[int, int]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.source.replica.answers import whole_number
-from binlake.table.schema.declared import ForeignKey
+from binlake.table.schema.declared import ForeignKey, References
 from binlake.table.sql.row_sql import Shape, SqlTable
 from binlake.table.text.sql_text import SESSION
 from binlake.values.ledger import counted
@@ -25,9 +25,6 @@ _PASSIVE = ("RESTRICT", "NO ACTION")
 _MOST_ROWS = 1_000_000
 _ROWS_A_QUERY = 100
 _SHOWN_ROWS = 20
-
-#: The foreign keys that refer to a table, with the full names of their tables.
-References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
 
 
 class Cascades:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from binlake.core.events.inflate import MAX_RATIO
 from binlake.core.text.text_rows import ValueColumn
 from binlake.table.types.base import (
     MAX_COLUMN_BYTES,
@@ -23,9 +24,6 @@ from binlake.table.types.base import (
 from binlake.table.types.binary import BinaryType, behind_prefix, length_prefix_bytes, prefixed
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-
-# one byte of deflate inflates to at most 1032 bytes: a larger claim is false
-_MAX_RATIO = 1032
 
 
 class CompressedType(ColumnType):
@@ -121,7 +119,7 @@ def inflate_value(raw: bytes) -> bytes:
         raise ValueError("it ends inside its length")
     claimed = int.from_bytes(raw[1:start], "big")
     packed = raw[start:]
-    if claimed > len(packed) * _MAX_RATIO:
+    if claimed > len(packed) * MAX_RATIO:
         raise ValueError(f"{len(packed)} bytes cannot hold the {claimed} that it claims")
     window_bits = -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS
     try:

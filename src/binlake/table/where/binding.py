@@ -46,6 +46,7 @@ from binlake.table.where.texts import (
 )
 from binlake.table.where.truth import Doubt, Truth, both, either, negated, one_of, repeated
 from binlake.values.where import (
+    MIRRORED,
     ROW,
     Both,
     Changed,
@@ -62,6 +63,7 @@ from binlake.values.where import (
     OneOf,
     Operand,
     column_names,
+    uncollated,
 )
 
 T = TypeVar("T")
@@ -76,9 +78,6 @@ class _Decider:
 
     decide: Decide
     steps: Steps = None
-
-
-_MIRRORED: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class BoundCondition:
@@ -150,12 +149,12 @@ class BoundCondition:
 
     def _comparison(self, comparison: Comparison) -> _Decider:
         sign, left, right = comparison.operator, comparison.left, comparison.right
-        if isinstance(_plain(left), Literal) and not isinstance(_plain(right), Literal):
-            sign, left, right = _MIRRORED.get(sign, sign), right, left
+        if isinstance(uncollated(left), Literal) and not isinstance(uncollated(right), Literal):
+            sign, left, right = MIRRORED.get(sign, sign), right, left
         if sign == "<>":
             return self._condition(Not(Comparison("=", left, right)))
         collation = _collation(left, right)
-        one, other = _plain(left), _plain(right)
+        one, other = uncollated(left), uncollated(right)
         if isinstance(one, Literal):
             raise self._wrong(str(one), "", "two constants: name a column")
         if isinstance(other, Literal):
@@ -253,7 +252,7 @@ class BoundCondition:
         return decide
 
     def _like(self, operand: Operand, pattern: str, escape: str) -> Decide:
-        collation, plain = _collation(operand), _plain(operand)
+        collation, plain = _collation(operand), uncollated(operand)
         if isinstance(plain, Literal):
             raise self._wrong(str(plain), "", "LIKE needs a column")
         if isinstance(plain, Document):
@@ -280,7 +279,7 @@ class BoundCondition:
         return decide
 
     def _is_null(self, operand: Operand) -> _Decider:
-        plain = _plain(operand)
+        plain = uncollated(operand)
         if isinstance(plain, Literal):
             raise self._wrong(str(plain), "", "IS NULL needs a column")
         if isinstance(plain, Document):
@@ -370,10 +369,6 @@ class BoundCondition:
 
 def _described(kind: ColumnType) -> str:
     return f" is {sql_type(kind.column, kind.charset)}"
-
-
-def _plain(operand: Operand) -> ColumnName | Document | Literal:
-    return operand.operand if isinstance(operand, Collated) else operand
 
 
 def _collation(*operands: Operand) -> str | None:
