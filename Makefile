@@ -109,7 +109,7 @@ test-all: $(VENV)/compiled java ## run all tests except test-lakes; downloads th
 # A JVM loads the jars of the table formats when it starts, so these tests need a JVM of their own.
 .PHONY: test-lakes
 test-lakes: $(VENV)/compiled java ## write, merge and read Iceberg and Delta tables; downloads their jars first
-	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-store-jars lake-readers s3 percona-toolkit
+	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-store-jars lake-readers s3 hdfs percona-toolkit
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/spark $(ARGS)
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dev.servers.catalog import INSTALLATIONS, installation
+from dev.servers.hdfs import HDFS, provision_hdfs
 from dev.servers.lake_jars import LAKE_JARS, LAKE_STORE_JARS, lake_jars, lake_store_jars
 from dev.servers.lake_readers import LAKE_READERS, provision_lake_readers
 from dev.servers.object_store import OBJECT_STORE, provision_object_store
@@ -21,6 +22,7 @@ _OTHERS: dict[str, Callable[[], Path]] = {
     OBJECT_STORE: provision_object_store,
     LAKE_JARS: lambda: lake_jars()[0].parent,
     LAKE_STORE_JARS: lambda: lake_store_jars()[0].parent,
+    HDFS: provision_hdfs,
     LAKE_READERS: provision_lake_readers,
     PERCONA_TOOLKIT: provision_percona_toolkit,
 }
@@ -29,8 +31,12 @@ _OTHERS: dict[str, Callable[[], Path]] = {
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dev.servers", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    provision = verbs.add_parser("provision", help="download and unpack (all servers by default)")
-    provision.add_argument("server", nargs="*", default=[*INSTALLATIONS, *_OTHERS])
+    provision = verbs.add_parser(
+        "provision", help=f"download and unpack (all by default, except {HDFS})"
+    )
+    # HDFS needs a compiler and a JDK, which the tests of the default do not need
+    usual = [name for name in (*INSTALLATIONS, *_OTHERS) if name != HDFS]
+    provision.add_argument("server", nargs="*", default=usual)
     start = verbs.add_parser("start", help="start on 127.0.0.1; data under FOLDER")
     start.add_argument("server")
     start.add_argument("folder", type=Path)

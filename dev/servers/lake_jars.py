@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dev.servers.packages import SetupError, check_digest, home, made_once
 
-__all__ = ["LAKE_JARS", "LAKE_STORE_JARS", "lake_jars", "lake_store_jars"]
+__all__ = ["LAKE_JARS", "LAKE_STORE_JARS", "download_jars", "lake_jars", "lake_store_jars"]
 
 #: Their names among what can be provisioned.
 LAKE_JARS, LAKE_STORE_JARS = "lake-jars", "lake-store-jars"
@@ -49,13 +49,14 @@ def lake_store_jars() -> list[Path]:
 
 
 def _provisioned(name: str, artifacts: Mapping[str, str]) -> list[Path]:
-    folder = made_once(home() / "roots" / name, lambda here: _download(here, artifacts))
+    folder = made_once(home() / "roots" / name, lambda here: download_jars(here, artifacts))
     return sorted(folder.glob("*.jar"))
 
 
-def _download(folder: Path, artifacts: Mapping[str, str]) -> None:
+def download_jars(folder: Path, artifacts: Mapping[str, str]) -> None:
+    """Download jars, by coordinates, that have these SHA-256. Raises SetupError."""
     if shutil.which("mvn") is None:
-        raise SetupError("mvn is needed to get the jars of the lake formats")
+        raise SetupError("mvn is needed to get jars")
     for artifact, digest in artifacts.items():
         command = [
             "mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={artifact}",

@@ -33,13 +33,13 @@ for line in sys.stdin:
 class CommandProcess:
     """Runs `binlake mirror` with sessions of their own, which have the jars of Iceberg and Delta.
 
-    A mirror that would run until Ctrl-C gets the option `--once`.
+    A mirror that would run until Ctrl-C gets the option `--once`. `variables`: of the environment.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self._log = (folder / "commands.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM], env=environment(), cwd=folder, text=True,
+            [sys.executable, "-c", _PROGRAM], env=environment(**variables), cwd=folder, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
         )  # fmt: skip
         settings = {

@@ -48,6 +48,7 @@ NOT_RUN = (
     ("docs/mirror-options.md", 'type="rest"', "tests/mirror/stores has a REST catalog"),
     ("docs/mirror-options.md", "HADOOP_HOME", "needs Hadoop"),
     ("docs/mirror-options.md", "CLASSPATH", "needs Hadoop"),
+    ("docs/mirror-options.md", "hdfs://", "needs Hadoop; tests/mirror/stores has an HDFS"),
     ("docs/mirror-options.md", "spark-submit", "needs a cluster; tests/mirror/stores has one"),
     ("docs/mirror-options.md", "type=jdbc", "needs S3; tests/mirror/stores uses such a catalog"),
     ("docs/export.md", "spark://host", "needs a cluster; tests/spark/test_cluster.py has one"),
