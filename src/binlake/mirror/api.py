@@ -71,8 +71,8 @@ def mirror(
         place,
         chosen,
         catalog=catalog,
-        logs=None if logs is None else os.fspath(logs),
-        state=None if state is None else os.fspath(state),
+        logs=_text(logs),
+        state=_text(state),
         note=note,
     )
     try:
@@ -92,14 +92,17 @@ def verify(
     sample_number: int | None = None,
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
+    logs: _Path | None = None,
     state: _Path | None = None,
     note: Callable[[str], None] = lambda _sentence: None,
 ) -> Verification:
     """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
 
     Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of
-    rows to compare, above 0. `sample_number` chooses these rows, by default at random; the result contains it. Raises
-    SourceError if the lake has no mirror or another process mirrors into it, OptionError, ServerError.
+    rows to compare, above 0. `sample_number` chooses these rows, by default at random; the result contains it. `logs`:
+    an archive to read the changes from, which must keep up with the server. Raises SourceError if the lake has no mirror
+    or another process mirrors into it, LogLagsError if the archive does not reach the server's position in five minutes,
+    OptionError, ServerError.
     """
     number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
     options = VerifyOptions(sample=sample, sample_number=number)
@@ -111,7 +114,8 @@ def verify(
         os.fspath(lake),
         control.options,
         catalog=catalog,
-        state=None if state is None else os.fspath(state),
+        logs=_text(logs),
+        state=_text(state),
         note=note,
     )
     try:

@@ -309,17 +309,26 @@ class Mirror:
             log = self._planner.head().position
             if position is None or not lags(log, position):
                 break
-            if time.monotonic() > deadline:
-                raise LogLagsError(
-                    f"the archive reaches {log.file}:{log.offset}, and not {position.file}:{position.offset}",
-                    hint="check that `binlake archive` runs",
-                )
-            self._stop.wait(1.0)
+            self._wait_for_archive(log, position, deadline)
         self._record()
         return not self._stop.is_set()
 
-    def may_have_changed(self, table: Followed) -> bool:
-        """Whether the log after the position of a table has a statement that may concern the table. Raises BinlogError."""
+    def _wait_for_archive(self, log: Position, position: Position, deadline: float) -> None:
+        """Wait a second for an archive, which is at `log`. Raises LogLagsError after the deadline."""
+        if time.monotonic() > deadline:
+            raise LogLagsError(
+                f"the archive reaches {log.file}:{log.offset}, and not {position.file}:{position.offset}",
+                hint="check that `binlake archive` runs",
+            )
+        self._stop.wait(1.0)
+
+    def may_have_changed(self, table: Followed, before: Position) -> bool:
+        """Whether the log after the position of a table, and before another one of the server, has a statement that may
+        concern the table. Waits for an archive that does not reach so far yet. Raises BinlogError, LogLagsError.
+        """
+        deadline = time.monotonic() + self._patience_s
+        while not self._stop.is_set() and lags(log := self._planner.head().position, before):
+            self._wait_for_archive(log, before, deadline)
         splits = self._planner.splits(table.offset, self._planner.latest())
         found = statements_in(splits, self.options.read_options([table.id]))
         return any(concerns(ddl, table.database, table.name) for ddl in found)

@@ -26,13 +26,14 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
+from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.source.tables import SourceTable, read_table
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+from binlake.values.position import Position
 
 if TYPE_CHECKING:
     from binlake.mirror.followed.table import Followed
     from binlake.mirror.loop import Mirror
-    from binlake.values.position import Position
 
 # How often a table is tried that is altered again and again.
 _MOMENTS = 5
@@ -192,15 +193,23 @@ def _verified(
         # The server reports no error for another table that has got the name, or for columns that have exchanged their
         # names: it has an earlier state of them.
         is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
-            not found.is_equal and mirror.may_have_changed(followed)
+            not found.is_equal and _may_have_changed(source, followed, mirror)
         )
+    except LogLagsError:
+        raise
     except FormatError as error:  # a value, perhaps of a column that another one has replaced
-        reason = str(error)
-        return TableVerification(name, "not compared", reason), mirror.may_have_changed(followed)
+        is_altered = _may_have_changed(source, followed, mirror)
+        return TableVerification(name, "not compared", str(error)), is_altered
     except BinlogError as error:
         is_altered = isinstance(error, ServerError) and error.code in _CODES_AFTER_DDL
         return TableVerification(name, "not compared", str(error)), is_altered
     return _described(name, found), is_altered
+
+
+def _may_have_changed(source: ExactSource, followed: Followed, mirror: Mirror) -> bool:
+    """Whether a statement since the moment of `source` may concern a table: the rows were read before now."""
+    server = source.server
+    return mirror.may_have_changed(followed, Position(server.identity, *server.end()))
 
 
 def _compared(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import SourceError
+from binlake.errors import PositionLostError, SourceError
+from binlake.mirror import verify
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.verification import verify_tables
 from dev.servers import Server, running
@@ -210,6 +211,91 @@ def test_a_comparison_waits_for_the_archive(
     finally:
         mirror.close()
     assert {table.state for table in found.tables} == {"equal"}
+
+
+RENAMES = {
+    "renamed": ("UPDATE renamed.soft SET v = v + 1", "RENAME TABLE renamed.keyed TO renamed.other"),
+    "circled": (
+        "UPDATE circled.soft SET v = v + 1",
+        "RENAME TABLE circled.keyed TO circled.x, circled.soft TO circled.keyed, circled.x TO circled.soft",
+    ),
+    "exchanged": (
+        "ALTER TABLE exchanged.keyed ADD COLUMN w INT DEFAULT 7",
+        "ALTER TABLE exchanged.keyed RENAME COLUMN v TO w, RENAME COLUMN w TO v",
+    ),
+}
+
+
+@pytest.mark.parametrize("database", RENAMES)
+def test_a_rename_while_tables_are_compared_is_later_in_the_archive(
+    server: Server, iceberg_spark: Any, tmp_path: Path, database: str
+) -> None:
+    """The server has other rows or columns under a name, and the archive does not have the statement yet."""
+    before, rename = RENAMES[database]
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, database)
+    server.execute(before)
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    lake.catch_up(logs)
+    later = threading.Timer(3.0, kept.catch_up)
+    statements = iter([rename])
+
+    def before_a_table(_name: str) -> None:
+        for statement in statements:  # the snapshot has begun, and no table has been read
+            server.execute(statement)
+            later.start()
+
+    mirror = lake.mirror(logs)
+    try:
+        found = verify_tables(mirror, progress=before_a_table).tables
+    finally:
+        mirror.close()
+        later.join()
+    gone = {f"{database}.keyed"} if database == "renamed" else set()
+    assert {t.table: (t.state, t.reason) for t in found} == {
+        f"{database}.{name}": ("equal", "") for name in TABLES if f"{database}.{name}" not in gone
+    }
+    assert quarantined(lake) == {}
+    assert set(states(lake).values()) == {"equal"}
+
+
+def test_a_difference_that_the_archive_cannot_explain_yet(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "unexplained")
+    server.execute("UPDATE unexplained.soft SET v = v + 1")
+    logs = Archive(server, tmp_path / "archive").catch_up()
+    lake.catch_up(logs)
+    circle = "RENAME TABLE {t}.bare TO {t}.x, {t}.soft TO {t}.bare, {t}.x TO {t}.soft"
+    statements = iter([circle.format(t="unexplained")])
+
+    def before_a_table(_name: str) -> None:
+        for statement in statements:
+            server.execute(statement)
+
+    mirror = lake.mirror(logs, patience_s=0.1)
+    try:
+        with pytest.raises(LogLagsError, match=r"the archive reaches .*`binlake archive` runs"):
+            verify_tables(mirror, progress=before_a_table)
+    finally:
+        mirror.close()
+
+
+def test_verify_reads_an_archive_where_the_server_has_purged_its_log(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "purged")
+    kept = Archive(server, tmp_path / "archive")
+    lake.catch_up(kept.catch_up())
+    lake.change()
+    logs = kept.catch_up()
+    server.purge_before(server.position()[0])
+    session: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    with pytest.raises(PositionLostError):
+        verify(lake.folder, **session)
+    found = verify(lake.folder, logs=logs, **session)
+    assert found.is_equal, found
+    assert len(found.tables) == len(TABLES)
 
 
 def test_an_archive_of_another_server(

@@ -25,6 +25,7 @@ from binlake.cli.mirror.common import (
     RUN,
     SPARK_FLAGS,
     LakeArgument,
+    LogsOption,
     SparkSettings,
     StateOption,
     lake_session,
@@ -50,10 +51,7 @@ __all__ = ["mirror"]
 class RunFlags:
     """The options of `binlake mirror run` that a configuration also contains, without those of MirrorOptions."""
 
-    logs: Annotated[
-        str | None,
-        Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
-    ] = None
+    logs: LogsOption = None
     interval: Annotated[
         float | None,
         Option(

@@ -79,6 +79,10 @@ def mirror_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 LakeArgument = Annotated[str, Argument(metavar="LAKE", help="The lake: a directory or a URI.")]
+LogsOption = Annotated[
+    str | None,
+    Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
+]
 StateOption = Annotated[
     str | None,
     Option(

@@ -11,6 +11,7 @@ from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.terminal import note
 from binlake.cli.mirror.common import (
     LakeArgument,
+    LogsOption,
     SparkSettings,
     StateOption,
     lake_session,
@@ -46,6 +47,7 @@ class VerifyFlags:
         ),
     ] = None
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False
+    logs: LogsOption = None
     state: StateOption = None
 
     def check(self) -> None:
@@ -97,6 +99,7 @@ def verify(
             sample_number=flags.sample_number,
             spark=spark,
             catalog=session.catalog,
+            logs=flags.logs,
             state=flags.state,
             note=note,
         )
