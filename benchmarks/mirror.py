@@ -216,4 +216,10 @@ def _freshness_goals() -> Iterator[Goal]:
         *_at_most(2048),
     )
     yield Goal("idle: commits", _value(_FRESHNESS, "idle_commits"), *_at_most(0))
-    yield Goal("idle: share of a core", _value(_FRESHNESS, "idle_cpu"), *_at_most(0.02))
+    yield Goal(
+        "idle: share of a core in the first minute, in which the JVM compiles",
+        _value(_FRESHNESS, "idle_cpu_at_first"),
+        "",
+        bool,
+    )
+    yield Goal("idle: share of a core then", _value(_FRESHNESS, "idle_cpu"), *_at_most(0.02))
