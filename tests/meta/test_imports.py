@@ -74,8 +74,23 @@ COMES_WITH = {
 }
 
 
+# An import in Cython: the module and its names, or the modules.
+_CYTHON_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ ]+(?P<module>[\w.]+)[ ]+c?import[ ]+(?P<names>\([^)]*\)|[^(\n]+)"
+    r"|c?import[ ]+(?P<modules>[\w., ]+))",
+    re.MULTILINE,
+)
+
+
 def _modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
+
+
+def _sources() -> list[Path]:
+    """All files that import, compiled ones and their declarations (.pxd) included."""
+    return sorted(
+        path for path in SOURCE.rglob("*.p[yx]*") if path.suffix in (".py", ".pyx", ".pxd")
+    )
 
 
 def _room(path: Path) -> str:
@@ -84,6 +99,9 @@ def _room(path: Path) -> str:
 
 
 def _imports(path: Path) -> Iterator[str]:
+    if path.suffix != ".py":
+        yield from (module for module, _ in _cython_imports(path.read_text(encoding="utf-8")))
+        return
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -92,25 +110,52 @@ def _imports(path: Path) -> Iterator[str]:
             yield node.module or ""
 
 
-def _cimports(path: Path) -> Iterator[str]:
-    for line in path.with_suffix(".pxd").read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if words[:1] == ["from"] and "cimport" in words:
-            yield words[1]
+def _cython_imports(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each module that Cython code imports or cimports, and the names that it takes from it."""
+    for found in _CYTHON_IMPORT.finditer(text):
+        if found["module"]:
+            uncommented = re.sub(r"#.*", "", found["names"])
+            given = [one.split() for one in uncommented.strip("() ").split(",")]
+            yield found["module"], [words[0] for words in given if words]
+        else:
+            yield from ((one.split()[0], []) for one in found["modules"].split(","))
 
 
-modules = pytest.mark.parametrize(
-    "path", _modules(), ids=lambda path: path.relative_to(SOURCE).as_posix()
+def _id(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+modules = pytest.mark.parametrize("path", _modules(), ids=_id)
+sources = pytest.mark.parametrize("path", _sources(), ids=_id)
+
+
+def test_imports_of_cython_are_found() -> None:
+    code = """
+import re
+cimport cython
+from libc.stdlib cimport calloc, free
+from binlake.core.rows.column cimport (  # of a column
+    Column,
+    put_null as put,  # at a row
 )
+from binlake.core.memory cimport reader
+def late():
+    from binlake.values.plan import Kernel
+"""
+    assert list(_cython_imports(code)) == [
+        ("re", []),
+        ("cython", []),
+        ("libc.stdlib", ["calloc", "free"]),
+        ("binlake.core.rows.column", ["Column", "put_null"]),
+        ("binlake.core.memory", ["reader"]),
+        ("binlake.values.plan", ["Kernel"]),
+    ]
 
 
-@modules
+@sources
 def test_imports_follow_the_way_of_a_byte(path: Path) -> None:
     room = _room(path)
-    names = list(_imports(path))
-    if path.with_suffix(".pxd").exists():
-        names += _cimports(path)
-    for name in names:
+    for name in _imports(path):
         parts = name.split(".")
         if room in FOR_ALL:
             assert parts[0] != "binlake" or name in FOR_ALL[room], f"{room} imports {name}"
@@ -122,7 +167,7 @@ def test_imports_follow_the_way_of_a_byte(path: Path) -> None:
         assert room != "format" or other == "format"
 
 
-@modules
+@sources
 def test_libraries_stay_in_their_rooms(path: Path) -> None:
     room = _room(path)
     for name in _imports(path):
@@ -147,10 +192,15 @@ def _for_types_only(tree: ast.Module) -> set[ast.AST]:
 
 
 def _imported_modules(path: Path, modules: set[str]) -> set[str]:
-    """The modules of binlake that a module imports when it runs, at its top or later."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    left_out = _for_types_only(tree)
+    """The modules of binlake that a file imports when it runs or is compiled, at its top or later."""
+    text = path.read_text(encoding="utf-8")
     found: set[str] = set()
+    if path.suffix != ".py":
+        for module, names in _cython_imports(text):
+            found |= {module, *(f"{module}.{name}" for name in names)}
+        return found & modules - {_name(path)}
+    tree = ast.parse(text)
+    left_out = _for_types_only(tree)
     for node in ast.walk(tree):
         if node in left_out:
             continue
@@ -163,11 +213,16 @@ def _imported_modules(path: Path, modules: set[str]) -> set[str]:
 
 def test_no_modules_import_each_other() -> None:
     """Late imports count, because they only hide a cycle. Imports for annotations do not: a window
-    may name the type of its file.
+    may name the type of its file. The declarations of a compiled module (.pxd) count as its own.
     """
-    paths = {_name(path): path for path in _modules()}
-    graph = {name: _imported_modules(path, set(paths)) for name, path in paths.items()}
+    names = {_name(path) for path in _sources()}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for path in _sources():
+        graph[_name(path)] |= _imported_modules(path, names)
     assert sum(map(len, graph.values())) > 1000
+    assert {"binlake.core.rows.column", "binlake.core.memory.reader"} <= {
+        *graph["binlake.core.rows.row_values"]
+    }
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -50,7 +50,7 @@ from binlake.core.memory.reader cimport (
     unlikely,
 )
 from binlake.core.rows.row_values cimport put_latin, put_temporal_text
-from binlake.core.rows.sink cimport (
+from binlake.core.rows.column cimport (
     BIG_TO_64,
     BIG_TO_128,
     BYTES,

@@ -20,18 +20,17 @@ from binlake.core.memory.growing cimport append, clear_validity, release, resize
 from binlake.core.rows.layouts cimport ABSENT, PRESENT, Layout, free_layouts, limit_layouts
 from binlake.core.memory.reader cimport load, read_prefix, take, unlikely
 from binlake.core.rows.row_values cimport put_value, put_values
-from binlake.core.rows.sink cimport (
+from binlake.core.rows.column cimport (
     SKIP_PREFIXED,
     Column,
-    ColumnSink,
     fill,
     forget_rows,
     held_bytes,
     put_null,
     reserve,
-    sink_of,
     take_validity,
 )
+from binlake.core.rows.sink cimport ColumnSink, sink_of
 
 cimport cython
 

@@ -19,7 +19,7 @@ from binlake.core.rows.image cimport begin_row, step_over
 from binlake.core.rows.layouts cimport Image, Layout, choose
 from binlake.core.memory.reader cimport load32, read_lenenc, take
 from binlake.core.rows.row_values cimport put_value
-from binlake.core.rows.sink cimport Column, put_null
+from binlake.core.rows.column cimport Column, put_null
 from binlake.core.rows.table_sink cimport append_before
 
 from binlake.core.values.json_binary import render

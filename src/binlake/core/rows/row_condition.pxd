@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from binlake.core.rows.layouts cimport Image
-from binlake.core.rows.sink cimport Column
+from binlake.core.rows.column cimport Column
 from binlake.core.rows.strides cimport Strides
 
 # A step of a condition in postfix order: it takes operands from a stack and puts its result there. Results are

@@ -31,7 +31,7 @@ from binlake.core.memory.reader cimport (
     take,
     unlikely,
 )
-from binlake.core.rows.sink cimport (
+from binlake.core.rows.column cimport (
     ALWAYS_NULL,
     BIG_TO_64,
     BIG_TO_128,

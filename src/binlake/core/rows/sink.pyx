@@ -1,4 +1,4 @@
-"""One column: its kernel by its plan, its memory, and the Arrow buffers that it becomes.
+"""The Python object of one column: its kernel by its plan, and the Arrow buffers that it becomes.
 
 Fixed-width values are kept as bit patterns, the two's complement and IEEE bits that Arrow wants.
 Strings, bytes and JSON come with a length of 1 to 4 bytes; CHAR and BINARY without their padding,
@@ -7,13 +7,57 @@ BINARY gets it back.
 
 from typing import NamedTuple
 
+from libc.stdint cimport INT64_MIN, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from binlake.core.values.decimals cimport shape_decimal
-from binlake.core.memory.failure cimport NO_FAULT, error_of
+from binlake.core.values.decimals cimport DecimalShape, shape_decimal
+from binlake.core.memory.failure cimport NO_FAULT, Failure, error_of
 from binlake.core.memory.growing cimport detach, hand_over, release, resize
 from binlake.core.memory.reader cimport Reader, left
+from binlake.core.rows.column cimport (
+    ALWAYS_NULL,
+    BIG_TO_64,
+    BIG_TO_128,
+    BYTES,
+    CANNOT,
+    COPY_8,
+    COPY_16,
+    COPY_32,
+    COPY_64,
+    DATE_TO_DAYS,
+    DATE_TO_TEXT,
+    DATETIME2_TO_TEXT,
+    DATETIME2_TO_US,
+    DATETIME_OLD_TO_TEXT,
+    DATETIME_OLD_TO_US,
+    DECIMAL_TO_128,
+    DECIMAL_TO_TEXT,
+    JSON_TO_TEXT,
+    LATIN_TO_TEXT,
+    LITTLE_TO_128,
+    SIGNED_24_TO_32,
+    SKIP_FIXED,
+    SKIP_PREFIXED,
+    SMALL_DECIMAL_TO_128,
+    TIME2_TO_TEXT,
+    TIME2_TO_US,
+    TIME_OLD_TO_TEXT,
+    TIME_OLD_TO_US,
+    TIMESTAMP2_TO_TEXT,
+    TIMESTAMP2_TO_US,
+    TIMESTAMP_OLD_TO_TEXT,
+    TIMESTAMP_OLD_TO_US,
+    UNSIGNED_8_TO_16,
+    UNSIGNED_16_TO_32,
+    UNSIGNED_24_TO_32,
+    UNSIGNED_TO_64,
+    YEAR_TO_16,
+    Column,
+    Latin,
+    reserve,
+    take_validity,
+)
 from binlake.core.rows.row_values cimport put_value
 
 from binlake.errors import MalformedError
@@ -274,74 +318,3 @@ def make_sink(plan):
 def make_skip(plan):
     """A sink that steps over the values of a column and keeps nothing."""
     return sink_of(plan, False)
-
-
-# -- memory ----------------------------------------------------------------------------------------
-
-
-cdef int reserve(Column* column, int64_t rows, int64_t capacity, Failure* failure) noexcept nogil:
-    """Make room for rows up to `capacity`; what the first `rows` have is kept."""
-    if column.item:
-        if resize(<void**>&column.values, column.item * capacity, failure):
-            return -1
-    elif column.kind > ALWAYS_NULL:
-        if resize(<void**>&column.offsets, 4 * (capacity + 1), failure):
-            return -1
-        if rows == 0:
-            column.offsets[0] = 0
-    if column.validity != NULL:
-        if resize(<void**>&column.validity, (capacity + 7) >> 3, failure):
-            return -1
-        _set_bits(column.validity, rows, capacity)
-    return 0
-
-
-cdef void _set_bits(uint8_t* bits, int64_t first, int64_t last) noexcept nogil:
-    """Set the bits from `first` on, up to the end of the byte of the one before `last`."""
-    if first >= last:
-        return
-    if first & 7:
-        bits[first >> 3] |= <uint8_t>(0xFF << (first & 7))
-        first = (first | 7) + 1
-    if first < last:
-        memset(bits + (first >> 3), 0xFF, <size_t>(((last + 7) >> 3) - (first >> 3)))
-
-
-cdef void forget_rows(Column* column) noexcept nogil:
-    """Free the buffers of all rows. `reserve` has to be called before the next row."""
-    free(column.values)
-    free(column.offsets)
-    free(column.validity)
-    column.values = column.validity = NULL
-    column.offsets = NULL
-    column.null_count = 0
-    release(&column.data)
-
-
-cdef object take_validity(uint8_t** validity, int64_t count, int64_t capacity):
-    """Hand over a bitmap, None if there is none."""
-    if validity[0] == NULL:
-        return None
-    return hand_over(<void**>validity, (count + 7) >> 3, (capacity + 7) >> 3)
-
-
-cdef void fill(Column* column, int64_t first, int64_t last) noexcept nogil:
-    """Rows [first, last) have no image: their values are zero, or empty."""
-    cdef int64_t row
-    if column.item:
-        memset(
-            column.values + first * column.item, 0, <size_t>((last - first) * column.item)
-        )
-    elif column.kind > ALWAYS_NULL:
-        for row in range(first, last):
-            column.offsets[row + 1] = <uint32_t>column.data.count
-
-
-cdef int64_t held_bytes(const Column* column, int64_t rows) noexcept nogil:
-    """Bytes of the buffers that `rows` rows have so far."""
-    cdef int64_t total = column.item * rows + column.data.count
-    if column.item == 0 and column.kind > ALWAYS_NULL:
-        total += 4 * (rows + 1)
-    if column.validity != NULL:
-        total += (rows + 7) >> 3
-    return total
