@@ -14,10 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from binlake.lake.export import export
-from binlake.lake.jobs import SparkEngine
+import binlake
 from binlake.spark.sessions import session
-from binlake.values.options import ReadOptions
 
 
 def _cpu_ticks() -> int:
@@ -34,13 +32,7 @@ def main() -> None:
         target = f"{folder}/{os.getpid()}-{turn}"  # a new one each time
         started, ticks = time.perf_counter(), _cpu_ticks()
         if what == "export":
-            export(
-                SparkEngine(spark),
-                [path],
-                target,
-                ReadOptions(),
-                progress=lambda _done, _all: None,
-            )
+            binlake.export(path, target, spark=spark)
         else:
             frame = spark.read.format("binlog").option("table", table).load(path)
             frame.write.parquet(target)

@@ -83,9 +83,7 @@ except SourceError as error:
     answer(str(error))
 """
 WITHOUT_PACKAGE = """
-from binlake.lake.export import export
-from binlake.lake.jobs import SparkEngine
-from binlake.values.options import ReadOptions
+import binlake
 def message_of(job):
     try:
         job()
@@ -97,8 +95,7 @@ def stream():
     rows = spark.readStream.format("binlog").load(sys.argv[2]).writeStream.format("noop")
     rows.option("checkpointLocation", sys.argv[3]).trigger(availableNow=True).start().awaitTermination()
 def write():
-    export(SparkEngine(spark), [sys.argv[2]], sys.argv[4], ReadOptions(),
-           max_partition_bytes=2000, progress=lambda done, of: None)
+    binlake.export(sys.argv[2], sys.argv[4], spark=spark, max_partition_bytes=2000)
 answer([message_of(job) for job in (read, stream, write)])
 """
 

@@ -18,12 +18,10 @@ import pytest
 
 import binlake
 from binlake.errors import BinlogError, IncompleteError, OptionError
-from binlake.lake.export import DecodeTask, ExportResult, export
+from binlake.lake.export import DecodeTask, ExportResult
 from binlake.lake.jobs import SparkEngine
-from binlake.lake.local import LocalEngine
 from binlake.spark.hosts import check_hosts
 from binlake.stream.log_ddl import LogDdl
-from binlake.values.options import ReadOptions
 from support.logs.log_builder import QUERY, TABLE_MAP, query_body
 from support.logs.table_log import INSERT, Log, image, rows_body, table_map
 from support.oracles.reading import events, row_lines
@@ -36,16 +34,8 @@ TYPES = str(GOLDEN / "mysql-9.7" / "types-full" / "binlog.000001")
 CHANGED = GOLDEN / "mysql-5.6.24" / "schema"
 
 
-def quiet(_done: int, _all: int) -> None:
-    pass
-
-
 def run(spark: Any, path: str, target: Path, size: int = 1 << 16, **given: Any) -> ExportResult:
-    how = given.pop("if_exists", "error")
-    return export(
-        SparkEngine(spark), [path], str(target), ReadOptions.parse(given),
-        if_exists=how, max_partition_bytes=size, progress=quiet,
-    )  # fmt: skip
+    return binlake.export(path, target, spark=spark, max_partition_bytes=size, **given)
 
 
 def content(target: Path) -> dict[str, bytes]:
@@ -202,11 +192,12 @@ EVERY = [
 def test_the_local_engine_makes_the_same_tables(spark: Any, tmp_path: Path, log: str) -> None:
     """Rows, types, what Spark reads from the footer, and the ledger."""
     made = {}
-    for name, engine in (("spark", SparkEngine(spark)), ("local", LocalEngine(2))):
-        export(
-            engine, [str(GOLDEN / log)], str(tmp_path / name), ReadOptions(),
-            max_partition_bytes=1 << 16, progress=quiet,
-        )  # fmt: skip
+    engines: dict[str, dict[str, Any]] = {
+        "spark": {"spark": spark},
+        "local": {"engine": "local", "workers": 2},
+    }
+    for name, engine in engines.items():
+        binlake.export(GOLDEN / log, tmp_path / name, max_partition_bytes=1 << 16, **engine)
         ledger = json.loads((tmp_path / name / "_ledger.json").read_text())
         tables = ledger.pop("tables")
         for key in ("started", "finished"):
@@ -232,10 +223,9 @@ def test_the_local_engine_makes_the_same_tables(spark: Any, tmp_path: Path, log:
 
 SLOW = """
 import sys, time
+import binlake
 from binlake.lake import export as module
-from binlake.lake.jobs import SparkEngine
 from binlake.spark import session
-from binlake.values.options import ReadOptions
 
 class Stuck(module.DecodeTask):
     def run(self):
@@ -244,8 +234,7 @@ class Stuck(module.DecodeTask):
 
 module.DecodeTask = Stuck
 spark = session(master="local[2]", config={"spark.ui.enabled": "false", "spark.log.level": "OFF"})
-module.export(SparkEngine(spark), [sys.argv[1]], sys.argv[2], ReadOptions(), max_partition_bytes=1 << 20,
-              progress=lambda done, of: None)
+binlake.export(sys.argv[1], sys.argv[2], spark=spark, max_partition_bytes=1 << 20)
 """
 
 

@@ -91,12 +91,10 @@ def port() -> Iterator[str]:
 
 def test_connect_reads_and_exports(run_script: Any, port: str, tmp_path: Path) -> None:
     text = """
-    from binlake.lake.export import export
-    from binlake.lake.jobs import SparkEngine
-    from binlake.values.options import ReadOptions
+    import binlake
     log, lake = sys.argv[1:]
     frame = spark.read.format("binlog").option("table", "golden.a").load(log)
-    result = export(SparkEngine(spark), [log], lake, ReadOptions(), progress=lambda done, of: None)
+    result = binlake.export(log, lake, spark=spark)
     table = spark.read.parquet(lake + "/golden/a")
     answer([frame.count(), table.count(), table.schema == frame.schema, len(result.tables)])
     """

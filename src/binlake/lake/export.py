@@ -243,21 +243,6 @@ def _as_long_as_now(chain: Chain) -> Chain:
     return replace(chain, files=(*before, replace(last, size=file.stat().st_size)))
 
 
-def export(
-    engine: Engine,
-    paths: Sequence[str],
-    target: str,
-    options: ReadOptions,
-    *,
-    progress: Progress,
-    **choices: Any,
-) -> ExportResult:
-    """Check an export and run it on an engine that is there; `choices` are fields of `Export`. Raises as both."""
-    one = Export(LogInput(paths, options), target, **choices)
-    one.check()
-    return one.run(engine, progress)
-
-
 def _paths_of_tasks(partitions: Sequence[LogPart], staging: Staging) -> list[str]:
     """Return the paths that the tasks read, and the local one to which they write."""
     local = staging.directory.fs.type_name == "local"

@@ -20,7 +20,7 @@ from binlake.source.stores.opened_ahead import opened_ahead
 from binlake.spark.hosts import check_visible
 from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
-from binlake.stream.positions.splits import Split, pack, plan_files
+from binlake.stream.positions.splits import Split, pack
 from binlake.stream.runs import Run
 from binlake.stream.spread import Spread
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
@@ -182,11 +182,6 @@ def with_ddl(parts: Sequence[P], ddl: LogDdl) -> list[P]:
         return found
 
     return [replace(part, ddl=needed(part)) for part in parts] if ddl.chains else list(parts)
-
-
-def plan_parts(paths: Sequence[str], options: ReadOptions, size: TaskSize) -> list[LogPart]:
-    """Return the parts of the logs that tasks read. Raises SourceError, OptionError."""
-    return divided(plan_files(paths, options), size)
 
 
 def divided(files: Sequence[Split], size: TaskSize) -> list[LogPart]:

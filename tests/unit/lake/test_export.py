@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import binlake
 from binlake.errors import OptionError
-from binlake.lake.export import export
-from binlake.lake.local import LocalEngine
-from binlake.values.options import ReadOptions
 
 
 @pytest.mark.parametrize("secret", ["path", "schema"])
@@ -17,10 +15,10 @@ def test_passwords_do_not_travel(secret: str, tmp_path: Path) -> None:
     """Tasks are pickled, and Spark keeps what it sends: a URL with a password is refused."""
     url = "mysql://ada:hush@127.0.0.1/"
     path = url if secret == "path" else "binlog.000001"
-    options = ReadOptions.parse({"schema": url} if secret == "schema" else {})
+    options = {"schema": url} if secret == "schema" else {}
     with pytest.raises(
         OptionError, match=f"option {secret}: the URL contains a password"
     ) as raised:
-        export(LocalEngine(), [path], str(tmp_path / "lake"), options, progress=lambda *_: None)
+        binlake.export(path, tmp_path / "lake", engine="local", **options)
     assert "hush" not in str(raised.value)
     assert not (tmp_path / "lake").exists()

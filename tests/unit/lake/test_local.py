@@ -21,10 +21,11 @@ import binlake
 from binlake.background import running
 from binlake.errors import BinlogError, ChecksumError, OptionError, SourceError
 from binlake.lake.engine import Progress, Task, UnwantedError
-from binlake.lake.export import export
+from binlake.lake.export import Export
 from binlake.lake.export_directory import Directory
 from binlake.lake.local import LocalEngine
 from binlake.lake.staging import Staging
+from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
 from support.servers.archiving import until
 from unit.lake.local_tasks import Dies, Echo, Fails, Stuck, Waits, Writes
@@ -163,15 +164,10 @@ def test_a_task_that_is_not_wanted_ends_and_leaves_nothing(
     tmp_path: Path, workers: int, filters: dict[str, str]
 ) -> None:
     """Also if no batch comes of its part, at which it could notice."""
+    logs = LogInput([LOGS], ReadOptions.parse(filters))
+    one = Export(logs, str(tmp_path / "lake"), max_partition_bytes=1 << 12)
     with pytest.raises(UnwantedError):
-        export(
-            GivesUp(workers),
-            [LOGS],
-            str(tmp_path / "lake"),
-            ReadOptions.parse(filters),
-            max_partition_bytes=1 << 12,
-            progress=quiet,
-        )
+        one.run(GivesUp(workers), quiet)
     assert not (tmp_path / "lake").exists()
 
 
@@ -343,7 +339,7 @@ def test_an_export_that_a_host_refuses_leaves_no_directory(tmp_path: Path) -> No
     """But one that was there before stays."""
     for target, stays in ((tmp_path / "a" / "lake", tmp_path), (tmp_path, tmp_path)):
         with pytest.raises(SourceError, match="worker-3"):
-            export(Refused(1), [LOGS], str(target), ReadOptions(), progress=quiet)
+            Export(LogInput([LOGS], ReadOptions()), str(target)).run(Refused(1), quiet)
         assert stays.exists()
         assert not list(tmp_path.iterdir())
 

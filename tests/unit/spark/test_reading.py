@@ -15,12 +15,12 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.spark.batch import BinlogReader
-from binlake.spark.log_part import TaskSize, plan_parts
+from binlake.spark.driver import SessionDriver
+from binlake.spark.log_part import LogPart
 from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
 from binlake.spark.source import BinlogDataSource
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
 from support.logs.log_builder import TABLE_MAP
 from support.logs.stream_log import SID, StreamLog
 from support.logs.table_log import INSERT, Log, image, rows_body, table_map
@@ -329,13 +329,23 @@ def test_the_view_ledger_has_a_row_per_task() -> None:
     ]
 
 
+def planned(
+    path: Path, source: type[BinlogDataSource] = BinlogDataSource, **options: str
+) -> list[LogPart]:
+    """The partitions of a read whose driver reads no byte of the logs."""
+    made = source({"path": str(path), "ddl_scan_bytes": "0", **options})
+    parts = made.reader(made.schema()).partitions()
+    assert all(isinstance(part, LogPart) for part in parts)
+    return parts  # type: ignore[return-value]
+
+
 def test_tasks_have_one_size_for_logs_of_different_sizes(tmp_path: Path) -> None:
     """One log of 100 MB beside 500 of 4 KB: the large one is cut, the small ones are put together."""
     most, opening = 16 << 20, 1 << 20
     for number in range(1, 502):
         with (tmp_path / f"binlog.{number:06d}").open("wb") as log:
             log.truncate(100 << 20 if number == 250 else 4096)  # no byte is read
-    parts = plan_parts([str(tmp_path)], ReadOptions(), TaskSize(most))
+    parts = planned(tmp_path, max_partition_bytes=str(most))
     costs = [sum(split.bytes + opening for split in part.splits) for part in parts]
     assert max(costs) <= most + opening
     assert len(parts) <= 1.2 * sum(costs) / most
@@ -363,5 +373,5 @@ def test_by_default_each_core_has_a_share(
     for number, size in enumerate(megabytes, 1):
         with (tmp_path / f"binlog.{number:06d}").open("wb") as log:
             log.truncate((size << 20) + 4)
-    parts = plan_parts([str(tmp_path)], ReadOptions(), TaskSize(cores=cores))
-    assert len(parts) == tasks
+    source = BinlogDataSource.for_session(SessionDriver(cores=cores))
+    assert len(planned(tmp_path, source)) == tasks
