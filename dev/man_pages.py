@@ -44,8 +44,10 @@ def _commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
 
 
 def _summary(name: str, command: click.Command) -> str:
+    """The text of the section NAME: it begins with a small letter, and ends without a full stop."""
     first = inspect.cleandoc(command.help or "").partition("\n\n")[0]
-    return COMMANDS.get(name) or " ".join(first.split()).rstrip(".")
+    text = COMMANDS.get(name) or " ".join(first.split()).rstrip(".")
+    return text[0].lower() + text[1:]
 
 
 def _page(context: click.Context, summary: str) -> str:

@@ -140,6 +140,16 @@ def test_pages(page: Path) -> None:
     assert found == []
 
 
+def test_help_is_made_of_sentences() -> None:
+    """The text of a command, an argument and an option begins with a capital letter and ends with a full stop."""
+    found = {}
+    for name, text in help_texts():
+        first = text.partition("\n\n")[0].strip()
+        if first and not (re.match(r"[A-Z]", first) and first.endswith(".")):
+            found[name] = first
+    assert found == {}
+
+
 def test_help() -> None:
     texts = dict(help_texts())
     assert len(texts) > 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def test_a_page_has_examples_and_options(pages: dict[str, str], name: str) -> No
     text = pages[f"binlake-{name}"]
     assert f"\nbinlake {name}" in text.partition(".SH EXAMPLES")[2]
     assert ".SH OPTIONS" in text
+
+
+def test_a_summary_is_no_sentence(pages: dict[str, str]) -> None:
+    """`man` and `apropos` put the name of the command before it."""
+    for name, text in pages.items():
+        summary = text.partition(".SH NAME\n")[2].partition("\n")[0].partition(r" \- ")[2]
+        assert re.match(r"[a-z]+ ", summary), name
+        assert not summary.endswith("."), name
 
 
 def test_no_line_of_text_is_a_request(pages: dict[str, str]) -> None:

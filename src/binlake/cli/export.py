@@ -60,7 +60,7 @@ class ExportFlags:
         str | None,
         Option(
             metavar="NAME",
-            help="spark; local: on this machine, without Spark and Java.",
+            help="Engine: spark, or local (on this machine, without Spark and Java).",
             show_default="spark",
         ),
     ] = None

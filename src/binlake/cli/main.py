@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import click
 
-from binlake.cli.common.command_help import HelpGroup
+from binlake.cli.common.command_help import HelpGroup, sentence
 from binlake.cli.common.lines import tell
 from binlake.errors import (
     BinlogError,
@@ -55,7 +55,7 @@ COMMANDS = {
     "mirror": "keep lake tables equal to the tables of a live server",
     "tail": "print row changes of a live server as they commit",
     "doctor": "check a live server's settings, with the SQL to fix them",
-    "serve": "serve an archive to replicas, as the server that wrote it would",
+    "serve": "serve an archive to replicas, in place of the server",
     "spark-env": "pack Python and binlake for the executors of a Spark cluster",
     "completion": "print the script for completion in bash, zsh or fish",
 }
@@ -108,7 +108,7 @@ class _Program(HelpGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, sentence(summary)) for name, summary in COMMANDS.items()])
 
 
 @click.pass_context

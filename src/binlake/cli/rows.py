@@ -36,7 +36,10 @@ def rows(
     files: LogFiles,
     options: ReadOptions,
     form: Annotated[
-        str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))
+        str,
+        Option(
+            "--format", "-f", metavar="FORMAT", help=f"Format of the output ({'|'.join(FORMATS)})."
+        ),
     ] = "json",
     output: OutputFile = None,
     limit: Annotated[

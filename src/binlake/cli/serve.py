@@ -49,10 +49,10 @@ class ServeFlags:
     ] = ""
     server_id: Annotated[
         int | None,
-        Option(help="server_id to use.", min=1, max=(1 << 32) - 1),
+        Option(help="The server_id to use.", min=1, max=(1 << 32) - 1),
     ] = None
     server_uuid: Annotated[
-        str | None, Option(metavar="UUID", help="server_uuid to use (MySQL).")
+        str | None, Option(metavar="UUID", help="The server_uuid to use (MySQL).")
     ] = None
     ssl_cert: Annotated[
         str | None,

@@ -38,9 +38,12 @@ _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 class TailFlags:
     """The options of `binlake tail` that are not options of a read or of the connection."""
 
-    form: Annotated[str, Option("--format", "-f", metavar="FORMAT", help="|".join(_FORMATS))] = (
-        "json"
-    )
+    form: Annotated[
+        str,
+        Option(
+            "--format", "-f", metavar="FORMAT", help=f"Format of the output ({'|'.join(_FORMATS)})."
+        ),
+    ] = "json"
     output: Annotated[
         Path | None,
         Option(

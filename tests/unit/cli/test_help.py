@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from binlake.cli.common.command_help import sentence
 from binlake.cli.main import COMMANDS, PROGRAM, main
 
 #: Of commands that decode no values, or show them in one way.
@@ -40,7 +41,7 @@ def test_an_example_is_a_line_that_can_be_copied(
 def test_the_program_lists_each_command_on_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     lines = shown(capfd).splitlines()
     for command, summary in COMMANDS.items():
-        assert f"  {command:<11}  {summary}" in lines
+        assert f"  {command:<11}  {sentence(summary)}" in lines
 
 
 def test_read_options_have_their_defaults(capfd: pytest.CaptureFixture[str]) -> None:

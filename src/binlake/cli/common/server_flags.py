@@ -66,8 +66,8 @@ def _with(
         return tuple(url.with_options(**options) for url in ServerUrl.parse_all(text))
 
     help = (
-        "mysql://user@host:port/ or mariadb://…; several hosts, separated by commas, replicate one"
-        " another."
+        "The server: mysql://user@host:port/ or mariadb://…; several hosts, separated by commas, replicate"
+        " one another."
     )
     url = flag_parameter(
         "url", str, Argument(metavar="URL", required=beside_config is None, help=help)

@@ -376,7 +376,7 @@ class RemoteFlags:
         _server(
             "--ssl-mode",
             metavar="MODE",
-            help="disabled, preferred, required, verify_ca or verify_identity.",
+            help="TLS: disabled, preferred, required, verify_ca or verify_identity.",
         ),
     ] = None
     ssl: Annotated[bool | None, _server("--ssl/--skip-ssl", help="Require TLS, or disable it.")] = (
@@ -427,7 +427,7 @@ class RemoteFlags:
             metavar="N",
             min=0,
             max=(1 << 32) - 1,
-            help="server_id of binlake among the replicas.",
+            help="The server_id of binlake among the replicas.",
         ),
     ] = 0
 

@@ -77,7 +77,7 @@ class QueryFlags:
             "--format",
             "-f",
             metavar="FORMAT",
-            help="|".join(FORMATS),
+            help=f"Format of the output ({'|'.join(FORMATS)}).",
             show_default="table on a terminal, else json",
             choices=FORMATS,
         ),

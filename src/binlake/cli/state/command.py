@@ -84,9 +84,12 @@ class StateFlags:
             help="Only rows for which this expression in MySQL's syntax is true.",
         ),
     ] = None
-    form: Annotated[str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))] = (
-        "json"
-    )
+    form: Annotated[
+        str,
+        Option(
+            "--format", "-f", metavar="FORMAT", help=f"Format of the output ({'|'.join(FORMATS)})."
+        ),
+    ] = "json"
     output: OutputFile = None
     force: Annotated[
         bool,
