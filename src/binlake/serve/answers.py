@@ -110,4 +110,5 @@ def _cut(text: str) -> bytes:
     raw = text.encode("utf-8", "replace")
     if len(raw) <= _MAX_MESSAGE_BYTES - 1:
         return raw
-    return raw[: _MAX_MESSAGE_BYTES - 4].decode("utf-8", "ignore").encode() + b"..."
+    end = "…".encode()
+    return raw[: _MAX_MESSAGE_BYTES - 1 - len(end)].decode("utf-8", "ignore").encode() + end
