@@ -102,7 +102,7 @@ _OF_TEST_NAMES = re.compile(
 #: Functions whose texts users read, beside the classes of errors and the functions with a `hint`.
 _SPEAKERS = (
     "note",
-    "tell",
+    "print_message",
     "show",
     "warn",
     "warning",
@@ -198,6 +198,17 @@ def test_docstrings_and_comments(path: Path) -> None:
     found = [match[0] for one in prose for match in _PATTERN.finditer(_CODE.sub("", one))]
     found += [match[0] for one in prose for match in _OF_DOCSTRINGS.finditer(one)]
     assert found == []
+
+
+def test_names_of_functions() -> None:
+    """A name gives the action or the result, not that somebody is told something. `tell` is a method of files."""
+    speech = re.compile(r"_?(told|said|tells?|says)(_\w+)?|\w+_(told|said)")
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and speech.fullmatch(node.name):
+                found.append(f"{path.name}: {node.name}")
+    assert found == ["index_columns.py: tell"]
 
 
 def test_names_of_tests() -> None:

@@ -291,14 +291,14 @@ class Archiver:
                     pacer.synced()
                 elif pacer.is_due_soon() and writer.sync_soon(follower.position.gtid_set):
                     pacer.synced()
-                self._tell(writer)
+                self._count_durable(writer)
                 if writer.finished and writer.state.file == writer.end[0]:
                     self._finish(writer, finisher)
                 if pacer.is_time_to_look():
                     self._look(url, writer)
         # the end of a dump that does not wait
         writer.sync(follower.position.gtid_set)
-        self._tell(writer)
+        self._count_durable(writer)
 
     def _count(self, block: Block) -> None:
         # the header of the last event is not looked for: the first one's time is as good
@@ -311,7 +311,7 @@ class Archiver:
         if file:
             follower.acknowledge(file, offset)
 
-    def _tell(self, writer: HistoryWriter) -> None:
+    def _count_durable(self, writer: HistoryWriter) -> None:
         """Update the numbers for durable data."""
         metrics = self.metrics
         metrics.file, metrics.offset = writer.state.file, writer.state.offset

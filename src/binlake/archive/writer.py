@@ -63,8 +63,8 @@ class HistoryWriter:
         self._log: LogWriter | None = None
         self._overlap: Overlap | None = None
         self._complete: str | None = None
-        self._told = state
-        self._told_at = 0.0
+        self._recorded = state
+        self._recorded_at = 0.0
         self._background = ThreadPoolExecutor(1, "binlake-sync")
         self._under_way: Future[None] | None = None
 
@@ -237,14 +237,14 @@ class HistoryWriter:
             write_index_file(self.folder)
         gtid_set = self.state.gtid_set if gtid_set is None else gtid_set
         self.state = replace(self.state, file=log.name, offset=size, gtid_set=gtid_set)
-        if is_new or time.monotonic() - self._told_at >= _STATE_SECONDS:
+        if is_new or time.monotonic() - self._recorded_at >= _STATE_SECONDS:
             self._write_state()
         self.syncs.append(time.monotonic() - begun)
 
-    def tell(self) -> None:
+    def record(self) -> None:
         """Record how far the log is durable, unless that is recorded already. Raises SourceError."""
         self.settle()
-        if self.state != self._told:
+        if self.state != self._recorded:
             self._write_state()
 
     def close(self) -> None:
@@ -254,7 +254,7 @@ class HistoryWriter:
                 self._overlap.close()
             elif self._log is not None:
                 self.sync()
-            self.tell()
+            self.record()
         finally:
             self._background.shutdown()
             if self._log is not None:
@@ -265,7 +265,7 @@ class HistoryWriter:
 
     def _write_state(self) -> None:
         self.folder.write(STATE, replace(self.state, written=time.time()).to_bytes())
-        self._told, self._told_at = self.state, time.monotonic()
+        self._recorded, self._recorded_at = self.state, time.monotonic()
 
 
 def write_index_file(folder: Folder) -> None:

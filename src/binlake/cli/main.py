@@ -20,7 +20,7 @@ from itertools import pairwise
 import click
 
 from binlake.cli.common.command_help import HelpGroup, sentence
-from binlake.cli.common.lines import tell
+from binlake.cli.common.lines import print_message
 from binlake.errors import (
     BinlogError,
     KeyringError,
@@ -152,7 +152,7 @@ def _shown(message: str, arguments: Sequence[str]) -> str:
     return without_passwords(message, arguments)
 
 
-def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
+def _print_usage_error(error: click.ClickException, arguments: Sequence[str]) -> None:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else _command_path(arguments)
     message = " ".join(error.format_message().split()).rstrip(".")
@@ -174,7 +174,9 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         print(error.format_message(), file=sys.stderr)
     else:
         message = _shown(message, arguments)
-        tell(f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help")
+        print_message(
+            f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help"
+        )
 
 
 def _command_path(arguments: Sequence[str]) -> str:
@@ -271,12 +273,12 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return end.exit_code
     except click.ClickException as error:
-        _tell_usage(error, given)
+        _print_usage_error(error, given)
         return error.exit_code
     except BinlogError as error:
         with suppress(OSError):  # print the results before the damage ahead of the message
             sys.stdout.flush()
-        tell(f"binlake: {_with_flags(_shown(str(error), given))}")
+        print_message(f"binlake: {_with_flags(_shown(str(error), given))}")
         wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
         return 2 if wrong_use else 1
     except BrokenPipeError:  # the program that reads the output (head, less) has ended
@@ -284,7 +286,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         _give_up_output()
-        tell(f"binlake: {_shown(_problem(error), given)}")
+        print_message(f"binlake: {_shown(_problem(error), given)}")
         return 1
     except KeyboardInterrupt:
         print("binlake: interrupted", file=sys.stderr)

@@ -182,13 +182,13 @@ def _introduce(server: BinlogServer) -> None:
     """Print the served logs and the address."""
     names = server.library.chain.names
     host, port = server.address
-    server.say(
+    server.note(
         f"serving {names[0]} to {names[-1]} of {server.library.path} ({server.who.version}) at"
         f" {host}:{port} as server_id {server.who.server_id}"
         + (f", server_uuid {server.who.server_uuid}" if server.who.flavour == "mysql" else "")
     )
     if server.tls.self_made:
-        server.say(f"TLS with a certificate made now, SHA-256 {server.tls.fingerprint.hex()}")
+        server.note(f"TLS with a certificate made now, SHA-256 {server.tls.fingerprint.hex()}")
 
 
 def _given_password(path: str | None) -> str | None:

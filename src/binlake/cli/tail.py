@@ -114,7 +114,7 @@ def tail(server: ServerUrls, options: ReadOptions, flags: TailFlags) -> None:
                 if enough:
                     raise _Enough
             writer.flush()
-            lacking.tell()
+            lacking.note_new()
 
         try:
             show(decoder.read(LiveReader(follower, options, ledger, lambda: show(decoder.held()))))
@@ -134,13 +134,13 @@ class _LackingColumns:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
 
-    def tell(self) -> None:
+    def note_new(self) -> None:
         """Report each such column once."""
         for name, is_there in self._ledger.where_columns.items():
-            if not is_there and name not in self._told:
-                self._told.add(name)
+            if not is_there and name not in self._noted:
+                self._noted.add(name)
                 note(f"so far, no table has the column {name!r} of option where")
 
 
@@ -155,13 +155,13 @@ def _start(servers: ServerUrls, options: ReadOptions, flags: TailFlags) -> Posit
         servers
     ) as connection:  # which, unlike following, does not retry without an end
         if place is not None:
-            start, said = Position("", place.file, place.offset), str(place)
+            start, shown = Position("", place.file, place.offset), str(place)
         elif after or flags.from_start:
             start = Position("", "", 0, after or "")
-            said = f"the first transaction that is not in {after}" if after else "its oldest log"
+            shown = f"the first transaction that is not in {after}" if after else "its oldest log"
         else:
             start = connection.position()
-            said = str(start)
+            shown = str(start)
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        note(f"following {connection.url.where} from {said} on, {now}")
+        note(f"following {connection.url.where} from {shown} on, {now}")
     return start

@@ -141,12 +141,12 @@ def _run(
     try:
         results = collect(pickled)
     except (PySparkException, Py4JJavaError) as error:
-        told = _told(error)
-        if told is None and isinstance(error, Py4JJavaError):
-            told = _of_java(error)
-        if told is None:
+        found = _task_error(error)
+        if found is None and isinstance(error, Py4JJavaError):
+            found = _of_java(error)
+        if found is None:
             raise
-        raise told from None
+        raise found from None
     progress(len(tasks), len(tasks))
     return results
 
@@ -178,7 +178,7 @@ def _context(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def _told(error: Exception) -> BinlogError | None:
+def _task_error(error: Exception) -> BinlogError | None:
     """Return the message of the failed task, without Spark's stacks; None if it is not binlake's."""
     for line in reversed(str(error).splitlines()):
         kind, _, sentence = line.strip().partition(": ")
@@ -194,9 +194,9 @@ def _told(error: Exception) -> BinlogError | None:
 def _of_java(error: Py4JJavaError) -> BinlogError:
     """Return the message of Java's exception: the first line of PySpark's only names the call."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
-    said = next((line for line in lines[1:] if line), lines[0])
-    hint = "perhaps its machine had no memory left" if _DEAD_WORKER in said else None
-    return BinlogError(f"Spark failed: {said}", hint=hint)
+    first = next((line for line in lines[1:] if line), lines[0])
+    hint = "perhaps its machine had no memory left" if _DEAD_WORKER in first else None
+    return BinlogError(f"Spark failed: {first}", hint=hint)
 
 
 @contextmanager

@@ -221,7 +221,7 @@ class Mirror:
         self._tables.open()
         self._control.configure(self._control_url, self.options)
         self._tables.add()
-        self._tables.tell_unmatched()
+        self._tables.note_unmatched()
         until = self._planner.latest() if once else None
         progressed = False
         while not self._stop.is_set():

@@ -173,14 +173,14 @@ class EventPrinter(ABC):
     def _group_ends(self) -> None:
         self.in_transaction = False
 
-    def _say_query(self, shown: Shown, event: QueryEvent, name: bytes, database: str) -> None:
+    def _print_query(self, shown: Shown, event: QueryEvent, name: bytes, database: str) -> None:
         words = f"\tthread_id={event.thread_id}\texec_time={event.exec_time}"
         words += f"\terror_code={event.error_code}{self._xid_word(event)}\n"
         self.write(self.header(shown, name + words.encode()))
         for line in self.session.prepare(event, database):
             self.write(line)
 
-    def _say(self, statement: bytes, flavour: str) -> None:
+    def _print_sql(self, statement: bytes, flavour: str) -> None:
         """Print a statement, or an error that stops the replay if a client would misread it."""
         problem = self.session.lexer(flavour).misreading(statement)
         if problem is None:
@@ -201,19 +201,19 @@ class EventPrinter(ABC):
 
     def _flush_variables(self) -> None:
         for shown in self._variables:
-            self._say_variable(shown)
+            self._print_variable(shown)
         self._variables = []
 
-    def _say_variable(self, shown: Shown) -> None:
+    def _print_variable(self, shown: Shown) -> None:
         event = shown.event
         if isinstance(event, IntvarEvent):
             self.write(self.header(shown, b"\tIntvar\n") + intvar_text(event))
         elif isinstance(event, RandEvent):
             self.write(self.header(shown, b"\tRand\n") + rand_text(event))
         elif isinstance(event, UserVarEvent):
-            self._say_user_variable(shown, event)
+            self._print_user_variable(shown, event)
 
-    def _say_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
+    def _print_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
         self.write(self.header(shown, b"\tUser_var\n"))
         for line in self.session.reads_name(quoted_bytes(event.name_raw)):
             self.write(line)

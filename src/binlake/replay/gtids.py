@@ -70,8 +70,8 @@ class MariadbGtids:
         self._server_id: int | None = None
 
     @property
-    def told(self) -> tuple[bool | None, int | None, int | None]:
-        """Whether to replicate in parallel, the domain and the server that were told last."""
+    def last_set(self) -> tuple[bool | None, int | None, int | None]:
+        """Whether to replicate in parallel, the domain and the server that were set last."""
         return self._allow_parallel, self._domain_id, self._server_id
 
     @staticmethod

@@ -42,12 +42,12 @@ class LoadPrinter(EventPrinter):
         if load is None or file is None:
             self._file_without_beginning(event.file_id)
         else:
-            self._say_old_load(shown, load, file)
+            self._print_old_load(shown, load, file)
 
     def _old_load(self, shown: Shown, event: LoadEvent) -> None:
         """LOAD DATA of a file of the server's, which is not in the log."""
         self.write(self.header(shown, f"\tLoad\tthread_id={event.thread_id}\n".encode()))
-        self._say_old_load(shown, event, None)
+        self._print_old_load(shown, event, None)
 
     def _create_file(self, shown: Shown, event: CreateFileEvent) -> None:
         words = f"\n#Create_file: file_id: {event.file_id}  block_len: {event.block_bytes}\n"
@@ -55,7 +55,7 @@ class LoadPrinter(EventPrinter):
         self.load_files.begin(event.file_id, event.block)
         self.old_loads[event.file_id] = event
 
-    def _say_old_load(self, shown: Shown, event: LoadEvent, file: Path | None) -> None:
+    def _print_old_load(self, shown: Shown, event: LoadEvent, file: Path | None) -> None:
         database = self.options.renamed(event.database)
         if not self._shows(event.database):
             self._pass_over(event.database)
@@ -65,7 +65,7 @@ class LoadPrinter(EventPrinter):
             self.warn(f"LOAD DATA reads {event.file} on the server, which is not in the log")
         for line in self.session.prepare_load(event, database):
             self.write(line)
-        self._say(old_load_statement(event, file), shown.format.flavour)
+        self._print_sql(old_load_statement(event, file), shown.format.flavour)
 
     def _execute_load(self, shown: Shown, event: ExecuteLoadQueryEvent) -> None:
         database = self.options.renamed(event.database)
@@ -78,7 +78,7 @@ class LoadPrinter(EventPrinter):
         if file is None:
             self._file_without_beginning(event.file_id)
             return
-        self._say_query(shown, event, b"\tExecute_load_query", database)
-        self._say(load_statement(event, file), shown.format.flavour)
+        self._print_query(shown, event, b"\tExecute_load_query", database)
+        self._print_sql(load_statement(event, file), shown.format.flavour)
         if not self.options.short_form:
             self.write(f"# file_id: {event.file_id} \n".encode())

@@ -151,8 +151,8 @@ class Printer(LoadPrinter):
             return
         self._flush_variables()
         compressed = EVENT_TYPES[event.frame.type_code].compressed
-        self._say_query(shown, event, b"\tQuery" + b"_compressed" * compressed, database)
-        self._say_statement(shown, event)
+        self._print_query(shown, event, b"\tQuery" + b"_compressed" * compressed, database)
+        self._print_statement(shown, event)
         if ends_group(event):
             self._group_ends()
         elif starts_group(event):
@@ -160,8 +160,8 @@ class Printer(LoadPrinter):
         elif not self.in_transaction:
             self._group_ends()
 
-    def _say_statement(self, shown: Shown, event: QueryEvent) -> None:
-        self._say(event.sql_raw, shown.format.flavour)
+    def _print_statement(self, shown: Shown, event: QueryEvent) -> None:
+        self._print_sql(event.sql_raw, shown.format.flavour)
 
     @abstractmethod
     def _variable(self, shown: Shown, event: Event) -> None:
@@ -186,7 +186,7 @@ class Printer(LoadPrinter):
         shown = self._renamed(shown, event)
         words = b"\tTable_map: " + self._name_in_comment(event)
         words += f" mapped to number {event.table_id}".encode()
-        self._say_table_map(shown, event, words)
+        self._print_table_map(shown, event, words)
         self.statement.add(shown)
         if self._decodes_rows or self._counts_rows:
             log = self._place
@@ -212,7 +212,7 @@ class Printer(LoadPrinter):
         return shown._replace(raw=encode_event(renamed, shown.format))
 
     @abstractmethod
-    def _say_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
+    def _print_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
         """The comment about a table."""
 
     def _rows(self, shown: Shown, event: RowsEvent) -> None:
@@ -223,7 +223,7 @@ class Printer(LoadPrinter):
         self._refuse_rows()
         words = f"\t{self._rows_word(event)}: table id {event.table_id}"
         words += rows_flags_text(event.flags, shown.format.flavour)
-        self._say_rows(shown, words.encode() + b"\n")
+        self._print_rows(shown, words.encode() + b"\n")
         self.statement.add(shown)
         if self._decodes_rows or self._counts_rows:
             self._decode(event)
@@ -274,7 +274,7 @@ class Printer(LoadPrinter):
         self._rows(joined._replace(at=shown.at, end_log_pos=shown.end_log_pos), joined.event)
 
     @abstractmethod
-    def _say_rows(self, shown: Shown, words: bytes) -> None:
+    def _print_rows(self, shown: Shown, words: bytes) -> None:
         """The comment about row changes."""
 
     def _annotate(self, shown: Shown, event: AnnotateRowsEvent) -> None:

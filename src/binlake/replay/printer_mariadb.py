@@ -67,7 +67,7 @@ class MariadbPrinter(Printer):
 
     def lend(self, text: ReplayText) -> None:
         super().lend(text)
-        text.parallel, text.domain_id, text.server_id = self._gtids.told
+        text.parallel, text.domain_id, text.server_id = self._gtids.last_set
 
     @property
     def is_between_statements(self) -> bool:
@@ -89,10 +89,10 @@ class MariadbPrinter(Printer):
         self.session = self.session_class(short_form=self.options.short_form)
         self._gtids = MariadbGtids()
 
-    def _say_statement(self, shown: Shown, event: QueryEvent) -> None:
+    def _print_statement(self, shown: Shown, event: QueryEvent) -> None:
         phase = event.status_values.get("gtid_flags3", {}).get("flags", 0) & _ALTER
         if not phase:
-            super()._say_statement(shown, event)
+            super()._print_statement(shown, event)
             return
         # an ALTER in two phases: as text it would be done twice
         if self.options.prints_base64:
@@ -111,7 +111,7 @@ class MariadbPrinter(Printer):
         return f"\txid={event.status_values.get('xid', 0)}"
 
     def _variable(self, shown: Shown, event: Event) -> None:
-        self._say_variable(shown)
+        self._print_variable(shown)
 
     def _mariadb_gtid(self, shown: Shown, event: MariadbGtidEvent) -> None:
         self.write(self.header(shown, b"\tGTID " + self._gtids.words(event)))
@@ -130,14 +130,14 @@ class MariadbPrinter(Printer):
         if not self.options.skip_annotate_row_events:
             self._annotation = (shown, event)
 
-    def _say_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
-        self._say_annotation()
+    def _print_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
+        self._print_annotation()
         triggers = b" (has triggers)" if event.flags & flags.TM_BIT_HAS_TRIGGERS_F else b""
         self.write(self.header(shown, words + triggers + b"\n"))
         if self.options.print_table_metadata and not self.options.short_form:
             self.write(b"".join(metadata_lines(event)))
 
-    def _say_annotation(self) -> None:
+    def _print_annotation(self) -> None:
         if self._annotation is None:
             return
         shown, event = self._annotation
@@ -150,7 +150,7 @@ class MariadbPrinter(Printer):
             return super()._rows_word(event)
         return super()._rows_word(event).replace("_rows", "_compressed_rows")
 
-    def _say_rows(self, shown: Shown, words: bytes) -> None:
+    def _print_rows(self, shown: Shown, words: bytes) -> None:
         self.statement.heads.append(self.header(shown, words))
 
     @property

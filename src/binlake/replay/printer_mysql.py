@@ -160,7 +160,7 @@ class MysqlPrinter(Printer):
     def _variable(self, shown: Shown, event: Event) -> None:
         self._variables.append(shown)
 
-    def _say_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
+    def _print_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
         self.write(self.header(shown, b"\tUser_var\n"))
         # names of variables are in utf8mb3, whatever the client of the statement speaks
         number = event.type is not None and event.type != "STRING"
@@ -173,7 +173,7 @@ class MysqlPrinter(Printer):
         if before is not None and said != before:
             self.write(b"".join(self.session.charset_lines(before)))
 
-    def _say_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
+    def _print_table_map(self, shown: Shown, event: TableMapEvent, words: bytes) -> None:
         self.write(self.header(shown, words + b"\n"))
         if self.options.short_form:
             return
@@ -183,7 +183,7 @@ class MysqlPrinter(Printer):
         if self.options.print_table_metadata:
             self.write(b"".join(metadata_lines(event)))
 
-    def _say_rows(self, shown: Shown, words: bytes) -> None:
+    def _print_rows(self, shown: Shown, words: bytes) -> None:
         self.write(self.header(shown, words))
 
     def _refuse_rows(self) -> None:

@@ -112,17 +112,17 @@ class ReplaySession:
     def reads_name(self, quoted: bytes) -> Iterator[bytes]:
         """Return the statement that makes the client read a quoted name, which is UTF-8: "" if it does anyway."""
         if is_swallowed(quoted, self._charset_of_client()):
-            yield from self._told_utf8()
+            yield from self._set_utf8()
 
-    def _told_utf8(self) -> Iterator[bytes]:
-        told = self.charset or {"connection": UTF8, "server": UTF8}
-        self.charset = {**told, "client": UTF8}
+    def _set_utf8(self) -> Iterator[bytes]:
+        known = self.charset or {"connection": UTF8, "server": UTF8}
+        self.charset = {**known, "client": UTF8}
         yield from self.charset_lines(self.charset)
 
     def _reads_bytes(self) -> Iterator[bytes]:
         """Return the statement that makes the client read literals with backslash escapes, of bytes in any character set."""
         if self._charset_of_client() in LAST_BYTES:
-            yield from self._told_utf8()
+            yield from self._set_utf8()
         if (self._sql_mode or 0) & MODE_NO_BACKSLASH_ESCAPES:
             self._sql_mode = 0
             yield _set("@@session.sql_mode=0")

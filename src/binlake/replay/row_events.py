@@ -257,7 +257,7 @@ class RowStatement:
 
     def finish(self, write: Callable[[bytes | memoryview], object]) -> None:
         """Print it all, and start the next statement."""
-        self._say_heads(write)
+        self._print_heads(write)
         if self._last is not None:
             self._last = (_ending_statement(*self._last), self._last[1])
         self._keep()
@@ -270,12 +270,12 @@ class RowStatement:
 
     def drop(self, write: Callable[[bytes | memoryview], object]) -> None:
         """Print only that there were events: their end is missing."""
-        self._say_heads(write)
+        self._print_heads(write)
         for spool in (self._base64, self._comments):
             spool.drain(lambda _: None)
         self._start_next()
 
-    def _say_heads(self, write: Callable[[bytes | memoryview], object]) -> None:
+    def _print_heads(self, write: Callable[[bytes | memoryview], object]) -> None:
         for head in self.heads:
             write(head)
         self.heads = []

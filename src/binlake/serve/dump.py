@@ -105,7 +105,7 @@ class EventStream:
                     if self._nothing_left(page):
                         break
                 elif isinstance(page, CaughtUp):
-                    self._tell_passed(page.position)
+                    self._send_position(page.position)
                     self._flush()
                     if self._request.non_blocking:
                         break
@@ -129,7 +129,7 @@ class EventStream:
                 f" to log; the first event is in {page.name} (the replica did not set"
                 " @source_binlog_checksum or @master_binlog_checksum)"
             )
-        self._tell_passed(self._progress.position)
+        self._send_position(self._progress.position)
         checksums = made_up.with_checksums if request.first_checksum else made_up.without_checksums
         before = self._format or checksums(format)
         self._add(made_up.rotate(before, self._server_id, page.name, page.position))
@@ -162,7 +162,7 @@ class EventStream:
             if part.made is not None:
                 self._add(part.made)
             elif part.first < part.last:
-                self._tell_passed(window.frame(part.first).offset)
+                self._send_position(window.frame(part.first).offset)
                 self._add_events(window, part.first, part.last)
             reached = part.last
         if reached < len(window):
@@ -171,7 +171,7 @@ class EventStream:
         self._flush()
         period = self._request.heartbeat_seconds
         if self._passed and period and time.monotonic() - self._sent_at > period:
-            self._tell_passed(window.end)
+            self._send_position(window.end)
             self._flush()
 
     def _stand_behind(self, window: Window) -> None:
@@ -230,8 +230,8 @@ class EventStream:
         self._progress.bytes += len(block)
         self._sent_at = time.monotonic()
 
-    def _tell_passed(self, position: int) -> None:
-        """Tell a replica that counts events its position after events that it did not get."""
+    def _send_position(self, position: int) -> None:
+        """Send a replica that counts events its position after events that it did not get."""
         passed, self._passed = self._passed, 0
         if passed and not self._selection.passes_silently:
             self._heartbeat(position)

@@ -68,7 +68,7 @@ class MariadbSelection(DumpSelection):
         self._until = None if wishes.until is None else dict(wishes.until)
         self._skipping: bool | None = None  # True: a group with its own end, False: one statement
         self._ends_group: bool | None = None  # the last group that is wanted: likewise
-        self._tell = False
+        self._announces_state = False
         if wishes.connect is not None:
             self._settle(start)
 
@@ -110,7 +110,7 @@ class MariadbSelection(DumpSelection):
         start = 0
         for at, code in enumerate(codes):
             sent = self._event(window, at, code)
-            if sent is True and not self._tell and self._ends_group is None:
+            if sent is True and not self._announces_state and self._ends_group is None:
                 continue
             last = at + 1 if sent is True else at
             if start < last:
@@ -118,13 +118,13 @@ class MariadbSelection(DumpSelection):
             start = at + 1
             if isinstance(sent, bytes):
                 yield SelectedEvents(at, at + 1, sent)
-            if self._tell and self._skipping is None:
-                self._tell = False
+            if self._announces_state and self._skipping is None:
+                self._announces_state = False
                 end = window.block.end(at)
-                told = made_up.gtid_list(
+                state = made_up.gtid_list(
                     window.format, self._wishes.server_id, tuple(self._state), end
                 )
-                yield SelectedEvents(at + 1, at + 1, told)
+                yield SelectedEvents(at + 1, at + 1, state)
             if self._ends_group is not None and self._is_end(window, at, code, self._ends_group):
                 yield SelectedEvents(
                     at + 1, at + 1, self.farewell(window.format, window.block.end(at))
@@ -136,7 +136,12 @@ class MariadbSelection(DumpSelection):
 
     def _is_plain(self, window: Window, codes: bytes) -> bool:
         """Whether all events are sent unchanged."""
-        if self._waiting or self._until is not None or self._skipping is not None or self._tell:
+        if (
+            self._waiting
+            or self._until is not None
+            or self._skipping is not None
+            or self._announces_state
+        ):
             return False
         wishes = self._wishes
         return (
@@ -199,7 +204,7 @@ class MariadbSelection(DumpSelection):
         if gtid.server_id != last.server_id or gtid.seq_no < last.seq_no:
             return True
         del self._waiting[gtid.domain_id]
-        self._tell = True
+        self._announces_state = True
         if gtid.seq_no == last.seq_no:
             return True
         if self._wishes.strict:

@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class BinlogServer:
-    """Serves one library. `say` receives one line for each event.
+    """Serves one library. `note` receives one line for each event.
 
         server = BinlogServer(Settings("/archive", "replica", "secret"), print)
         server.start()      # listens at server.address
@@ -34,7 +34,7 @@ class BinlogServer:
     Raises SourceError if there is nothing to serve, OptionError if it cannot listen.
     """
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, note: Callable[[str], None]) -> None:
         self.settings = settings
         self.library = Library(
             settings.path, settings.source, settings.keyring, settings.poll_seconds
@@ -43,10 +43,10 @@ class BinlogServer:
         self.who = identity(settings, self.library)
         self.replicas = Replicas()
         self.refused_logins = 0
-        self._tell = say
+        self._note = note
         self._stop = threading.Event()
         self._served = Served(
-            settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, self.say
+            settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, self.note
         )
         self._logins = Logins(settings.max_logins)
         self._admitted: set[int] = set()  # the connections that have logged in
@@ -130,7 +130,7 @@ class BinlogServer:
             self._begin(channel, pending, host, port)
         if oldest is not None:
             oldest.drop()
-            self.say(f"{oldest.host} did not log in and was dropped for a newer connection")
+            self.note(f"{oldest.host} did not log in and was dropped for a newer connection")
 
     def _begin(self, channel: Channel, pending: Pending, host: str, port: int) -> None:
         """Start the thread of a connection; the caller holds the lock."""
@@ -145,9 +145,9 @@ class BinlogServer:
         self._open[number] = channel, thread
         thread.start()
 
-    def say(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Print one line: clients choose names that go into it, even before they log in."""
-        self._tell(printable(text))
+        self._note(printable(text))
 
     def _serve(self, channel: Channel, pending: Pending, number: int, host: str, port: int) -> None:
         """One connection, in its thread."""
@@ -157,17 +157,17 @@ class BinlogServer:
                 self.replicas.add(replica)
                 ways = [" with TLS"] * channel.is_tls
                 ways += [f", compressed by {channel.compression}"] * bool(channel.compression)
-                self.say(f"{replica.address} connected" + "".join(ways))
+                self.note(f"{replica.address} connected" + "".join(ways))
                 account = f"{self.settings.user}@{host}"
                 ReplicaSession(channel, self._served, replica, account).run()
-                self.say(f"{replica.name} left{_reached(replica)}")
+                self.note(f"{replica.name} left{_reached(replica)}")
         except PeerGoneError as problem:
             if not pending.dropped.is_set():
-                self.say(f"{replica.name} {problem.message}{_reached(replica)}")
+                self.note(f"{replica.name} {problem.message}{_reached(replica)}")
         except BinlogError as problem:
-            self.say(f"{replica.name}: {problem}")
+            self.note(f"{replica.name}: {problem}")
         except Exception as problem:  # noqa: BLE001 - one client must not print tracebacks here
-            self.say(f"{replica.name}: internal error, {type(problem).__name__}: {problem}")
+            self.note(f"{replica.name}: internal error, {type(problem).__name__}: {problem}")
         finally:
             self.replicas.remove(replica)
             channel.close()
@@ -188,7 +188,7 @@ class BinlogServer:
                 self.refused_logins += 1
                 pending.dropped.wait(self._logins.delay(host))
             channel.write(error(problem))
-            self.say(f"{replica.address} was refused: {problem.message}")
+            self.note(f"{replica.address} was refused: {problem.message}")
             self._logins.end(pending)
             return False
         except BaseException:

@@ -75,7 +75,7 @@ class Served:
     replicas: Replicas
     started: float
     stop: threading.Event
-    say: Callable[[str], None]
+    note: Callable[[str], None]
 
 
 class ReplicaSession:
@@ -112,14 +112,14 @@ class ReplicaSession:
             except ServerError as problem:
                 self._channel.write(error(problem))
                 if command[:1] != bytes((COM_QUERY,)):  # clients try optional commands
-                    self._served.say(f"{self._replica.name} was refused: {problem.message}")
+                    self._served.note(f"{self._replica.name} was refused: {problem.message}")
                 if problem.code == SERVER_SHUTDOWN:
                     return
             except BinlogError as problem:
                 if problem.hint == SKIP_HINT:
                     problem.hint = None  # a source leaves nothing out
                 self._channel.write(error(lost(str(problem))))
-                self._served.say(f"{self._replica.name}: {problem}")
+                self._served.note(f"{self._replica.name}: {problem}")
 
     def _do(self, code: int, body: bytes) -> bool:
         """Execute one command; return whether the connection ends with it."""
@@ -192,7 +192,7 @@ class ReplicaSession:
         served.replicas.follow(replica)
         wanted = self._wanted(start, flags)
         how = "by GTID" if start.by_gtid else "by position"
-        served.say(f"{replica.name} follows {how} from {start.name}:{start.position}")
+        served.note(f"{replica.name} follows {how} from {start.name}:{start.position}")
         # a stream's packets are numbered on from the command's
         EventStream(
             self._channel,

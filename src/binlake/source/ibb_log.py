@@ -200,7 +200,7 @@ class _Walk:
         self._cut: FormatError | None = (
             None  # the reason why the last group is incomplete, if it is the end
         )
-        self._told: set[object] = set()
+        self._reported: set[object] = set()
 
     def pieces(self) -> Iterator[bytes | FormatError]:
         """Yield the groups whose commit record begins in the file. Raises TruncatedError at a torn
@@ -213,7 +213,7 @@ class _Walk:
             except FormatError as error:
                 if isinstance(error, TruncatedError):
                     raise self._torn(error.message) from None
-                if not self._is_told(error):
+                if not self._is_reported(error):
                     yield error
                 self._lost()
                 number += 1
@@ -258,7 +258,7 @@ class _Walk:
                 yield from self._chunk(chunk)
         except MalformedError as error:
             yield b"".join(ready)
-            if not self._is_told(error):
+            if not self._is_reported(error):
                 yield error
             self._lost()
             return None
@@ -281,9 +281,9 @@ class _Walk:
         self._loose = False
         return page[start:end] if at == end else b""
 
-    def _is_told(self, error: FormatError) -> bool:
+    def _is_reported(self, error: FormatError) -> bool:
         """Whether the damaged page of an error has been reported: a group reads it first."""
-        return error.page is not None and error.page in self._told
+        return error.page is not None and error.page in self._reported
 
     def _chunk(self, chunk: RecordChunk) -> Iterator[bytes | FormatError]:
         """Take a chunk: a commit record yields its group. Raises MalformedError."""
@@ -315,7 +315,7 @@ class _Walk:
             if error.kind == TORN_TAIL:  # unless the walk finds that the file goes on
                 self._cut = error
                 return
-            self._told.add(error.page)
+            self._reported.add(error.page)
             yield error
 
     def _lost(self) -> None:

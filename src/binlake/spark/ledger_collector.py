@@ -77,7 +77,7 @@ class LedgerCollector:
     """Listens on the driver's address, in daemon threads, until the process ends or `close`.
 
     `address` is for the tasks, which reach the driver as `host`. `bind` is the address to listen on,
-    `port` 0 any free port. `tell` receives the start of the messages and the sum of a read. `cores`
+    `port` 0 any free port. `report` receives the start of the messages and the sum of a read. `cores`
     returns how many tasks the session can run now. The constructor raises OSError if the address
     cannot be bound.
     """
@@ -87,11 +87,11 @@ class LedgerCollector:
         host: str,
         bind: str,
         port: int,
-        tell: Callable[[str, Ledger], object],
+        report: Callable[[str, Ledger], object],
         cores: Callable[[], int],
     ) -> None:
         self._secret = secrets.token_hex(16)
-        self._tell = tell
+        self._report = report
         self._cores = cores
         self._reads: OrderedDict[str, dict[int, Ledger]] = OrderedDict()
         self._lock = threading.Lock()
@@ -120,7 +120,7 @@ class LedgerCollector:
             return b""
         whole = self._sum(part, ledger)
         if whole is not None:
-            self._tell(part.label, whole)
+            self._report(part.label, whole)
         return _RECEIVED
 
     def _sum(self, part: ReadPart, ledger: Ledger) -> Ledger | None:

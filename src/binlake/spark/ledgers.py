@@ -100,9 +100,9 @@ class ReadLedger:
             if whole is not None:
                 if self.awaited:
                     scratch.write(self, whole)
-                tell(self.label, whole)
+                print_remarks(self.label, whole)
         else:
-            tell(self.label, ledger)
+            print_remarks(self.label, ledger)
             if self.collector is not None:
                 part = ReadPart(self.name, self.label, self.task, self.tasks)
                 self.collector.send(part, ledger)
@@ -135,7 +135,7 @@ def name_of_batch(file: str, offset: int, *identity: Any) -> str:
     return f"batch-{file}-{offset:012d}-{digest}"
 
 
-def tell(label: str, ledger: Ledger) -> None:
+def print_remarks(label: str, ledger: Ledger) -> None:
     """Print what a read left out on stderr; nothing if it left out nothing."""
     lines = ledger.remarks()
     shown = lines[:_SHOWN_LINES]
@@ -191,10 +191,10 @@ def watch(read: ReadLedger) -> None:
         while time.monotonic() < until:
             time.sleep(_POLL_S)
             with contextlib.suppress(SourceError):
-                ledger, told = collected_ledger(read)
+                ledger, is_printed = collected_ledger(read)
                 if ledger is not None:
-                    if not told:
-                        tell(read.label, ledger)
+                    if not is_printed:
+                        print_remarks(read.label, ledger)
                     return
 
     threading.Thread(target=look, name="binlake-ledger", daemon=True).start()

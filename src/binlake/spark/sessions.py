@@ -21,7 +21,7 @@ from binlake.errors import OptionError, SourceError
 from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import cores
 from binlake.spark.ledger_collector import CollectorAddress, LedgerCollector
-from binlake.spark.ledgers import tell
+from binlake.spark.ledgers import print_remarks
 from binlake.spark.source import BinlogDataSource
 from binlake.spark.worker_python import GATEWAY_PORT, worker_python
 
@@ -164,7 +164,7 @@ def _collector_of(spark: SparkSession, context: SparkContext) -> CollectorAddres
         host = config.get("spark.driver.host", "").strip("[]")
         bind = config.get("spark.driver.bindAddress", host).strip("[]")
         try:
-            running = LedgerCollector(host, bind, int(port), tell, lambda: cores(spark))
+            running = LedgerCollector(host, bind, int(port), print_remarks, lambda: cores(spark))
         except OSError as error:
             print(
                 f"binlake: cannot listen for the ledgers of tasks on {bind}:{port}: {error}; set {_LEDGER_PORT} to another"

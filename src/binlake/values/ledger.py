@@ -312,11 +312,11 @@ class Ledger:
         for name, there in self.where_columns.items():
             if not there:
                 lines.append(f"no table that was read has the column {name!r} of option where")
-        return lines + self._names_told() + _one_of_each(self.warnings)
+        return lines + self._name_sources() + _one_of_each(self.warnings)
 
-    def _names_told(self) -> list[str]:
+    def _name_sources(self) -> list[str]:
         """Report which column names do not come from the row events; missing ones are in `warnings`."""
-        told = []
+        lines = []
         for source, where in (
             (NameSource.DDL, "DDL in the log"),
             (NameSource.SCHEMA, "the schema"),
@@ -327,8 +327,8 @@ class Ledger:
                 listed = ", ".join(tables[:_SHOWN_TABLES]) + (
                     f" and {more} more" if more > 0 else ""
                 )
-                told.append(f"names of columns from {where}: {listed}")
-        return told
+                lines.append(f"names of columns from {where}: {listed}")
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready; `from_json` reads it back."""

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from binlake.cli.common.lines import tell
+from binlake.cli.common.lines import print_message
 from binlake.errors import BinlogError
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.packets import event_packet, framed
@@ -141,7 +141,7 @@ def test_an_attack_is_an_error(
     for error in errors:
         assert error is not None
         capfd.readouterr()
-        tell(str(error))
+        print_message(str(error))
         shown = capfd.readouterr().err
         assert shown[:-1].isprintable()
         assert len(shown) < 5000

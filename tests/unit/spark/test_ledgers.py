@@ -136,7 +136,7 @@ def test_tasks_on_other_machines_report_their_own_ledgers(
 
 @pytest.fixture
 def collector() -> Iterator[LedgerCollector]:
-    running = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell, lambda: 7)
+    running = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.print_remarks, lambda: 7)
     yield running
     running.close()
 
@@ -197,7 +197,7 @@ def test_a_collector_keeps_few_reads_that_never_end() -> None:
 def test_a_driver_that_cannot_be_reached_stops_no_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    gone = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell, lambda: 7)
+    gone = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.print_remarks, lambda: 7)
     gone.close()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     ReadLedger("r1", "/logs", None, collector=gone.address, driver_dirs="/the/drivers").deliver(
@@ -210,7 +210,7 @@ def test_a_long_summary_is_cut(capfd: pytest.CaptureFixture[str]) -> None:
     ledger = Ledger()
     for number in range(40):
         ledger.warn(f"warning {number}")
-    ledgers.tell("/logs", ledger)
+    ledgers.print_remarks("/logs", ledger)
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 13
     assert lines[-1].startswith("binlake: /logs: and 28 more; ")

@@ -18,7 +18,7 @@ def show(line: str) -> None:
     print(printable(line))
 
 
-def tell(message: str) -> None:
+def print_message(message: str) -> None:
     """Print one line on stderr, of bounded length."""
     print(shortened(printable(message), _MOST_CHARACTERS), file=sys.stderr, flush=True)
 

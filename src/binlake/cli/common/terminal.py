@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from binlake.cli.common.flags import with_flags
-from binlake.cli.common.lines import tell
+from binlake.cli.common.lines import print_message
 from binlake.cli.common.parameters import Exit
 from binlake.errors import BinlogError, FormatError, OptionError
 from binlake.source.bytes import is_uri
@@ -50,7 +50,7 @@ def console() -> Console:
 
 def note(text: str) -> None:
     """Print one line on stderr, with flags for options."""
-    tell(with_flags(text))
+    print_message(with_flags(text))
 
 
 def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:

@@ -42,7 +42,7 @@ class Session:
     form: str
     limit: int | None
     lost: bool = False
-    _told: set[str] = field(default_factory=set)
+    _noted: set[str] = field(default_factory=set)
 
     def run(self, sql: str, output: Path | None) -> None:
         """Run the statements of a text, write their results, and report what the reads left out.
@@ -57,13 +57,13 @@ class Session:
             for result in self.database.run(sql):
                 write_result(result, self.form, self.options.binary, self.limit, target)
                 target.flush()
-                self._tell(self.database.ledger)
+                self._note_remarks(self.database.ledger)
 
-    def _tell(self, ledger: Ledger) -> None:
+    def _note_remarks(self, ledger: Ledger) -> None:
         self.lost = self.lost or bool(ledger.skipped)
         for line in ledger.remarks():
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._noted:
+                self._noted.add(line)
                 note(line)
 
 

@@ -168,11 +168,11 @@ class DeltaStored:
         self.log.update()
         if self.log.version != before:
             raise self._conflict(self.log.commits)
-        with self._said(), self._state(state, before):
+        with self._in_session(), self._state(state, before):
             act()
         foreign = self._look()
         if self.log.version == before:
-            with self._said(), self._state(state, before):
+            with self._in_session(), self._state(state, before):
                 self._set({_TOUCHED: str(before + 1)})
             foreign = self._look()
         if foreign:
@@ -200,7 +200,7 @@ class DeltaStored:
         """
         known: Mapping[str, str] = self.log.metadata.get("configuration") or {}
         properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
-        with self._said():
+        with self._in_session():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
             define(self._spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
@@ -223,7 +223,7 @@ class DeltaStored:
 
     def _set_with_state(self, properties: Mapping[str, str]) -> None:
         self.log.update()
-        with self._said(), self._state(self.log.state, self.log.version):
+        with self._in_session(), self._state(self.log.state, self.log.version):
             self._set(properties)
         self._look()
 
@@ -239,7 +239,7 @@ class DeltaStored:
                 self.refresh()
                 state = {**self.log.state, "summary": dict(properties)}
                 try:
-                    with self._said(), self._state(state, self.log.version):
+                    with self._in_session(), self._state(state, self.log.version):
                         frame.write.format("delta").mode("append").save(str(self._path))
                     break
                 except CommitConflictError:
@@ -255,7 +255,7 @@ class DeltaStored:
             parts = [rows.filter(wanted) for rows in live_rows(self.log, schema, schema.names)]
             kept = pa.concat_tables(parts) if parts else schema.empty_table()
             frame = self.frame(conformed(kept, schema))
-            with self._said(), self._state(self.log.state, self.log.version):
+            with self._in_session(), self._state(self.log.state, self.log.version):
                 frame.write.format("delta").mode("overwrite").save(str(self._path))
         self.refresh()
 
@@ -296,7 +296,7 @@ class DeltaStored:
         oldest_ms = min((commit.committed_ms for commit in self.log.commits), default=0)
         if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:
             return  # no version is so old
-        with self._said():
+        with self._in_session():
             self._spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
         self._look()
 
@@ -322,7 +322,7 @@ class DeltaStored:
             yield
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _in_session(self) -> Iterator[None]:
         with in_one_line(self.full_name), active_session(self._spark):
             yield
 

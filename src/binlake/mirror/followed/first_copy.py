@@ -333,7 +333,7 @@ class FirstCopy:
         texts = text_columns(target.properties)
         rules = self.rules.with_texts(table.schema, table.name, texts)
         width = max(1, self.engine.cores) * _CHUNKS_PER_CORE
-        self._tell(table, state, 0)
+        self._report_progress(table, state, 0)
         for at in range(0, len(left), width):
             if self.is_interrupted() or (at and self._gives_way(table)):
                 return False
@@ -351,10 +351,12 @@ class FirstCopy:
                 for chunk in left[at : at + width]
             ]
             answers = self.engine.run(
-                tasks, f"copy {table.full_name}", lambda done, _all: self._tell(table, state, done)
+                tasks,
+                f"copy {table.full_name}",
+                lambda done, _all: self._report_progress(table, state, done),
             )
             state.add([json.loads(text) for text in answers])
-            self._tell(table, state, 0)
+            self._report_progress(table, state, 0)
             self._check_not_purged(table, state)
         return True
 
@@ -391,7 +393,7 @@ class FirstCopy:
         watch(0, 0)
         return files_with_kept_values(files, target, table.key, names, watch, self.is_interrupted)
 
-    def _tell(self, table: SourceTable, state: CopyState, more: int) -> None:
+    def _report_progress(self, table: SourceTable, state: CopyState, more: int) -> None:
         answers = state.answers.values()
         self.watch(
             CopyProgress(

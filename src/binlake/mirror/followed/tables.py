@@ -235,11 +235,11 @@ class FollowedTables:
                 self.forget(full_name)
                 self._note(f"{full_name} is no longer followed; its lake table stays as it is")
         self.add()
-        self._tell_unmatched_additions(new)
+        self._note_unmatched_additions(new)
 
-    def tell_unmatched(self) -> None:
+    def note_unmatched(self) -> None:
         """Warn about patterns that match no column, or no table that a user has added: they may be misspelled."""
-        self._tell_unmatched_additions(self._control.added)
+        self._note_unmatched_additions(self._control.added)
         columns = [
             (*table.id, column.name)
             for table in self.followed.values()
@@ -248,7 +248,7 @@ class FollowedTables:
         for pattern in self._rules.unmatched(columns):
             self._note(f"{pattern} matches no column of the mirrored tables")
 
-    def _tell_unmatched_additions(self, patterns: Iterable[str]) -> None:
+    def _note_unmatched_additions(self, patterns: Iterable[str]) -> None:
         given = sorted(patterns)
         names = [full_name_of(*name) for name in self.source.names()] if given else []
         for pattern in given:

@@ -56,7 +56,7 @@ _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
 _TLS_BROKEN = 2026
-_MOST_SAID = 2000
+_MOST_CHARACTERS = 2000
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
 
 
@@ -74,17 +74,19 @@ def connect(url: ServerUrl, limits: AnswerLimits = _LIMITS) -> ServerConnection:
 
     If the server refuses a login without a password, binlake asks for the password on the terminal, once.
     """
-    told = _told(url)
-    password = given_password(url.account, url.option("password-file"), told.get("password"))
+    file_options = _file_options(url)
+    password = given_password(
+        url.account, url.option("password-file"), file_options.get("password")
+    )
     try:
-        return _connected(url, told, password, limits)
+        return _connected(url, file_options, password, limits)
     except AuthError:
         if password is not None:
             raise
         password = ask(url.account, url.where)
         if password is None:
             raise
-        return _connected(url, told, password, limits)
+        return _connected(url, file_options, password, limits)
 
 
 def connect_any(urls: Sequence[ServerUrl]) -> ServerConnection:
@@ -104,10 +106,10 @@ def check_options(url: ServerUrl) -> None:
 
     Raises OptionError.
     """
-    _driver(url, _told(url), None, _LIMITS)
+    _driver(url, _file_options(url), None, _LIMITS)
 
 
-def _told(url: ServerUrl) -> dict[str, str]:
+def _file_options(url: ServerUrl) -> dict[str, str]:
     """Return the settings of the option files. Raises OptionError."""
     return client_options(
         url.option("option-file"),
@@ -118,9 +120,9 @@ def _told(url: ServerUrl) -> dict[str, str]:
 
 
 def _connected(
-    url: ServerUrl, told: dict[str, str], password: Secret | None, limits: AnswerLimits
+    url: ServerUrl, file_options: dict[str, str], password: Secret | None, limits: AnswerLimits
 ) -> ServerConnection:
-    driver, where = _driver(url, told, password, limits)
+    driver, where = _driver(url, file_options, password, limits)
     try:
         driver.connect()
     except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
@@ -129,7 +131,7 @@ def _connected(
 
 
 def _driver(
-    url: ServerUrl, told: dict[str, str], password: Secret | None, limits: AnswerLimits
+    url: ServerUrl, file_options: dict[str, str], password: Secret | None, limits: AnswerLimits
 ) -> tuple[Driver, str]:
     """Return a connection that is not open yet, and the server's name for messages. Raises OptionError."""
     with needing("a live server needs PyMySQL", "server", SourceError):
@@ -140,17 +142,17 @@ def _driver(
     unix_socket = url.unix_socket
     host, port = url.host, url.port
     if not host and not unix_socket:
-        unix_socket = told.get("socket", "") if "host" not in told else ""
-        host = told.get("host", "")
-    port = port or port_number(told.get("port", "0"), "the options file: port")
+        unix_socket = file_options.get("socket", "") if "host" not in file_options else ""
+        host = file_options.get("host", "")
+    port = port or port_number(file_options.get("port", "0"), "the options file: port")
     where = unix_socket or ServerUrl("mysql", host, port).where
     driver = Driver(
         compression=choice_option(url, "compress", ("", "zlib", "zstd"), ""),
         zstd_level=_zstd_level(url.option("zstd-compression-level", "3")),
-        bind_address=url.option("bind-address") or told.get("bind-address", ""),
+        bind_address=url.option("bind-address") or file_options.get("bind-address", ""),
         patience_s=seconds_option(url, "connect-timeout", _CONNECT_SECONDS),
         silence_s=seconds_option(url, "read-timeout", _QUERY_SECONDS),
-        user=url.user or told.get("user") or None,
+        user=url.user or file_options.get("user") or None,
         host=host or "localhost",
         port=port or DEFAULT_PORT,
         unix_socket=unix_socket or None,
@@ -158,7 +160,7 @@ def _driver(
         conv={},
         autocommit=None,
         program_name="binlake",
-        tls=tls_policy(url, told, unix_socket),
+        tls=tls_policy(url, file_options, unix_socket),
         credentials=Credentials(password, _public_key(url), where),
         where=where,
         limits=limits,
@@ -214,20 +216,20 @@ def server_error(error: Exception, where: str) -> BinlogError:
         return ServerError(f"{where} asks for a file of this machine (LOAD DATA LOCAL): refused")
     if not isinstance(error, pymysql.MySQLError):
         # errors of a parser that a malformed greeting or answer can cause
-        said = f"{type(error).__name__}: {error}"[:_MOST_SAID]
-        return ServerError(f"{where} does not follow the protocol: {said}")
+        message = f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]
+        return ServerError(f"{where} does not follow the protocol: {message}")
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     if (
         isinstance(error, pymysql.InterfaceError) and not code
     ):  # PyMySQL's error for a closed connection
         return ConnectionLostError(f"{where}: the connection was lost")
-    return told_error(code, str(error.args[-1]) if error.args else str(error), where)
+    return error_of_answer(code, str(error.args[-1]) if error.args else str(error), where)
 
 
-def told_error(code: int, said: str, where: str) -> BinlogError:
+def error_of_answer(code: int, message: str, where: str) -> BinlogError:
     """Convert a server's error to a binlake error."""
-    said = " ".join(said.split())[:_MOST_SAID]
-    text = said if where in said else f"{where}: {said}"
+    message = " ".join(message.split())[:_MOST_CHARACTERS]
+    text = message if where in message else f"{where}: {message}"
     if code in _ACCESS_DENIED:
         return AuthError(text, code=code)
     if code == _TLS_BROKEN:

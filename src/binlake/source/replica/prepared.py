@@ -23,8 +23,8 @@ from binlake.errors import ConnectionLostError, FormatError, ServerError
 from binlake.format import column_types as ct
 from binlake.source.replica.connection import (
     ServerConnection,
+    error_of_answer,
     server_error,
-    told_error,
 )
 from binlake.source.replica.receiver import Receiver, SilenceError
 from binlake.source.replica.url import seconds_option
@@ -235,5 +235,5 @@ def _check_end(server: ServerConnection, payload: bytes) -> None:
         text = payload[3:]
         if text[:1] == b"#":
             text = text[6:]
-        raise told_error(code, text.decode("utf-8", "replace"), server.where)
+        raise error_of_answer(code, text.decode("utf-8", "replace"), server.where)
     raise ServerError(f"{server.where} does not follow the protocol in the rows of a result")

@@ -69,8 +69,8 @@ def _logs_of(*urls: ServerUrl) -> list[tuple[str, str, int]]:
     return [(str(url.log(log.name)), log.name, log.size_bytes) for log in wanted]
 
 
-def _say(line: str) -> None:
-    """Say why a read makes no progress: it may take minutes until it ends with an error."""
+def _print_delay(line: str) -> None:
+    """Print why a read makes no progress: it may take minutes until it ends with an error."""
     print(f"binlake: {printable(line)}", file=sys.stderr)
 
 
@@ -157,7 +157,7 @@ class _LogStream:
             Position("", url.log_name, self._start),
             # its readers verify checksums, and report them
             FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
-            _say,
+            _print_delay,
         )
         magic = (BINLOG_MAGIC[start:size],) if start < FIRST_EVENT else ()
         self._pieces: Iterator[bytes] = chain(magic, self._blocks())

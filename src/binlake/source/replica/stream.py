@@ -139,7 +139,7 @@ class DumpStream:
         self._announced = False
         self._ends_open = False  # whether the last event received of the current file is no ROTATE
         self._left_open = ""  # the file before the current one, if its last event is no ROTATE
-        self._told_quiet = False
+        self._is_quiet_reported = False
         self._artificial = 0  # packets that are no part of a file, since the last event of one
         self._frames = FrameBlock(1 << 14)
 
@@ -171,11 +171,11 @@ class DumpStream:
                     continue
                 if self._held:
                     yield from self._flush()
-                    self._told_quiet = False
-                if not self._told_quiet:
+                    self._is_quiet_reported = False
+                if not self._is_quiet_reported:
                     if receiver.is_readable(_QUIET_S):
                         continue
-                    self._told_quiet = True
+                    self._is_quiet_reported = True
                     yield self._idle(confirmed=False)
                 receiver.fill()
             except (OSError, EOFError):

@@ -76,23 +76,23 @@ class TlsPolicy:
         return peer.is_mariadb or self.names_mariadb
 
 
-def tls_policy(url: ServerUrl, told: dict[str, str], unix_socket: str) -> TlsPolicy:
-    """The policy of a URL and of the option files (`told`).
+def tls_policy(url: ServerUrl, file_options: dict[str, str], unix_socket: str) -> TlsPolicy:
+    """The policy of a URL and of the option files (`file_options`).
 
     Raises OptionError for an unknown mode, and for files that cannot be used.
     """
-    files = {name: url.option(name) or told.get(name, "") for name in _FILES}
+    files = {name: url.option(name) or file_options.get(name, "") for name in _FILES}
     default = "verify_ca" if files["ssl-ca"] or files["ssl-capath"] else ""
-    given = url.option("ssl-mode") or told.get("ssl-mode", "")
+    given = url.option("ssl-mode") or file_options.get("ssl-mode", "")
     mode = default
     if given:
         mode = choice_option(url.with_options(ssl_mode=given), "ssl-mode", SSL_MODES, "")
     names_mariadb = url.flavour == "mariadb"
     if mode == "disabled" or (unix_socket and mode in ("", "preferred")):
         return TlsPolicy(None, mode, names_mariadb)
-    ciphers = url.option("ssl-cipher") or told.get("ssl-cipher", "")
+    ciphers = url.option("ssl-cipher") or file_options.get("ssl-cipher", "")
     context = _context(files, ciphers, mode)
-    _limit_versions(context, url.option("tls-version") or told.get("tls-version", ""))
+    _limit_versions(context, url.option("tls-version") or file_options.get("tls-version", ""))
     return TlsPolicy(context, mode, names_mariadb)
 
 

@@ -23,7 +23,13 @@ from binlake.errors import OptionError, PositionLostError
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_spark_frames
-from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch, tell
+from binlake.spark.ledgers import (
+    ReadLedger,
+    batch_sums,
+    collected_ledger,
+    name_of_batch,
+    print_remarks,
+)
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, partitions_of, read_partition, reporting
 from binlake.spark.schema import Conformer, arrow_schema
@@ -184,11 +190,11 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         if begin.initial:
             return {}
         read = self._read_ledger(None, begin)
-        ledger, told = collected_ledger(read)
+        ledger, is_printed = collected_ledger(read)
         if ledger is None:
             return dict(begin.sums)
-        if not told and self.driver.collector is None:
-            tell(read.label, ledger)
+        if not is_printed and self.driver.collector is None:
+            print_remarks(read.label, ledger)
         latest = batch_sums(ledger)
         return {name: begin.sums.get(name, 0) + count for name, count in latest.items()}
 

@@ -193,7 +193,7 @@ class TransactionReader:
                     if stop_at is not None and window.end >= stop_at and grouper.open is None:
                         break
                 else:
-                    self._say_tail(file)
+                    self._warn_of_tail(file)
         for ended in grouper.finish():
             yield from self._group(ended)
 
@@ -233,7 +233,7 @@ class TransactionReader:
                     yield window
                     if refuses:
                         self._refuse_unshown(grouper.window(window))
-                self._say_tail(part.file)
+                self._warn_of_tail(part.file)
         if refuses:
             self._refuse_unshown(grouper.finish())
 
@@ -294,14 +294,14 @@ class TransactionReader:
             passed = stop_at is not None and window.end >= stop_at
             if passed and grouper.open is None and not self.expects_more:
                 return
-        self._say_tail(file)
+        self._warn_of_tail(file)
 
     def _stops_at(self, file: LogFile) -> int | None:
         """Return the offset from which on no wanted transaction starts in a file; None: none before its end."""
         wanted = self._filters.byte_range(file.ordinal)
         return FIRST_EVENT if wanted is None else wanted[1]
 
-    def _say_tail(self, file: LogFile) -> None:
+    def _warn_of_tail(self, file: LogFile) -> None:
         """Warn about the torn tail of a file in use. Any other torn tail is an error, or a skipped
         range.
         """

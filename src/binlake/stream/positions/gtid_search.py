@@ -142,16 +142,16 @@ def holds_any(chain: Chain, wanted: GtidFilter, access: Access = DEFAULT_ACCESS)
     before = [_previous_of(file, access) for file in chain.files]
     for ordinal, file in enumerate(chain.files):
         after = before[ordinal + 1] if ordinal + 1 < len(before) else None
-        told = _told_by_heads(wanted, before[ordinal], after)
-        if told is None:
+        holds = _decided_by_heads(wanted, before[ordinal], after)
+        if holds is None:
             with access.open(file, ordinal) as log:
-                told = _common(wanted, _held_by(log))
-        if told:
+                holds = _common(wanted, _held_by(log))
+        if holds:
             return True
     return False
 
 
-def _told_by_heads(
+def _decided_by_heads(
     wanted: GtidFilter, before: AnyGtidSet | None, after: AnyGtidSet | None
 ) -> bool | None:
     """Whether a file holds a wanted GTID, by its beginning and that of the next; None: unknown."""

@@ -144,7 +144,7 @@ class SchemaHistory:
         found = logged or self._versions.of((database, table), self._place)
         if found is None or not found.columns:
             found = next(iter(self.schema.declarations(database, table)), None)
-        return found or self._told_before((database, table))
+        return found or self._declared_before((database, table))
 
     def references(self, database: str, table: str) -> list[tuple[str, ForeignKey]]:
         """Return the foreign keys that refer to a table at this place, with the full names of
@@ -182,7 +182,7 @@ class SchemaHistory:
         logged = self._catalogue.entry(spelled) if lacking else None
         found = logged or self._versions.of(name, self._place)
         if found is None and lacking and not self._is_declared(definition):
-            found = self._told_before(name)
+            found = self._declared_before(name)
         return found
 
     def _is_declared(self, definition: TableDefinition) -> bool:
@@ -190,7 +190,7 @@ class SchemaHistory:
         declared = self.schema.declarations(definition.database, definition.table)
         return any(misfit(definition, one) is None for one in declared)
 
-    def _told_before(self, name: TableName) -> DeclaredTable | None:
+    def _declared_before(self, name: TableName) -> DeclaredTable | None:
         """Return the declaration of a table by the statements before the start of reading."""
         earlier = self._before_start()
         return earlier.entry(earlier.spelled(name))
@@ -219,7 +219,7 @@ class SchemaHistory:
     def _before(self, database: str, table: str) -> DeclaredTable | None:
         """Return the declaration of a table before the current statement."""
         found = self._of_schema((database, table), self._catalogue.place)
-        return self._told_before((database, table)) if found is None else found
+        return self._declared_before((database, table)) if found is None else found
 
     def _of_schema(self, name: TableName, place: LogPosition) -> DeclaredTable | None:
         version = self._versions.of(name, place)

@@ -99,17 +99,21 @@ class _ValueTexts(NamedTuple):
 class _PseudoColumns:
     """How the columns of tables are shown, and their types in the stored form."""
 
-    def __init__(self, table_map: TableMapEvent, told: TableDefinition, types: TableTypes) -> None:
-        self.told = told.columns
+    def __init__(
+        self, table_map: TableMapEvent, definition: TableDefinition, types: TableTypes
+    ) -> None:
+        self.logged = definition.columns
         self.stored = types.definition.columns
         self._kinds = types.columns
-        self.shows = [type_form(column.type_code, told.flavour).show for column in told.columns]
+        self.shows = [
+            type_form(column.type_code, definition.flavour).show for column in definition.columns
+        ]
         entries = table_map.description.column_metadata or ()
         self.comments = [
             _comments(entry, column.nullable, column.dimensionality)
-            for column, entry in zip(told.columns, entries, strict=True)
+            for column, entry in zip(definition.columns, entries, strict=True)
         ]
-        self.leads = [b"###   @%d=" % (column.ordinal + 1) for column in told.columns]
+        self.leads = [b"###   @%d=" % (column.ordinal + 1) for column in definition.columns]
         #: bytes of text around a value of each column, with its comment
         self.text_bytes = [_LEAD_BYTES + len(one.null) for one in self.comments]
 
@@ -121,13 +125,13 @@ class _PseudoColumns:
     @cached_property
     def plain(self) -> _ValueTexts:
         """The text of the values alone."""
-        return self._texts([_NO_COMMENTS] * len(self.told))
+        return self._texts([_NO_COMMENTS] * len(self.logged))
 
     def _texts(self, comments: Sequence[Comments]) -> _ValueTexts:
         around = [Around(one) for one in comments]
         made: dict[tuple[int, int, Comments], _MakeValues | None] = {}
         numbers = []
-        for at, column in enumerate(self.told):
+        for at, column in enumerate(self.logged):
             like = column.type_code, column.length, comments[at]
             if like not in made:
                 made[like] = _number_maker(self.shows[at], self._kinds[at], column, around[at])
@@ -167,15 +171,15 @@ class PseudoTables:
 
         Raises UnsupportedError, FormatError for a table that the log does not describe.
         """
-        told = table_map.definition()
-        columns = self._known.get(told)
+        definition = table_map.definition()
+        columns = self._known.get(definition)
         if columns is not None:
-            types = self._types.types(replace(told, columns=columns.stored))
+            types = self._types.types(replace(definition, columns=columns.stored))
         else:
-            stored = tuple(map(_stored, told.columns))
-            types = self._types.types(replace(told, columns=stored))
-            columns = _PseudoColumns(table_map, told, types)
-            self._known.keep(told, columns)
+            stored = tuple(map(_stored, definition.columns))
+            types = self._types.types(replace(definition, columns=stored))
+            columns = _PseudoColumns(table_map, definition, types)
+            self._known.keep(definition, columns)
         return PseudoTable(printable_bytes(name), types, columns)
 
 
@@ -239,7 +243,7 @@ class PseudoTable:
             show = self._columns.shows[at]
             assert not isinstance(show, FixedWidth)
             values = self.types.columns[at].finish(decoded)
-            found.append(show(self._columns.told[at], values, texts.around[at]))
+            found.append(show(self._columns.logged[at], values, texts.around[at]))
         return found
 
 

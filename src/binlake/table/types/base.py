@@ -92,7 +92,7 @@ class ColumnContext:
     warn: Callable[[str], None]
     missing: dict[Missing, list[str]] = field(default_factory=dict)
 
-    def not_told(self, what: Missing, column: ColumnDefinition) -> None:
+    def note_missing(self, what: Missing, column: ColumnDefinition) -> None:
         """Note that the log lacks something about a column."""
         self.missing.setdefault(what, []).append(column.name)
 

@@ -86,7 +86,7 @@ class UnknownTextType(BinaryType):
     """A column that may be text or binary: the log does not contain its character set."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        self.context.not_told(Missing.CHARSET, self.column)
+        self.context.note_missing(Missing.CHARSET, self.column)
         return super().decide()
 
     def padded_bytes(self) -> int:

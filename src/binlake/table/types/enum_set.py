@@ -43,7 +43,7 @@ class EnumType(ColumnType):
         self._keeps_index = self._is_ambiguous(column, context)
         super().__init__(column, context)
         if self.members is None:
-            context.not_told(Missing.MEMBERS, column)
+            context.note_missing(Missing.MEMBERS, column)
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         if self.column.length not in (1, 2):

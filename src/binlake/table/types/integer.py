@@ -31,7 +31,7 @@ class IntegerType(ColumnType):
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
         if self.column.unsigned is None:
-            self.context.not_told(Missing.SIGN, self.column)
+            self.context.note_missing(Missing.SIGN, self.column)
         if not self.column.unsigned:
             return self._plan(Kernel.INT, width), _SIGNED[width]
         if width < 8:
