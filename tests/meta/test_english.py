@@ -205,9 +205,9 @@ def test_names_of_functions() -> None:
     speech = re.compile(r"_?(told|said|tells?|says)(_\w+)?|\w+_(told|said)")
     found = []
     for path in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and speech.fullmatch(node.name):
-                found.append(f"{path.name}: {node.name}")
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+        found += [f"{path.name}: {name}" for name in names if speech.fullmatch(name)]
     assert found == ["index_columns.py: tell"]
 
 

@@ -66,6 +66,9 @@ TABLE_MAP_FLAGS: FlagTable = {
 # GTID_LOG, ANONYMOUS_GTID_LOG, GTID_TAGGED_LOG (u8)
 FLAG_MAY_HAVE_SBR = 0x01
 
+#: The only clock type of MySQL's GTID events; servers do not read the fields after another one.
+LOGICAL_TIMESTAMP_TYPECODE = 2
+
 MYSQL_GTID_FLAGS: FlagTable = {FLAG_MAY_HAVE_SBR: "MAY_HAVE_SBR"}
 
 # MariaDB's GTID event: flags2 (u8) and flags_extra (u8)

@@ -8,14 +8,13 @@ not record the mode; the first events show it. Positions are those of the file.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from bisect import bisect_right, insort
 from collections.abc import Iterator
-from dataclasses import dataclass
 from threading import Lock
 
 from binlake.errors import KeyringError, MalformedError, UnsupportedError
+from binlake.events.mariadb.start_encryption import StartEncryptionEvent
 from binlake.format.event_header import (
     CHECKSUM_BYTES,
     HEADER_BYTES,
@@ -35,7 +34,6 @@ _TIMESTAMP_IN_MESSAGE = LENGTH_AT - TYPE_AT
 _LENGTH_BYTES = U32.size
 # The first block of a message ends here in the event: it contains the header.
 _FIRST_BLOCK_END = BLOCK_BYTES + _LENGTH_BYTES
-_BODY = struct.Struct("<BI12s")
 _SCHEME = 1
 # MariaDB encrypts its logs with the key of this id (ENCRYPTION_KEY_SYSTEM_DATA).
 _KEY_ID = 1
@@ -48,22 +46,6 @@ _BATCH_EVENTS = 1024
 # How many events are tried before the key counts as wrong: some may be damaged.
 _PROBED_EVENTS = 8
 _PROBED_CRC_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class StartEncryption:
-    """The body of a START_ENCRYPTION event: how all events after it are encrypted."""
-
-    scheme: int
-    key_version: int
-    nonce: bytes
-
-    @classmethod
-    def decode(cls, body: bytes | memoryview) -> StartEncryption:
-        """Raises MalformedError for a body of another length."""
-        if len(body) != _BODY.size:
-            raise MalformedError(f"a body of {len(body)} bytes, not {_BODY.size}")
-        return cls(*_BODY.unpack(body))
 
 
 class EventDecryptor(WrappedReader):
@@ -328,13 +310,20 @@ def _is_header(head: bytes, end: int) -> bool:
 
 
 def decrypted_events(
-    inner: ByteReader, start: int, how: StartEncryption, keyring: Keyring | None, *, checksums: bool
+    inner: ByteReader,
+    start: int,
+    how: StartEncryptionEvent,
+    keyring: Keyring | None,
+    *,
+    checksums: bool,
 ) -> EventDecryptor:
     """Return a reader that decrypts the events from `start` on, the place after START_ENCRYPTION.
 
     `checksums`: events end in a CRC32. Raises KeyringError if the key is missing or wrong,
-    UnsupportedError for another scheme, SourceError.
+    UnsupportedError for another scheme, MalformedError for a longer body, SourceError.
     """
+    if how.trailing:
+        raise MalformedError(f"the body has {len(how.trailing)} more bytes than it can have")
     if how.scheme != _SCHEME:
         raise UnsupportedError(f"the log is encrypted with the unknown scheme {how.scheme}")
     shown = f"the key id {_KEY_ID} in version {how.key_version}"
@@ -342,7 +331,7 @@ def decrypted_events(
         raise KeyringError(f"the log is encrypted with {shown}", hint=NO_KEYRING)
     key = keyring.mariadb_key(_KEY_ID, how.key_version)
     for mode in (CbcMode(key), CounterMode(key)):
-        reader = EventDecryptor(inner, mode, how.nonce, start)
+        reader = EventDecryptor(inner, mode, bytes(how.nonce), start)
         if _opens(reader, start, checksums=checksums):
             return reader
     raise KeyringError(

@@ -38,6 +38,7 @@ from binlake.errors import (
 )
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import FormatDescriptionEvent
+from binlake.events.mariadb.start_encryption import StartEncryptionEvent
 from binlake.events.old.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.events.registry import decode_event
 from binlake.format import event_types as types
@@ -50,7 +51,7 @@ from binlake.format.flags import (
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
-from binlake.source.encrypted_events import StartEncryption, decrypted_events
+from binlake.source.encrypted_events import decrypted_events
 from binlake.source.encrypted_file import decrypted_file
 from binlake.source.ibb_log import IbbReader
 from binlake.source.ibb_pages import IBB_MAGIC
@@ -68,8 +69,9 @@ from binlake.values.log_names import LogName
 #: The `kind` of the error for a file that is not a log at all.
 BAD_MAGIC = "bad magic"
 
-# A FORMAT_DESCRIPTION event has 57 bytes of other fields, one byte for each of at most 255 types, and the algorithm.
-_MAX_FORMAT_BYTES = HEADER_BYTES + 57 + 255 + 1 + CHECKSUM_BYTES
+# A FORMAT_DESCRIPTION event also has one byte for each of at most 255 types, and one for the algorithm.
+_FORMAT_BYTES = types.EVENT_TYPES[types.FORMAT_DESCRIPTION_EVENT].post_header_length
+_MAX_FORMAT_BYTES = HEADER_BYTES + _FORMAT_BYTES + 255 + 1 + CHECKSUM_BYTES
 
 
 #: The hint for damage where reading stops.
@@ -353,7 +355,8 @@ class LogFile(Closing):
             return
         body = raw[self.format.header_length : len(raw) - checksum_bytes]
         try:
-            how = StartEncryption.decode(body)
+            how = decode_event(frame, body, self.format)
+            assert isinstance(how, StartEncryptionEvent)
             self.reader = decrypted_events(
                 self.reader, frame.end, how, self._keyring, checksums=checksum_bytes > 0
             )

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from binlake.errors import OptionError, SchemaError, SourceError
-from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.format.event_types import EVENT_TYPES, TABLE_MAP_EVENT
 from binlake.printable import printable
 from binlake.source.stores.opened_ahead import opened_ahead
 from binlake.spark.options import SourceOptions
@@ -56,7 +56,8 @@ _RESTART = "start the query again with the same checkpoint to use the table's cu
 _LEAST_LOOK_BYTES, _MOST_LOOK_BYTES = 64 << 10, 32 << 20
 _VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
 _SHOWN_TABLES = 3
-_TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ within one definition
+# The table id and the flags of a TABLE_MAP body, which may differ within one definition.
+_TABLE_ID_AND_FLAGS = EVENT_TYPES[TABLE_MAP_EVENT].post_header_length
 
 
 @dataclass(frozen=True, slots=True)

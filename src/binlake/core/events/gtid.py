@@ -43,6 +43,7 @@ from binlake.format.flags import (
     FL_GROUP_COMMIT_ID,
     FL_PREPARED_XA,
     FL_ROLLBACK_ALTER,
+    LOGICAL_TIMESTAMP_TYPECODE,
 )
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["GtidFields"]
 
 # The bits that decide the layout, as C numbers.
-LOGICAL_CLOCK = cython.declare(
-    cython.int, 2
-)  # LOGICAL_TIMESTAMP_TYPECODE, the only clock type ever written
+LOGICAL_CLOCK = cython.declare(cython.int, LOGICAL_TIMESTAMP_TYPECODE)
 HAS_ORIGINAL_COMMIT_US = cython.declare(cython.ulonglong, 1 << 55)
 HAS_ORIGINAL_VERSION = cython.declare(cython.ulonglong, 1 << 31)
 GROUP_COMMIT_ID = cython.declare(cython.int, FL_GROUP_COMMIT_ID)

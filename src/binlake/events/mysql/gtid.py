@@ -16,12 +16,14 @@ from binlake.events.base import HIDDEN, Event, Render, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import ANONYMOUS_GTID_LOG_EVENT
-from binlake.format.flags import MYSQL_GTID_FLAGS
+from binlake.format.flags import LOGICAL_TIMESTAMP_TYPECODE, MYSQL_GTID_FLAGS
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import Gtid
 
-_FIXED_BYTES = 25  # flags, sid, gno
-_LOGICAL_CLOCK = 2  # the only clock type; the fields after another one are not read
+# Offsets in the body, in bytes: the flags are before them, the optional fields behind.
+SID_AT = 1
+GNO_AT = 17
+OPTIONAL_AT = 25
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class GtidEvent(Event):
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         parsed = GtidFields()
         parsed.parse_mysql(reader.at("gtid"))
-        has_clock = parsed.clock_type == _LOGICAL_CLOCK
+        has_clock = parsed.clock_type == LOGICAL_TIMESTAMP_TYPECODE
         reached = parsed.reached
         return cls(
             frame=frame,
@@ -76,7 +78,7 @@ class GtidEvent(Event):
             immediate_server_version=parsed.immediate_server_version if reached > 2 else None,
             original_server_version=parsed.original_server_version if reached > 2 else None,
             commit_group_ticket=parsed.commit_group_ticket if reached > 3 else None,
-            clock_type=parsed.clock_type if reader.pos > _FIXED_BYTES else None,
+            clock_type=parsed.clock_type if reader.pos > OPTIONAL_AT else None,
         )
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:

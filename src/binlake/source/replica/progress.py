@@ -10,6 +10,7 @@ from binlake.core.events.frames import FrameBlock
 from binlake.core.events.gtid_runs import gtid_runs
 from binlake.errors import MalformedError, OptionError
 from binlake.events.common.query import QueryEvent
+from binlake.events.mysql.gtid import GNO_AT, OPTIONAL_AT, SID_AT
 from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
 from binlake.events.registry import decode_event
 from binlake.format import event_types as types
@@ -19,7 +20,7 @@ from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GNO_END, Gtid, GtidSet, MariaGtid, MariaGtidSet
 
 _MARIADB_GTID_BYTES = HEADER_BYTES + 8 + 4 + 1
-_GTID_BYTES = HEADER_BYTES + 1 + 16 + 8  # of GTID_LOG_EVENT, to the end of gno
+_GTID_BYTES = HEADER_BYTES + OPTIONAL_AT  # of GTID_LOG_EVENT, to the end of gno
 # A server writes STOP_EVENT, when it shuts down, behind whole transactions only, and so does MariaDB
 # its BINLOG_CHECKPOINT_EVENT, some time after a log has begun.
 _ENDING_TYPES = (
@@ -72,8 +73,8 @@ class Progress:
         )
         if frames.type_code[last] == types.GTID_EVENT:
             return  # only the last GTID of a domain counts, and its transaction is about to begin
-        low, high = (int.from_bytes(body[17:25], "little") for body in (one, other))
-        self._mysql.add_interval(one[1:17], "", low, high)
+        low, high = (int.from_bytes(body[GNO_AT:OPTIONAL_AT], "little") for body in (one, other))
+        self._mysql.add_interval(one[SID_AT:GNO_AT], "", low, high)
 
     def settle(self) -> None:
         """Count the last transaction as complete: the next begins, or the source is at its end."""
@@ -113,12 +114,12 @@ class Progress:
             assert isinstance(event, GtidTaggedEvent)
             self._open = Gtid(event.sid, event.gno, event.tag)
         else:
-            gno = int.from_bytes(data[body + 17 : body + 25], "little")
+            gno = int.from_bytes(data[body + GNO_AT : body + OPTIONAL_AT], "little")
             if not 0 < gno < GNO_END:
                 raise MalformedError(
                     f"impossible transaction number {gno}", event_pos=frames.offset[index]
                 )
-            self._open = Gtid(bytes(data[body + 1 : body + 17]), gno, "")
+            self._open = Gtid(bytes(data[body + SID_AT : body + GNO_AT]), gno, "")
 
     def _is_whole(self) -> bool:
         """Whether the last event ends the open transaction."""
