@@ -95,7 +95,10 @@ class Lake:
     def data_prefix(self) -> str:
         return "data-"
 
-    def replace(self, _files: Any, _properties: Any, table_properties: Mapping[str, str]) -> None:
+    def replace(
+        self, _files: Any, _properties: Any, table_properties: Mapping[str, str], only: Any
+    ) -> None:
+        assert only is None, "the table has no shards"
         self.properties |= table_properties
 
     def tables(self) -> list[tuple[str, str]]:
