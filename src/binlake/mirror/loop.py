@@ -212,14 +212,18 @@ class Mirror:
     # -- the loop ----------------------------------------------------------------------------------
 
     def run(self, *, once: bool, interval_s: float = 1.0) -> None:
-        """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now.
+        """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now, and the tables that the
+        server has now.
 
         A table that cannot be followed is quarantined. Raises BinlogError for all other errors, with `once` LogLagsError if
-        a copy waits too long for an archive; then nothing is lost, and the next run continues.
+        a copy waits too long for an archive, and AlteredError if a table was altered in each of several copies; then nothing
+        is lost, and the next run continues.
         """
         check_task_login(self._engine, self._host.url())
         self._tables.open()
         self._control.configure(self._control_url, self.options)
+        if once:
+            self._tables.limit()
         self._tables.add()
         self._tables.note_unmatched()
         until = self._planner.latest() if once else None
@@ -253,6 +257,8 @@ class Mirror:
             self._stop.wait(interval_s)
         self._record()
         self._beat(self._pulse.beat_now)
+        if once:
+            self._tables.note_left()
 
     def _has_copies(self) -> bool:
         """Whether copies are to be continued now."""
@@ -357,7 +363,8 @@ class Mirror:
     def _obey(self) -> None:
         """Handle the requests of other processes."""
         self._tables.begin_round()
-        for full_name in sorted(self._control.to_resync - self._tables.unfinished):
+        begun = self._tables.unfinished | self._tables.restless
+        for full_name in sorted(self._control.to_resync - begun):
             self._control.release(full_name)
             self._tables.forget(full_name)
             self._tables.unfinished.add(full_name)

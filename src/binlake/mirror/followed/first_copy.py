@@ -41,6 +41,7 @@ from binlake.mirror.followed.kept import (
 )
 from binlake.mirror.followed.kept_columns import files_with_kept_values
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.wanted import AlteredError
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
@@ -232,9 +233,9 @@ class FirstCopy:
     def _check_definition(
         table: SourceTable, create_table: str, definition: Callable[[], str]
     ) -> None:
-        """Raise ServerError if rows may have been read with the types of another definition."""
+        """Raise AlteredError if rows may have been read with the types of another definition."""
         if definition() != create_table:
-            raise ServerError(f"{table.full_name} was altered while it was copied")
+            raise AlteredError(f"{table.full_name} was altered while it was copied")
 
     def _state(self, table: SourceTable, create_table: str, target: LakeTable) -> CopyState:
         """The recorded state of the same copy: of this server, definition and lake table."""

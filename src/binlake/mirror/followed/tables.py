@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,11 +17,11 @@ from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsE
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
+from binlake.mirror.followed.wanted import OF_DATABASE, AlteredError, WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, matches
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.table_names import full_name_of, table_name
+from binlake.mirror.table_names import TableName, full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
@@ -28,6 +29,8 @@ from binlake.values.ledger import counted
 
 _TRIES = 3
 _COPIES = 10
+# Of one table, in a run that is to end: a statement can make each of them useless.
+_MOST_COPIES = 4
 #: Seconds after which a copy gives way to the rounds of other tables.
 COPY_S = 20.0
 
@@ -36,7 +39,8 @@ class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
     `lagging`: those of the latter whose copy waits for an archive, with the error that describes how far it lags behind.
-    `namespaces` are those of the lake tables that the mirror has, or copies into.
+    `namespaces` are those of the lake tables that the mirror has, or copies into. `left_out`: those that the server has
+    got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
     of other tables after each `copy_s` seconds. `note` receives messages for the user, `watch` the progress of a copy.
     """
@@ -61,6 +65,10 @@ class FollowedTables:
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.lagging: dict[str, LogLagsError] = {}
+        self.left_out: set[str] = set()
+        self.restless: set[str] = set()
+        self._wanted_from_now: frozenset[TableName] | None = None
+        self._copied: Counter[str] = Counter()
         self.source = WantedTables(
             host, options, lambda: TableSelection.of(options, control.added, control.removed)
         )
@@ -177,6 +185,12 @@ class FollowedTables:
             self._control.release(full_name)
         return released
 
+    def limit(self) -> None:
+        """Let the mirror come to an end although the server makes DDL all the time: from now on, copy only tables that the
+        server has now, each of them a few times at most.
+        """
+        self._wanted_from_now = frozenset(self.source.names())
+
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
         aside = {*self._control.quarantined, *self._control.to_resync}
@@ -186,6 +200,9 @@ class FollowedTables:
         for name in names:
             full_name = full_name_of(*name)
             if full_name in self.followed or full_name in aside:
+                continue
+            if self._wanted_from_now is not None and name not in self._wanted_from_now:
+                self.left_out.add(full_name)
                 continue
             if self.unfinished or (self.followed and time.monotonic() >= ends):
                 self.unfinished.add(full_name)
@@ -201,9 +218,9 @@ class FollowedTables:
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
             self.copy(full_name)
-            if full_name not in self.unfinished:
+            if full_name not in self.unfinished | self.restless:
                 self._control.resynced(full_name)
-            elif full_name not in self.lagging:
+            elif full_name in self.unfinished - self.lagging.keys():
                 break
             if time.monotonic() >= ends:
                 break
@@ -218,6 +235,12 @@ class FollowedTables:
             self.forget(full_name)
         self.unfinished.add(full_name)
 
+    def _leave_to_next_run(self, full_name: str) -> None:
+        """Copy a table in the next run. Until then its rows are those of an earlier copy."""
+        self._control.request_resync({full_name})
+        self.forget(full_name)
+        self.restless.add(full_name)
+
     def begin_round(self) -> None:
         """Notice what other processes have changed: follow the tables that users have added, and stop following those
         that they have removed.
@@ -228,6 +251,8 @@ class FollowedTables:
             return
         new = set(changed[0]).difference(self._changed[0])
         self._changed = changed
+        if self._wanted_from_now is not None:
+            self.limit()
         for full_name in sorted({*self.followed, *self.unfinished}):
             if not self.source.wants(*table_name(full_name)):
                 self.unfinished.discard(full_name)
@@ -248,6 +273,20 @@ class FollowedTables:
         for pattern in self._rules.unmatched(columns):
             self._note(f"{pattern} matches no column of the mirrored tables")
 
+    def note_left(self) -> None:
+        """Report the tables that the next run has to copy. Raises AlteredError for those that were altered again and again."""
+        newer = self.left_out & {full_name_of(*name) for name in self.source.names()}
+        if newer:
+            self._note(
+                f"the next run copies {counted(len(newer), 'table')} that the server has got since this run began, for"
+                f" example {min(newer)}"
+            )
+        if self.restless:
+            raise AlteredError(
+                f"{', '.join(sorted(self.restless))}: each of {_MOST_COPIES} copies was outdated by an ALTER before it was complete",
+                hint="the next run copies it again; start it when nothing alters the table",
+            )
+
     def _note_unmatched_additions(self, patterns: Iterable[str]) -> None:
         given = sorted(patterns)
         names = [full_name_of(*name) for name in self.source.names()] if given else []
@@ -263,6 +302,9 @@ class FollowedTables:
         name = table_name(full_name)
         if not self.source.has(name):
             self._missing(full_name)
+            return
+        if self._wanted_from_now is not None and self._copied[full_name] >= _MOST_COPIES:
+            self._leave_to_next_run(full_name)
             return
         self.namespaces.add(self._options.lake_name(*name)[0])
         for attempt in range(_COPIES):
@@ -301,6 +343,13 @@ class FollowedTables:
                     self._missing(full_name)  # dropped or renamed while it was read
                     return
                 is_final = isinstance(error, PositionLostError) or attempt == _COPIES - 1
+                if (
+                    is_final
+                    and isinstance(error, AlteredError)
+                    and self._wanted_from_now is not None
+                ):
+                    self._leave_to_next_run(full_name)
+                    return
                 if is_final or not isinstance(error, ServerError):
                     raise
                 # altered or emptied while it was read: the server lacks a column, or refuses to continue
@@ -308,6 +357,7 @@ class FollowedTables:
                 continue
             self.forget(full_name)
             self._take(made)
+            self._copied[full_name] += 1
             self._reported.discard(full_name)
             self._control.returned(full_name)
             return

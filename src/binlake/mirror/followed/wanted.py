@@ -34,6 +34,10 @@ _MAKES_TABLE = re.compile(
 )
 
 
+class AlteredError(ServerError):
+    """A table was altered while it was read: it has to be read again."""
+
+
 class WantedTables:
     """The tables of a server that a mirror follows. Raises ServerError, SourceError.
 
@@ -98,7 +102,7 @@ class WantedTables:
         if (
             columns != table.definition.columns
         ):  # the copy would have other types than its definition
-            raise ServerError(f"{full_name} was altered while its definition was read")
+            raise AlteredError(f"{full_name} was altered while its definition was read")
         if self._options.on_cascade == "quarantine" and not logs_cascades:
             _refuse_cascades(full_name, declared)
         return table, create_table_text(replace(declared, database=table.schema))
