@@ -73,6 +73,53 @@ def test_in_parts(
     assert lake.equals_source(f"large.{name}")
 
 
+def test_a_key_that_the_lake_cannot_represent_ends_its_table_only(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Tasks write the other table in the same round."""
+    with server.session("large") as session:
+        session.execute(
+            "SET sql_mode = ''",
+            "CREATE TABLE dated (id INT, d DATE NOT NULL, PRIMARY KEY (d, id))",
+            "CREATE TABLE sound (id INT PRIMARY KEY, d DATE)",
+        )
+        lake = Lake(
+            iceberg_spark,
+            tmp_path,
+            server,
+            tables=("large.dated", "large.sound"),
+            commit_bytes=40_000,
+        )
+        lake.catch_up()
+        days = [f"2026-01-{1 + i % 28:02}" for i in range(ROWS)]
+        days[ROWS // 2] = "0000-00-00"  # NULL in the lake
+        rows = ", ".join(f"({i}, '{day}')" for i, day in enumerate(days))
+        session.execute(
+            "BEGIN",
+            f"INSERT INTO dated VALUES {rows}",
+            f"INSERT INTO sound VALUES {rows}",
+            "COMMIT",
+        )
+    by_tasks: set[str] = set()
+    commit = MirrorTable.commit
+
+    def kept(table: MirrorTable, change: Change, *args: Any) -> int:
+        if change.written:
+            by_tasks.add(table.full_name)
+        return commit(table, change, *args)
+
+    monkeypatch.setattr(MirrorTable, "commit", kept)
+    lake.catch_up(split_bytes=SPLIT_BYTES)
+    assert by_tasks == {"large.sound"}
+    found = quarantined(lake)
+    assert found.keys() == {"large.dated"}
+    assert (
+        "key column d has a value that its type in the lake cannot represent"
+        in found["large.dated"]
+    )
+    assert lake.table("large.sound").num_rows == ROWS
+
+
 def test_other_writer_between_two_parts(
     server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

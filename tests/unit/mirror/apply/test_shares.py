@@ -73,6 +73,19 @@ def test_keys_that_increase_in_steps_are_spread_evenly() -> None:
     assert min(sizes) > 2500
 
 
+def in_files(changes: pa.Table, shares: Shares, task_files: TaskFiles) -> RangeChanges:
+    """Changes in files of tasks, cut into shares, in several batches."""
+    writer = ChangeFileWriter(task_files.for_tasks(), shares)
+    cuts = [0, *(cut for cut in (100, 101, 600) if cut < changes.num_rows), changes.num_rows]
+    for first, last in pairwise(cuts):
+        writer.add(changes.slice(first, last - first).combine_chunks().to_batches()[0])
+    writer.close()
+    found = RangeChanges()
+    for file in writer.files:
+        found.add_file(file)
+    return found
+
+
 @pytest.mark.parametrize("key", [("id",), ("a", "id")])
 @pytest.mark.parametrize("most_bytes", [1 << 30, 1])
 def test_tasks_write_the_net_change(
@@ -87,14 +100,7 @@ def test_tasks_write_the_net_change(
     changes = whole(steps, key)
     target = NetTarget("db.t", key, SCHEMA, NOT_PARTITIONED, f"{tmp_path}/binlake-")
     rows = LakeTypes("db.t", SCHEMA, COLUMNS, key, (), "")
-    writer = ChangeFileWriter(task_files.for_tasks(), Shares(rows, key, 4))
-    cuts = [0, 100, 101, 600, changes.num_rows]
-    for first, last in pairwise(cuts):
-        writer.add(changes.slice(first, last - first).combine_chunks().to_batches()[0])
-    writer.close()
-    found = RangeChanges()
-    for file in writer.files:
-        found.add_file(file)
+    found = in_files(changes, Shares(rows, key, 4), task_files)
     assert (found.parts, found.rows, found.is_whole) == (4, changes.num_rows, True)
     assert pa.concat_tables(found.tables(rows)).equals(changes)
     [shares] = write_net_changes([(target, found)], HereEngine(), task_files)
@@ -116,6 +122,26 @@ def test_tasks_write_the_net_change(
     assert expected.delete_keys is not None
     assert sorted(deleted) == sorted(expected.delete_keys.high)
     assert sum(change.rows for change in made) == expected.rows
+
+
+def test_a_row_that_a_lake_table_cannot_represent_is_of_that_table_only(
+    tmp_path: Path, task_files: TaskFiles
+) -> None:
+    """The lake table has got another type since the rows were cut. Other shares of the table have been written."""
+    steps = [{"op": 0, "row": (i, "x" if i == 7 else str(i), 0), "old": None} for i in range(500)]
+    shares = Shares(LakeTypes("db.t", SCHEMA, COLUMNS, ("id",), (), ""), ("id",), 4)
+    found = in_files(whole(steps, ("id",)), shares, task_files)
+    numbers = storage_schema(iceberg_schema(pa.schema({**KINDS, "a": pa.int32()})))
+    targets = [
+        (NetTarget(f"db.{name}", ("id",), schema, NOT_PARTITIONED, f"{tmp_path}/{name}-"), found)
+        for name, schema in (("wrong", numbers), ("right", SCHEMA))
+    ]
+    wrong, right = write_net_changes(targets, HereEngine(), task_files)
+    assert wrong is None
+    assert right is not None
+    paths = sorted(file["file-path"] for share in right for file in share.files)
+    assert len(paths) == 4
+    assert sorted(map(str, tmp_path.glob("*.parquet"))) == paths
 
 
 def test_changes_that_do_not_fit_the_lake_table_are_not_cut(task_files: TaskFiles) -> None:
