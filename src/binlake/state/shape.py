@@ -208,6 +208,8 @@ def _collation(tokens: Sequence[Token]) -> str:
 
 
 def _collated(column: ColumnDefinition, collations: Mapping[str, int]) -> ColumnDefinition:
+    if column.collation_id is None and column.members is not None:  # ENUM, SET
+        return replace(column, collation_id=collations.get(column.name))
     if column.collation_id is None or COLLATIONS[column.collation_id].charset == BINARY:
         return column
     known = collations.get(column.name)

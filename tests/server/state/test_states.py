@@ -264,3 +264,19 @@ def test_values_of_all_types_come_back_as_they_were(
             printed = state(capsys, *arguments, *logs)
             assert len(printed) == len(then)
             assert "made" not in printed[0]
+
+
+def test_a_condition_compares_enums_with_the_collation_of_the_live_table(server: Server) -> None:
+    options = "CHARSET utf8mb4 COLLATE utf8mb4_bin"
+    server.execute(
+        "CREATE DATABASE colours",
+        f"CREATE TABLE colours.t (id INT PRIMARY KEY, c ENUM('red', 'Blue'), s SET('a', 'B')) {options}",
+        "INSERT INTO colours.t VALUES (1, 'red', 'a'), (2, 'Blue', 'B')",
+    )
+    file, pos = server.position()
+    server.execute("UPDATE colours.t SET c = 'red', s = 'a'", "FLUSH BINARY LOGS")
+    log = binlake.open([str(path) for path in server.log_files()])
+    for condition, ids in (("c = 'Blue'", [2]), ("c = 'blue'", []), ("s = 'B'", [2])):
+        found = log.state("colours.t", f"{file}:{pos}", url_of(server), where=condition)
+        assert found.column("id").to_pylist() == ids, condition
+    server.execute("DROP DATABASE colours")
