@@ -2,8 +2,8 @@
 
 For each set of extras (`none`, `server`, `crypto,server`, …) a fresh environment gets the wheel of dist/ that fits
 its Python (`--python`: an interpreter's name or path; default: the one that runs this), without a compiler on PATH and from wheels only (of PySpark there is only a source archive, of Python files
-and jars). Then the commands read the demo logs; with `server`,
-`tail` follows them through `binlake serve`, and with `spark` the export runs on Spark.
+and jars). Then the commands read the demo logs; with `server`, `tail` follows them through `binlake serve`.
+With `spark`, the export and the program of `make demo` run on Spark. With `mirror`, `binlake mirror` shows its help.
 """
 
 from __future__ import annotations
@@ -101,12 +101,23 @@ class Installation:
             self.run("binlake", "export", demo, "spark")
             assert (self.folder / "spark" / "_ledger.json").exists()
             self._worker()
+        if "spark" in self.extras:
+            self._demo()
+        if "mirror" in self.extras:
+            assert "resync" in self.run("binlake", "mirror", "--help")
 
     def _worker(self) -> None:
         """Start a Python as Spark does for a worker."""
         [script] = self.bin.parent.glob("lib/python*/site-packages/binlake/spark/worker-python.sh")
         environment = {"PYTHONPATH": "/pyspark.zip", "BINLAKE_WORKER_PYTHON": sys.executable}
         subprocess.run([script, "-S", "-c", "pass"], env=environment, check=True)
+
+    def _demo(self) -> None:
+        """Run `make demo` with the installed wheel: its program, in a folder with the demo logs only."""
+        (self.folder / "demo").symlink_to(ROOT / "demo")
+        printed = self.run("python", str(ROOT / "dev" / "demo.py"))
+        assert "all is well" in printed
+        assert "done in " in printed
 
     def _page(self) -> None:
         server = subprocess.Popen(
