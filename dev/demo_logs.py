@@ -170,6 +170,11 @@ def _days(server: Server) -> Iterator[str]:
     yield from shop.sell(40)
 
 
+def statements(server: Server) -> list[str]:
+    """The shop from its CREATE DATABASE to its last sale, as SQL."""
+    return ["SET SESSION time_zone = '+00:00'", *_tables(server), *_days(server)]
+
+
 def make(name: str) -> None:
     """Make the demo folder of one server."""
     out = DEMO / name
@@ -177,7 +182,7 @@ def make(name: str) -> None:
     out.mkdir(parents=True)
     with running(name, [*OPTIONS, *PER_SERVER[name]]) as server:
         server.execute(server.kind.reset_statement)
-        server.execute("SET SESSION time_zone = '+00:00'", *_tables(server), *_days(server))
+        server.execute(*statements(server))
         server.stop()
         for path in server.log_files():
             shutil.copyfile(path, out / path.name)

@@ -23,6 +23,7 @@ from support.pages import (
     Block,
     Reader,
     blocks_of,
+    commands_of,
     is_left_out,
     needs_lakes,
     page_url,
@@ -200,6 +201,17 @@ def test_blocks_of_the_pages_about_mirrors_run(
     if page == "docs/mirror-options.md":
         found: Any = reader.sql("SELECT email FROM lake.shop.customers WHERE id = 1")
         assert found.collect()[0][0] == reader.names["hashed"]
+
+
+def test_mirrors_on_the_page_of_commands_run(server: Server, reader: Reader) -> None:
+    server.execute(*SHOP, "CREATE TABLE shop.carts (id INT PRIMARY KEY)")
+    [block] = (block for block in blocks_of("docs/commands.md") if "binlake mirror" in block.code)
+    for command, _ in commands_of(block.code):
+        if "mirror add" in command:
+            server.execute("CREATE TABLE shop.returns (id INT PRIMARY KEY)")
+        reader.run(Block(block.page, block.line, "", command))
+    found: Any = reader.sql("SELECT count(*) FROM lake.shop.orders")
+    assert found.collect()[0][0] == 3
 
 
 def test_the_first_commands_of_the_readme_run(

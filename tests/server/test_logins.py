@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import getpass
-import ipaddress
 import subprocess
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +15,7 @@ from binlake.source.replica.connection import connect
 from binlake.source.replica.url import ServerUrl
 from dev.servers import Server, running
 from support.servers.archiving import command
+from support.servers.certificates import certificate
 from support.servers.live import tcp_url, to_the_end, url_of
 
 pytestmark = pytest.mark.server
@@ -106,42 +105,6 @@ def test_each_plugin_by_default(server: Server, users: dict[str, str]) -> None:
         with connect(url) as connection:
             assert connection.driver.is_verified == (server.name == "mariadb-11.8")
             assert connection.value("SELECT 1") == "1"
-
-
-def certificate(folder: Path, name: str = "127.0.0.1") -> dict[str, str]:
-    """An authority, and a certificate of it for an address: files as options of a server."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    now = datetime.now(UTC)
-    keys = [rsa.generate_private_key(65537, 2048) for _ in range(2)]
-    names = [
-        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in ("CA", name)
-    ]
-    files = {}
-    for at, kind in enumerate(("ca", "server")):
-        builder = (
-            x509.CertificateBuilder().subject_name(names[at]).issuer_name(names[0])
-            .public_key(keys[at].public_key()).serial_number(at + 1)
-            .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=9))
-            .add_extension(x509.BasicConstraints(ca=not at, path_length=None), critical=True)
-        )  # fmt: skip
-        if at:
-            address = x509.IPAddress(ipaddress.ip_address(name))
-            builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        signed = builder.sign(keys[0], hashes.SHA256())
-        files[kind] = str(folder / f"{kind}.pem")
-        Path(files[kind]).write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    files["key"] = str(folder / "key.pem")
-    Path(files["key"]).write_bytes(
-        keys[1].private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
-    return files
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from markdown_it import MarkdownIt
+
 from dev.servers import Server
 from support.servers.live import tcp_url
 
@@ -24,9 +26,11 @@ __all__ = [
     "Done",
     "Reader",
     "blocks_of",
+    "commands_of",
     "is_left_out",
     "needs_lakes",
     "page_url",
+    "shape_of",
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,9 +45,39 @@ RUN_PAGES = (
     ),
 )
 
-#: The commands that no test can run: the page, a part of the command, and the reason.
+#: The commands and statements that no test can run: the page, a part of the text, and the reason.
 NOT_RUN = (
-    ("docs/mirror.md", "pip install", "needs PyPI; `make test-install` installs the wheel"),
+    ("README.md", "git clone", "the address is that of the repository that the reader has"),
+    ("README.md", "make setup", "has run before every test"),
+    ("README.md", "export PATH", "is about the reader's shell"),
+    ("README.md", "make demo", "installs first; `make test-install` runs its program"),
+    ("docs/commands.md", "spark://host", "needs a cluster; tests/spark/test_cluster.py has one"),
+    ("docs/commands.md", "binlake spark-env", "packs 1 GB; tests/spark/test_cluster.py sends one"),
+    ("docs/commands.md", "completion zsh", "needs zsh; tests/unit/cli tests the script"),
+    ("docs/comparison.md", "make bench", "takes an hour, and an idle machine"),
+    (
+        "docs/deployment.md",
+        "binlake spark-env",
+        "packs 1 GB; tests/spark/test_cluster.py sends one",
+    ),
+    ("docs/deployment.md", "/opt/binlake", "installs; `make test-install` installs the wheel"),
+    ("docs/deployment.md", "useradd", "changes the machine"),
+    (
+        "docs/deployment.md",
+        "install -",
+        "changes the machine; tests/meta/test_deploy.py reads the files",
+    ),
+    ("docs/deployment.md", "systemctl", "needs systemd"),
+    ("docs/deployment.md", "podman", "needs podman"),
+    (
+        "docs/deployment.md",
+        "kubectl",
+        "needs Kubernetes; tests/meta/test_deploy.py reads the manifests",
+    ),
+    ("docs/deployment.md", "submit-yarn", "needs YARN"),
+    ("docs/export.md", "spark://host", "needs a cluster; tests/spark/test_cluster.py has one"),
+    ("docs/mirror-alter.md", "pytest", "is a test"),
+    ("docs/mirror-faults.md", "pytest", "is a test"),
     ("docs/mirror-options.md", "type=rest", "tests/mirror/stores has a REST catalog"),
     ("docs/mirror-options.md", 'type="rest"', "tests/mirror/stores has a REST catalog"),
     ("docs/mirror-options.md", "HADOOP_HOME", "needs Hadoop"),
@@ -51,19 +85,29 @@ NOT_RUN = (
     ("docs/mirror-options.md", "hdfs://", "needs Hadoop; tests/mirror/stores has an HDFS"),
     ("docs/mirror-options.md", "spark-submit", "needs a cluster; tests/mirror/stores has one"),
     ("docs/mirror-options.md", "type=jdbc", "needs S3; tests/mirror/stores uses such a catalog"),
-    ("docs/export.md", "spark://host", "needs a cluster; tests/spark/test_cluster.py has one"),
+    ("docs/mirror.md", "pip install", "needs PyPI; `make test-install` installs the wheel"),
+    (
+        "docs/serve.md",
+        "MASTER_AUTO_POSITION",
+        "needs an old source; tests/server/test_serve.py has one",
+    ),
     ("docs/spark.md", "environment", "packs 1 GB; tests/spark/test_cluster.py sends one"),
+    ("docs/start.md", "git clone", "the address is that of the repository that the reader has"),
+    ("docs/start.md", "make setup", "has run before every test"),
+    ("docs/start.md", "export PATH", "is about the reader's shell"),
+    ("docs/ui.md", "pip install", "needs PyPI; `make test-install` installs the wheel"),
+    ("docs/ui.md", "ssh ", "needs another machine"),
 )
 
-_DATA = ("json",)
-_FENCED = re.compile(r"^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
+#: Languages of blocks that are no code: output, files that show a form.
+_DATA = ("ini", "json", "text")
 _SERVER = re.compile(r"mysql://repl@db1(?:\.example\.com)?/?(?:\?(?P<query>[^\s\"']*))?")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block of a page. `line`: the line of its first fence."""
+    """A block of a page. `line`: the line of its fence, or of its first command if it is indented."""
 
     page: str
     line: int
@@ -72,12 +116,12 @@ class Block:
 
 
 def blocks_of(page: str) -> Iterator[Block]:
-    """The fenced blocks of a page (`docs/spark.md`) that are code."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for match in _FENCED.finditer(text):
-        language = match["language"].strip()
-        if language[:1] != "{" and language not in _DATA:
-            yield Block(page, text.count("\n", 0, match.start()) + 1, language, match["code"])
+    """The blocks of a page (`docs/spark.md`) that are code. Indented blocks are commands."""
+    for token in MarkdownIt().parse((ROOT / page).read_text(encoding="utf-8")):
+        language = token.info.strip()
+        if token.type in ("fence", "code_block") and language[:1] != "{" and language not in _DATA:
+            assert token.map is not None
+            yield Block(page, token.map[0] + 1, language, token.content)
 
 
 def needs_lakes(block: Block) -> bool:
@@ -142,8 +186,8 @@ class Reader:
             case "toml":
                 (self.folder / "mirror.toml").write_text(self.text(block.code), encoding="utf-8")
                 self._command("binlake mirror --config mirror.toml", None, block)
-            case "" | "console":
-                for command, output in _commands(block.code):
+            case "" | "console" | "sh":
+                for command, output in commands_of(block.code):
                     if not is_left_out(block.page, command):
                         self._command(command, output, block)
             case other:
@@ -176,7 +220,7 @@ class Reader:
         wanted = self.exit_codes.get(command, 0)
         assert done.code == wanted, f"{where}{done.code}: {done.output}{done.errors}"
         if output is not None:
-            plain = _shape if block.page.startswith("docs/mirror") else _compact
+            plain = shape_of if block.page.startswith("docs/mirror") else _compact
             parts = [re.escape(part) for part in plain(output).split("…")]
             assert re.fullmatch(".*".join(parts), plain(done.output)), where + done.output[:2000]
 
@@ -191,7 +235,7 @@ class Reader:
         return Done(ran.returncode, ran.stdout, ran.stderr)
 
 
-def _commands(code: str) -> Iterator[tuple[str, str | None]]:
+def commands_of(code: str) -> Iterator[tuple[str, str | None]]:
     """The commands of a block and the output that it shows; without prompts, it shows none."""
     code = re.sub(r"\\\n\s*", " ", code)
     if code.startswith("$ "):
@@ -226,7 +270,7 @@ def _compact(text: str) -> str:
     return "".join(text.split())
 
 
-def _shape(text: str) -> str:
+def shape_of(text: str) -> str:
     """A text whose numbers and ids are alike: the pages show larger tables than the tests have."""
     text = re.sub(r"\d[\d,]*", "0", _UUID.sub("uuid", text))
     return _compact(re.sub(r"\bpart\b", "parts", text))
