@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def bytes_of(files: list[str]) -> int:
     return sum(Path(file).stat().st_size for file in files)
 
 
-def in_parts(files: list[str], **options: str | int) -> dict[str, str | int]:
+def in_parts(files: list[str], **options: str | int) -> dict[str, Any]:
     """The options of a Spark read in several tasks."""
     options["max_partition_bytes"] = max(1500, bytes_of(files) // 9)
     assert len(binlog_reader(*files, **options).partitions()) > 1

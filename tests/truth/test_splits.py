@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EVERY_BYTE = 4096  # files up to this size are cut at every byte
 CUTS = 1000
 
-OPTIONS = {"assume_charset": "utf8mb4", "invalid": "hex", "ddl_scan_bytes": 0}
+OPTIONS: dict[str, Any] = {"assume_charset": "utf8mb4", "invalid": "hex", "ddl_scan_bytes": 0}
 
 
 def _cuts(path: Path) -> list[int]:

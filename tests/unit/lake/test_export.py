@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_passwords_do_not_travel(secret: str, tmp_path: Path) -> None:
     """Tasks are pickled, and Spark keeps what it sends: a URL with a password is refused."""
     url = "mysql://ada:hush@127.0.0.1/"
     path = url if secret == "path" else "binlog.000001"
-    options = {"schema": url} if secret == "schema" else {}
+    options: dict[str, Any] = {"schema": url} if secret == "schema" else {}
     with pytest.raises(
         OptionError, match=f"option {secret}: the URL contains a password"
     ) as raised:
