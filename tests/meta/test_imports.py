@@ -134,7 +134,7 @@ def test_imports_of_cython_are_found() -> None:
 import re
 cimport cython
 from libc.stdlib cimport calloc, free
-from binlake.core.rows.column cimport (  # of a column
+from binlake.core.columns.column cimport (  # of a column
     Column,
     put_null as put,  # at a row
 )
@@ -146,7 +146,7 @@ def late():
         ("re", []),
         ("cython", []),
         ("libc.stdlib", ["calloc", "free"]),
-        ("binlake.core.rows.column", ["Column", "put_null"]),
+        ("binlake.core.columns.column", ["Column", "put_null"]),
         ("binlake.core.memory", ["reader"]),
         ("binlake.values.plan", ["Kernel"]),
     ]
@@ -220,8 +220,8 @@ def test_no_modules_import_each_other() -> None:
     for path in _sources():
         graph[_name(path)] |= _imported_modules(path, names)
     assert sum(map(len, graph.values())) > 1000
-    assert {"binlake.core.rows.column", "binlake.core.memory.reader"} <= {
-        *graph["binlake.core.rows.row_values"]
+    assert {"binlake.core.columns.column", "binlake.core.memory.reader"} <= {
+        *graph["binlake.core.columns.row_values"]
     }
     try:
         TopologicalSorter(graph).prepare()

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.core.text.text_rows import RowTemplate, ValueColumn
 from binlake.source.arrays import array, runs, scalar
 from binlake.table.metadata import NAMES, PLACES_OF_NAMES

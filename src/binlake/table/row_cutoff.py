@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.rows.image import ImageBuffers
-from binlake.core.rows.sink import SinkBuffers
+from binlake.core.columns.sink import SinkBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.core.rows.table_sink import TableBuffers
 from binlake.core.rows.walk import WalkedRows
 from binlake.source.arrays import numbers, scalar

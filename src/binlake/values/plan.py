@@ -83,7 +83,7 @@ class TableDefinition:
 
 
 class Kernel(IntEnum):
-    """A compiled decoder of one wire layout; `core/rows/sink.pyx` picks it.
+    """A compiled decoder of one wire layout; `core/columns/sink.pyx` picks it.
 
     After each: parameters (ColumnPlan.p0, .p1) -> physical output of the sink. "text" means
     an Arrow string layout (int32 offsets + UTF-8 bytes), "bytes" the same layout, any bytes.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.core.rows.sink import make_sink
+from binlake.core.columns.sink import make_sink
 from binlake.core.text.text_rows import RowTemplate
 from binlake.table.text.json_values import as_array
 from binlake.table.types.base import ColumnContext, ColumnType, Target

@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 
+from binlake.core.columns.sink import SinkBuffers
 from binlake.core.events.frames import FORMAT, FrameBlock, scan
 from binlake.core.events.plain_groups import PlainGroups
 from binlake.core.events.steps import Steps
-from binlake.core.rows.sink import SinkBuffers
 from binlake.core.rows.table_sink import TableBuffers, TableSink
 from binlake.core.rows.walk import RowWalker
 from binlake.stream.groups.step_table import rules_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.core.rows.table_sink import BothImages, TableSink
 from binlake.core.rows.walk import WalkedRows
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel

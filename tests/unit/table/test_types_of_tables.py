@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.core.rows.sink import make_sink
+from binlake.core.columns.sink import make_sink
 from binlake.errors import MalformedError
 from binlake.format import column_types as ct
 from binlake.table.plan import ByColumns, TypesOfTables

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import binlake
-from binlake.core.rows.row_condition import AND, IN_RANGES, NOT, OF_ROW, RowCondition
+from binlake.core.images.row_condition import AND, IN_RANGES, NOT, OF_ROW, RowCondition
 from binlake.core.rows.walk import UndecidedError
 from binlake.errors import BinlogError
 from binlake.table.where.finding import RowFinder

@@ -1,1 +1,1 @@
-"""Rows events to row changes: images, columns, the walk over frames."""
+"""Rows events to row changes: their heads, the rows of each table, the walk over frames."""

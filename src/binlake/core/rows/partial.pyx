@@ -15,11 +15,11 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from binlake.core.memory.cursor cimport Cursor
 from binlake.core.memory.failure cimport error_of
 from binlake.core.memory.growing cimport append
-from binlake.core.rows.image cimport begin_row, step_over
-from binlake.core.rows.layouts cimport Image, Layout, choose
+from binlake.core.images.image cimport begin_row, step_over
+from binlake.core.images.layouts cimport Image, Layout, choose
 from binlake.core.memory.reader cimport load32, read_lenenc, take
-from binlake.core.rows.row_values cimport put_value
-from binlake.core.rows.column cimport Column, put_null
+from binlake.core.columns.row_values cimport put_value
+from binlake.core.columns.column cimport Column, put_null
 from binlake.core.rows.table_sink cimport append_before
 
 from binlake.core.values.json_binary import render

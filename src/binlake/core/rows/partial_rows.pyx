@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from binlake.core.events.format_constants cimport ROWS_STMT_END_F
 from binlake.core.memory.failure cimport error_of
-from binlake.core.rows.layouts cimport trim_layouts
+from binlake.core.images.layouts cimport trim_layouts
 from binlake.core.rows.partial cimport change_partially, pass_partially
 from binlake.core.memory.reader cimport Reader
 from binlake.core.rows.row_selection cimport has_selected

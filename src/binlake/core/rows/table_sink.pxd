@@ -3,10 +3,10 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from binlake.core.memory.failure cimport Failure
-from binlake.core.rows.image cimport ImageSink
-from binlake.core.rows.layouts cimport Image
+from binlake.core.images.image cimport ImageSink
+from binlake.core.images.layouts cimport Image
 from binlake.core.memory.reader cimport Reader, unlikely
-from binlake.core.rows.row_condition cimport Condition, RowCondition
+from binlake.core.images.row_condition cimport Condition, RowCondition
 from binlake.core.rows.row_selection cimport FoundRows
 from binlake.core.rows.rows_header cimport RowsHead
 

@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from binlake.core.rows.image import ImageBuffers
-from binlake.core.rows.row_condition import RowCondition
+from binlake.core.images.image import ImageBuffers
+from binlake.core.images.row_condition import RowCondition
 from binlake.values.plan import ColumnPlan
 
 INSERT: int

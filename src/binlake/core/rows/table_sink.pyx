@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from binlake.core.memory.failure cimport NO_COLUMNS, OTHER_WIDTH, fail
 from binlake.core.memory.growing cimport hand_over, resize
-from binlake.core.rows.image cimport (
+from binlake.core.images.image cimport (
     append_image,
     append_missing,
     begin_row,
@@ -19,10 +19,10 @@ from binlake.core.rows.image cimport (
     roll_back,
     step_over,
 )
-from binlake.core.rows.layouts cimport Layout, choose, trim_layouts
-from binlake.core.rows.row_condition cimport RowCondition, matches
+from binlake.core.images.layouts cimport Layout, choose, trim_layouts
+from binlake.core.images.row_condition cimport RowCondition, matches
 from binlake.core.rows.row_selection cimport add_found
-from binlake.core.rows.strides cimport Strides, clear_places, forget_strides, stride_over
+from binlake.core.images.strides cimport Strides, clear_places, forget_strides, stride_over
 
 __all__ = [
     "DELETE",

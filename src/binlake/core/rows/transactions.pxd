@@ -3,8 +3,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from binlake.core.memory.failure cimport Failure
-from binlake.core.rows.column cimport Column
-from binlake.core.rows.sink cimport ColumnSink
+from binlake.core.columns.column cimport Column
+from binlake.core.columns.sink cimport ColumnSink
 
 cdef struct Transactions:
     int64_t count

@@ -1,6 +1,6 @@
 from typing import NamedTuple
 
-from binlake.core.rows.sink import SinkBuffers
+from binlake.core.columns.sink import SinkBuffers
 
 class TransactionBuffers(NamedTuple):
     count: int

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from binlake.core.memory.growing cimport Bytes, append, mark, room
 from binlake.core.values.number_text cimport put_number
-from binlake.core.rows.column cimport BYTES, COPY_64, held_bytes, put_null, reserve
+from binlake.core.columns.column cimport BYTES, COPY_64, held_bytes, put_null, reserve
 
 __all__ = ["TransactionBuffers", "TransactionSink"]
 

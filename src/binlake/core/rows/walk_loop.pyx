@@ -18,7 +18,7 @@ from binlake.core.memory.failure cimport (
     OUTSIDE_DATA,
     fail,
 )
-from binlake.core.rows.image cimport MOST_INFLATED
+from binlake.core.images.image cimport MOST_INFLATED
 from binlake.core.memory.reader cimport left, load, take, unlikely
 from binlake.core.rows.row_selection cimport SelectedRows, has_selected
 from binlake.core.rows.rows_header cimport read_rows_head

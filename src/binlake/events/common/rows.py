@@ -2,7 +2,7 @@
 
 Source: libs/mysql/binlog/event/rows_event.cpp, Rows_event; MariaDB sql/log_event.cc,
 Rows_log_event. Everything before the first row image is read by
-core/rows/rows_header.py, which describes it; the row decoders in core/, which know the table, read
+core/rows/rows_header.pyx, which describes it; the row decoders in core/, which know the table, read
 the images. In MariaDB's compressed events the images are compressed together.
 Version 0 (20 to 22, pre-releases of 5.1): one bitmap for both images of an update, and images
 that begin with the null bytes of the server's own record (a bit unused, then one per nullable

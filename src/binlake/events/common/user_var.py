@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from binlake.core.rows.sink import make_sink
+from binlake.core.columns.sink import make_sink
 from binlake.errors import MalformedError
 from binlake.events.base import HIDDEN, Event, Render, text_or_hex
 from binlake.events.body.collated_text import collation_text

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.errors import BinlogError, ServerError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.mirror.source.tables import SourceTable

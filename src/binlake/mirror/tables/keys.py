@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.rows.value_digests import value_digests
+from binlake.core.columns.value_digests import value_digests
 from binlake.errors import SchemaError
 
 Numbers = npt.NDArray[np.generic]

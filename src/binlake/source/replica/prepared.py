@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.core.rows.binary_rows import DURATION, FULL, MOMENT, MORE, STRING, BinaryRows
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.binary_rows import DURATION, FULL, MOMENT, MORE, STRING, BinaryRows
+from binlake.core.images.image import ImageBuffers
 from binlake.errors import ConnectionLostError, FormatError, ServerError
 from binlake.format import column_types as ct
 from binlake.source.replica.connection import (

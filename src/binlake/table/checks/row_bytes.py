@@ -191,7 +191,7 @@ class _PartialSide(_Side):
     """The images after PARTIAL_UPDATE_ROWS: a JSON value may be differences, which are kept.
 
     An image begins with value options (one byte so far); where bit 0 is set, with one bit for each
-    JSON column of the table (`core/rows/partial.py`).
+    JSON column of the table (`core/rows/partial.pyx`).
     """
 
     def __init__(

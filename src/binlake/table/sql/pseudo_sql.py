@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.core.rows.table_sink import StoredImages, TableBuffers
 from binlake.core.text.text_rows import RowTemplate, ValueColumn
 from binlake.events.common.column_metadata import ColumnMetadata, encode_column_metadata

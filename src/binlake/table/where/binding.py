@@ -16,7 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.rows.row_condition import RowCondition
+from binlake.core.images.row_condition import RowCondition
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.table.plan import TableTypes

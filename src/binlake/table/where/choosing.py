@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.rows.row_condition import RowCondition
+from binlake.core.images.row_condition import RowCondition
 from binlake.core.rows.row_selection import RowSelection
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.arrays import scalar

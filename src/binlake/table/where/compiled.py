@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from binlake.core.rows import row_condition as core
-from binlake.core.rows.row_condition import RowCondition
+from binlake.core.images import row_condition as core
+from binlake.core.images.row_condition import RowCondition
 from binlake.table.plan import TableTypes
 from binlake.table.types.base import ColumnType
 from binlake.table.where.comparing import Operator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from binlake.core.rows.row_condition import RowCondition
+from binlake.core.images.row_condition import RowCondition
 from binlake.core.rows.row_selection import RowSelection
 from binlake.core.rows.table_sink import RowMatches, TableSink
 from binlake.core.rows.walk import RowWalker, UndecidedError

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.core.rows.row_selection import RowSelection
 from binlake.core.rows.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
 from binlake.errors import BinlogError

@@ -6,9 +6,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from binlake.core.memory.failure cimport Failure
-from binlake.core.rows.layouts cimport Layout
+from binlake.core.images.layouts cimport Layout
 from binlake.core.memory.reader cimport Reader
-from binlake.core.rows.column cimport Column
+from binlake.core.columns.column cimport Column
 
 # `bytes` of a fixed width, then as many as the last `prefix` of these say. Among them are the values of the wanted columns
 # that `spots` from number `first` to before `last` name.

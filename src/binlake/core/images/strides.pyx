@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memcpy
 from binlake.core.memory.failure cimport UNDECODABLE, fail
 from binlake.core.memory.growing cimport resize
 from binlake.core.memory.reader cimport load, load16, load32, take, unlikely
-from binlake.core.rows.column cimport ALWAYS_NULL, CANNOT, SKIP_PREFIXED
+from binlake.core.columns.column cimport ALWAYS_NULL, CANNOT, SKIP_PREFIXED
 
 __all__ = []
 

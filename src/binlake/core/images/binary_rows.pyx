@@ -36,8 +36,8 @@ from binlake.core.memory.failure cimport (
     fail,
 )
 from binlake.core.memory.growing cimport append, room
-from binlake.core.rows.image cimport ImageSink, begin_row, roll_back
-from binlake.core.rows.layouts cimport Image
+from binlake.core.images.image cimport ImageSink, begin_row, roll_back
+from binlake.core.images.layouts cimport Image
 from binlake.core.memory.reader cimport (
     Reader,
     left,
@@ -49,8 +49,8 @@ from binlake.core.memory.reader cimport (
     take,
     unlikely,
 )
-from binlake.core.rows.row_values cimport put_latin, put_temporal_text
-from binlake.core.rows.column cimport (
+from binlake.core.columns.row_values cimport put_latin, put_temporal_text
+from binlake.core.columns.column cimport (
     BIG_TO_64,
     BIG_TO_128,
     BYTES,

@@ -9,7 +9,7 @@ from libc.string cimport memcmp, memcpy
 
 from binlake.core.memory.failure cimport NO_MEMORY, fail
 from binlake.core.memory.growing cimport resize
-from binlake.core.rows.column cimport SKIP_FIXED, SKIP_PREFIXED
+from binlake.core.columns.column cimport SKIP_FIXED, SKIP_PREFIXED
 
 cdef enum:
     # No workload has so many layouts, nor so many columns in all layouts of a table.

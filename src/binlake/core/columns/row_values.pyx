@@ -31,7 +31,7 @@ from binlake.core.memory.reader cimport (
     take,
     unlikely,
 )
-from binlake.core.rows.column cimport (
+from binlake.core.columns.column cimport (
     ALWAYS_NULL,
     BIG_TO_64,
     BIG_TO_128,

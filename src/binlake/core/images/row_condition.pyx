@@ -5,9 +5,9 @@ from libc.stdlib cimport calloc, free
 
 from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.reader cimport Reader, load16, load32, load64
-from binlake.core.rows.row_values cimport put_value
-from binlake.core.rows.column cimport COPY_8, COPY_16, COPY_32, COPY_64, Kind
-from binlake.core.rows.strides cimport begin_strides, free_strides
+from binlake.core.columns.row_values cimport put_value
+from binlake.core.columns.column cimport COPY_8, COPY_16, COPY_32, COPY_64, Kind
+from binlake.core.images.strides cimport begin_strides, free_strides
 
 cimport cython
 

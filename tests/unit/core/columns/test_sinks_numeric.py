@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from binlake.core.rows.sink import SinkBuffers, make_sink, make_skip
+from binlake.core.columns.sink import SinkBuffers, make_sink, make_skip
 from binlake.errors import MalformedError, TruncatedError, UnsupportedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 from support.values.core_walk import numbers as integers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binlake.core.rows.sink import SinkBuffers, make_sink
+from binlake.core.columns.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 from support.values.wire_values import decimal_bytes

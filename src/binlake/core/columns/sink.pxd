@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from binlake.core.rows.column cimport Column
+from binlake.core.columns.column cimport Column
 
 cdef class ColumnSink:
     cdef Column column

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.core.rows.binary_rows import DURATION, FULL, MOMENT, MORE, SPECIAL, STRING, BinaryRows
-from binlake.core.rows.sink import SinkBuffers, make_sink
+from binlake.core.columns.sink import SinkBuffers, make_sink
+from binlake.core.images.binary_rows import (
+    DURATION,
+    FULL,
+    MOMENT,
+    MORE,
+    SPECIAL,
+    STRING,
+    BinaryRows,
+)
 from binlake.errors import BinlogError
 from binlake.table.types.decimal import decimal_bytes
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.reader cimport Reader
-from binlake.core.rows.column cimport Column
+from binlake.core.columns.column cimport Column
 
 cdef int put_values(Column** columns, int64_t count, const uint8_t* nulls, Reader* r, int64_t row, int64_t capacity) noexcept nogil
 cdef int put_value(Column* column, Reader* r, int64_t row, int64_t capacity) noexcept nogil

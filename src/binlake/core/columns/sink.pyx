@@ -15,7 +15,7 @@ from binlake.core.values.decimals cimport DecimalShape, shape_decimal
 from binlake.core.memory.failure cimport NO_FAULT, Failure, error_of
 from binlake.core.memory.growing cimport detach, hand_over, release, resize
 from binlake.core.memory.reader cimport Reader, left
-from binlake.core.rows.column cimport (
+from binlake.core.columns.column cimport (
     ALWAYS_NULL,
     BIG_TO_64,
     BIG_TO_128,
@@ -58,7 +58,7 @@ from binlake.core.rows.column cimport (
     reserve,
     take_validity,
 )
-from binlake.core.rows.row_values cimport put_value
+from binlake.core.columns.row_values cimport put_value
 
 from binlake.errors import MalformedError
 from binlake.values.plan import Kernel

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from binlake.core.rows.sink import SinkBuffers, make_sink
+from binlake.core.columns.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 from support.values.core_walk import numbers as integers

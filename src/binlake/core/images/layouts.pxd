@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.growing cimport Bytes
-from binlake.core.rows.column cimport Column
+from binlake.core.columns.column cimport Column
 
 # The text that finishing a row adds beside its values: a list of the names of columns that its image lacks, or the
 # text around the values of the columns that it has.

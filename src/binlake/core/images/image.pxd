@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from binlake.core.memory.failure cimport Failure
-from binlake.core.rows.layouts cimport Image, Steps
+from binlake.core.images.layouts cimport Image, Steps
 from binlake.core.memory.reader cimport Reader
 
 cdef enum:

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from typing_extensions import Buffer
 
-from binlake.core.rows.image import ImageBuffers
+from binlake.core.images.image import ImageBuffers
 from binlake.values.plan import ColumnPlan
 
 STRING: int

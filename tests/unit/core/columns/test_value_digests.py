@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.core.rows.value_digests import DIGEST_BYTES, value_digests
+from binlake.core.columns.value_digests import DIGEST_BYTES, value_digests
 
 
 def expected(values: list[bytes]) -> bytes:

@@ -17,10 +17,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memset
 
 from binlake.core.memory.growing cimport append, clear_validity, release, resize
-from binlake.core.rows.layouts cimport ABSENT, PRESENT, Layout, free_layouts, limit_layouts
+from binlake.core.images.layouts cimport ABSENT, PRESENT, Layout, free_layouts, limit_layouts
 from binlake.core.memory.reader cimport load, read_prefix, take, unlikely
-from binlake.core.rows.row_values cimport put_value, put_values
-from binlake.core.rows.column cimport (
+from binlake.core.columns.row_values cimport put_value, put_values
+from binlake.core.columns.column cimport (
     SKIP_PREFIXED,
     Column,
     fill,
@@ -30,7 +30,7 @@ from binlake.core.rows.column cimport (
     reserve,
     take_validity,
 )
-from binlake.core.rows.sink cimport ColumnSink, sink_of
+from binlake.core.columns.sink cimport ColumnSink, sink_of
 
 cimport cython
 

@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
-from binlake.core.rows.layouts cimport Image
-from binlake.core.rows.column cimport Column
-from binlake.core.rows.strides cimport Strides
+from binlake.core.images.layouts cimport Image
+from binlake.core.columns.column cimport Column
+from binlake.core.images.strides cimport Strides
 
 # A step of a condition in postfix order: it takes operands from a stack and puts its result there. Results are
 # false (0), true (1) and unknown (2). `ranges` are `count` pairs of least and greatest values, sorted, no two of

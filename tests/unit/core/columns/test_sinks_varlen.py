@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from binlake.core.rows.sink import SinkBuffers, make_sink
+from binlake.core.columns.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 

@@ -1,0 +1,1 @@
+"""Columns: their kinds and memory, and the decoding of values into them."""

@@ -1,0 +1,1 @@
+"""Images of rows to columns: layouts, steps over images, conditions on them."""
