@@ -222,4 +222,4 @@ def _freshness_goals() -> Iterator[Goal]:
         "",
         bool,
     )
-    yield Goal("idle: share of a core then", _value(_FRESHNESS, "idle_cpu"), *_at_most(0.02))
+    yield Goal("idle: share of a core after that", _value(_FRESHNESS, "idle_cpu"), *_at_most(0.02))

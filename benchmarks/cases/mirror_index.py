@@ -2,7 +2,7 @@
 
 The index is made as a mirror makes it, of data files with four million rows. Then each of five rounds looks up a million keys
 that are scattered over the index, and adds the rows that replace them, as a round of a million updates does. Prints
-the median of the CPU time of a round, and the memory that the process has in the end.
+the median of the CPU time of a round, and the most resident memory that it saw in the rounds.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ _OF_PROCESSES = (
 )
 _AT_PLACES = 20 - len(_OF_PROCESSES)
 _SCANS = 5
+# small ranges are still decoded by tasks, and a log of some minutes is not a thousand tasks
+_SPLIT_BYTES = 1 << 14
 
 
 def plan(seed: int, kills: int) -> list[Kill | str]:
@@ -150,7 +152,7 @@ class Soak:
         if what.place in OF_A_COPY and self.round():
             table = self.rng.choice(("shop.keyed", "shop.keyless", "shop.parts"))
             resync(self.folder / "lake", [table], spark=self.lake.spark, catalog=self.lake.catalog)
-        code = killed(self.lake, what)
+        code = killed(self.lake, what, split_bytes=_SPLIT_BYTES)
         assert code == -signal.SIGKILL, f"{what}: exit code {code}"
         return f"{'after' if what.after else 'before'} call {what.call}"
 

@@ -27,6 +27,9 @@ _OF_DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+# A commit is too little work for the JVM's second compiler: it would take up to 40 % of the CPU time of the first
+# rounds, and most of that of the first idle minutes. Tasks are Python.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 
 
 def mirror_session(
@@ -53,6 +56,7 @@ def mirror_session(
     name = f"spark.sql.catalog.{catalog}"
     settings = {
         "spark.ui.enabled": "false",
+        "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.sql.extensions": _EXTENSIONS,
         name: "org.apache.iceberg.spark.SparkCatalog",
         f"{name}.warehouse": lake,

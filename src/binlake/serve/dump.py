@@ -231,7 +231,7 @@ class EventStream:
         self._sent_at = time.monotonic()
 
     def _send_position(self, position: int) -> None:
-        """Send a replica that counts events its position after events that it did not get."""
+        """Send the position, as a heartbeat, to a replica that counts events and did not get the last ones."""
         passed, self._passed = self._passed, 0
         if passed and not self._selection.passes_silently:
             self._heartbeat(position)

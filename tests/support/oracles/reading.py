@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 from collections.abc import Iterable, Iterator
@@ -40,9 +41,14 @@ Line = dict[str, Any]
 def command(*argv: str) -> tuple[int, bytes, str]:
     """Run `binlake` in this process; its exit code, and what it wrote to standard output and standard error."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
-        code = main([*argv])
-        out.flush()
+    thresholds = gc.get_threshold()
+    try:
+        with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
+            code = main([*argv])
+            out.flush()
+    finally:  # a process of one command does not need its garbage collected
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
     assert isinstance(out.buffer, io.BytesIO)
     return code, out.buffer.getvalue(), err.getvalue()
 

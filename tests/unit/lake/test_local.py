@@ -166,6 +166,7 @@ def test_a_task_that_is_not_wanted_ends_and_leaves_nothing(
     """Also if no batch comes of its part, at which it could notice."""
     logs = LogInput([LOGS], ReadOptions.parse(filters))
     one = Export(logs, str(tmp_path / "lake"), max_partition_bytes=1 << 12)
+    one.check()
     with pytest.raises(UnwantedError):
         one.run(GivesUp(workers), quiet)
     assert not (tmp_path / "lake").exists()
@@ -338,8 +339,10 @@ class Refused(LocalEngine):
 def test_an_export_that_a_host_refuses_leaves_no_directory(tmp_path: Path) -> None:
     """But one that was there before stays."""
     for target, stays in ((tmp_path / "a" / "lake", tmp_path), (tmp_path, tmp_path)):
+        one = Export(LogInput([LOGS], ReadOptions()), str(target))
+        one.check()
         with pytest.raises(SourceError, match="worker-3"):
-            Export(LogInput([LOGS], ReadOptions()), str(target)).run(Refused(1), quiet)
+            one.run(Refused(1), quiet)
         assert stays.exists()
         assert not list(tmp_path.iterdir())
 

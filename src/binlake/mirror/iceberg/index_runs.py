@@ -51,7 +51,7 @@ class Run:
         return found == self.checksums
 
     def release(self) -> None:
-        """Return the memory of its pages, which the system keeps as far as it has memory to spare.
+        """Give the resident pages of its files back. The system may still keep them in its cache.
 
         Without this, the resident memory of the process grows to the size of the index.
         """
