@@ -10,7 +10,7 @@ pieces are made here; Spark's data source reads them.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,10 +47,20 @@ def _pieces(reader: BinlogReader, cuts: Sequence[int]) -> list[Split]:
     return [replace(whole, start=a, end=b) for a, b in zip(bounds, ends, strict=True)]
 
 
+def _tasks(pieces: Sequence[Split], chance: random.Random) -> Iterator[Sequence[Split]]:
+    """The pieces in tasks of one to four, as the planner packs small files."""
+    at = 0
+    while at < len(pieces):
+        count = chance.randint(1, 4)
+        yield pieces[at : at + count]
+        at += count
+
+
 def _split_rows(path: Path, cuts: Sequence[int]) -> list[Line]:
     ledger = Ledger()
     reader = binlog_reader(path, **OPTIONS, **keys_beside(path))
-    lines = list(split_lines(reader, _pieces(reader, cuts), ledger))
+    tasks = _tasks(_pieces(reader, cuts), random.Random(path.name))
+    lines = list(split_lines(reader, tasks, ledger))
     assert ledger.join_problems() == []
     return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,12 +113,14 @@ def task_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) -
         yield from _lines(reader.batches(partition, held))
 
 
-def split_lines(reader: BinlogReader, splits: Iterable[Split], ledger: Ledger) -> Iterator[Line]:
-    """The row changes of splits, each read by a task of its own."""
+def split_lines(
+    reader: BinlogReader, tasks: Iterable[Sequence[Split]], ledger: Ledger
+) -> Iterator[Line]:
+    """The row changes of tasks that read these splits, one task after the other."""
     from binlake.spark.partitions import LogPartition
 
-    for split in splits:
-        yield from _lines(reader.batches(LogPartition((split,)), ledger))
+    for splits in tasks:
+        yield from _lines(reader.batches(LogPartition(tuple(splits)), ledger))
 
 
 def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
