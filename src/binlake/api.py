@@ -55,10 +55,11 @@ T = TypeVar("T")
 
 
 def open(paths: Paths, **options: Any) -> Log:
-    """Open logs: a file, several, a glob, a directory, an index file, a URI, or "-".
+    """Open logs: a file, several, a glob, a directory, an index file, a URI, or `-` for standard input.
 
     Options are keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
-    This only resolves the names of files. Raises SourceError if there are no logs, OptionError.
+    This only resolves the names of files. Raises SourceError if there are no logs, and OptionError if
+    an option is wrong.
     """
     return Log(path_texts(paths), ReadOptions.parse(options))
 
