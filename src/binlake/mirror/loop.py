@@ -290,8 +290,10 @@ class Mirror:
             beat(min(places, key=place_key))
 
     def tidy(self) -> None:
-        """After `run`: compact the tables that need it, and wait until that is done. Raises as `run`."""
-        self._upkeep.finish(self._tables.followed)
+        """After `run`: compact the tables that need it, and wait until that is done. After `stop`, and while the mirror
+        is paused, no compaction begins. Raises as `run`.
+        """
+        self._upkeep.finish(self._tables.followed, self._is_interrupted)
         self._record()
 
     def reach(self, position: Position | None = None) -> bool:

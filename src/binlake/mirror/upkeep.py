@@ -99,8 +99,10 @@ class TableUpkeep(Protocol):
     def work(self, tables: Mapping[str, Followed]) -> None:
         """Do the work that is due."""
 
-    def finish(self, tables: Mapping[str, Followed]) -> None:
-        """Compact what is due, and wait until it is done."""
+    def finish(
+        self, tables: Mapping[str, Followed], is_interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`."""
 
     def want(self, table: Followed) -> None:
         """Compact a table wholly."""
@@ -126,7 +128,8 @@ def upkeep_of(
 class Upkeep:
     """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
 
-    `note` receives messages for the user. Raises SourceError, CommitConflictError.
+    `note` receives messages for the user, also where work on a table fails: that does not stop the mirror. Raises
+    SourceError, CommitConflictError of the control table.
     """
 
     def __init__(
@@ -142,6 +145,8 @@ class Upkeep:
         self._looked: dict[str, int | None] = {}
         self._compacted: dict[str, float] = {}
         self._rest_until: dict[str, float] = {}
+        self._expire_after: dict[str, float] = {}
+        self._not_expired: set[str] = set()
         self._next_job = self._next_expiry = self._next_orphans = float("-inf")
 
     def work(self, tables: Mapping[str, Followed]) -> None:
@@ -151,15 +156,17 @@ class Upkeep:
             self._begin(tables)
         self._clean(tables)
 
-    def finish(self, tables: Mapping[str, Followed]) -> None:
-        """Compact what is due, and wait until it is done."""
-        while True:
-            if self._job is not None:
-                self._job.wait()
-                self._settle(tables)
-            self._begin(tables)
+    def finish(
+        self, tables: Mapping[str, Followed], is_interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`."""
+        while not is_interrupted():
+            if self._job is None:
+                self._begin(tables)
             if self._job is None:
                 return
+            self._job.wait()
+            self._settle(tables)
 
     def close(self) -> None:
         """Give up what has not been committed."""
@@ -266,13 +273,10 @@ class Upkeep:
         if now < self._next_expiry:
             return
         self._next_expiry = now + _EXPIRY_S
-        options = self._options
-        before_ms = int((time.time() - options.keep_snapshots_s) * 1000)
+        before_ms = int((time.time() - self._options.keep_snapshots_s) * 1000)
         for lake in {id(table.lake): _iceberg(table) for table in tables.values()}.values():
-            if options.keep_tags_s:
-                for tag in expire_tags(lake.stored, options.keep_tags_s, time.time()):
-                    self._note(f"{lake.full_name}: the tag {tag} has expired")
-            lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+            if self._expire_after.get(lake.full_name, 0) <= now:
+                self._expire(lake, before_ms)
         self._control.expire()
         self._control.drop_rounds(before_ms)
         self._control.compact(self._policy)
@@ -280,8 +284,24 @@ class Upkeep:
             self._next_orphans = now + _ORPHANS_S
             self.remove_orphans(tables)
 
+    def _expire(self, lake: MirrorTable, before_ms: int) -> None:
+        """Expire tags and snapshots of a lake table. If that fails, rounds continue, and the next attempt is later."""
+        name, options = lake.full_name, self._options
+        try:
+            if options.keep_tags_s:
+                for tag in expire_tags(lake.stored, options.keep_tags_s, time.time()):
+                    self._note(f"{name}: the tag {tag} has expired")
+            lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+        except BinlogError as error:
+            self._expire_after[name] = time.monotonic() + _BACK_OFF_S
+            if name not in self._not_expired:
+                self._not_expired.add(name)
+                self._note(f"{name}: old snapshots were not removed: {error}")
+        else:
+            self._not_expired.discard(name)
+
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
-        """Remove old files of killed runs, which no snapshot knows.
+        """Remove old files of killed runs, which no snapshot knows. A table where that fails keeps them until the next search.
 
         Tables that are to be copied again are left alone: files of a copy are in no snapshot yet.
         """
@@ -289,7 +309,11 @@ class Upkeep:
         for name, table in tables.items():
             if name in self._control.to_resync:
                 continue
-            removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)
+            try:
+                removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)
+            except BinlogError as error:
+                self._note(f"{name}: files of killed runs were not removed: {error}")
+                continue
             if removed:
                 self._note(f"{name}: {counted(removed, 'file')} of killed runs removed")
         self._control.orphans_removed()

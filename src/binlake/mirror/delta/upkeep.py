@@ -50,9 +50,13 @@ class DeltaUpkeep:
                 break
         self._clean(tables)
 
-    def finish(self, tables: Mapping[str, Followed]) -> None:
-        """Compact the tables that are due."""
+    def finish(
+        self, tables: Mapping[str, Followed], is_interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Compact the tables that are due; begin no other table when `is_interrupted`."""
         for table in tables.values():
+            if is_interrupted():
+                return
             if self._is_due(table):
                 self._compact(table)
 
@@ -105,7 +109,8 @@ class DeltaUpkeep:
             self.remove_orphans(tables)
 
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
-        """Remove the files that no version of Delta's safety period has, and those of killed copies.
+        """Remove the files that no version of Delta's safety period has, and those of killed copies. A table where that
+        fails keeps them until the next time.
 
         Tables that are to be copied again are left alone: a copy may be continued.
         """
@@ -113,8 +118,11 @@ class DeltaUpkeep:
             if name in self._control.to_resync:
                 continue
             lake = _delta(table)
-            lake.stored.vacuum(self._options.keep_snapshots_s)
-            lake.remove_copies()
+            try:
+                lake.stored.vacuum(self._options.keep_snapshots_s)
+                lake.remove_copies()
+            except BinlogError as error:
+                self._note(f"{name}: old files were not removed: {error}")
         self._control.orphans_removed()
 
 

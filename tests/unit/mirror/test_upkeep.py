@@ -1,0 +1,181 @@
+"""The work between the rounds: one table in which it fails does not stop the others, and a stopped mirror begins none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
+
+from binlake.errors import SourceError
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.loop import Mirror
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.compaction_policy import FileState
+from binlake.mirror.upkeep import Upkeep
+
+
+class Stored:
+    """The snapshots of a table, whose old files may be missing."""
+
+    def __init__(self, error: SourceError | None) -> None:
+        self.error = error
+        self.expired = 0
+        self.searched = 0
+
+    def expire(self, *_of: Any) -> None:
+        self.expired += 1
+        if self.error is not None:
+            raise self.error
+
+    def remove_orphans(self, *_of: Any) -> int:
+        self.searched += 1
+        if self.error is not None:
+            raise self.error
+        return 0
+
+
+class LakeTable(MirrorTable):
+    """A lake table with sixteen small files, which a compaction makes one."""
+
+    def __init__(self, name: str, error: SourceError | None = None) -> None:
+        self.name = name
+        self.of = Stored(error)
+        self.paths = [f"{name}{number}" for number in range(16)]
+        self.compacted = 0
+
+    @property
+    def full_name(self) -> str:
+        return self.name
+
+    @property
+    def stored(self) -> Any:
+        return self.of
+
+    @property
+    def snapshot(self) -> int | None:
+        return self.compacted
+
+    @property
+    def delete_lists(self) -> int:
+        return 0
+
+    def file_states(self) -> list[FileState]:
+        return [FileState(path, 10, 0, 1000) for path in self.paths]
+
+    def rewrite_of(self, _group: Any) -> Any:
+        return SimpleNamespace(task=lambda: None, done=lambda answer: answer)
+
+    def commit_rewrites(self, _rewrites: Any, _properties: Any) -> int:
+        self.compacted += 1
+        self.paths = [self.name]
+        return 16
+
+
+class Control:
+    """The control table of a lake; it counts the searches for files of killed runs."""
+
+    round = 1
+    to_resync: frozenset[str] = frozenset()
+    paused = False
+
+    def __init__(self) -> None:
+        self.searches = 0
+
+    def expire(self) -> None: ...
+    def refresh(self) -> None: ...
+    def drop_rounds(self, _before_ms: int) -> None: ...
+    def compact(self, _policy: Any) -> None: ...
+
+    def orphans_are_due(self, _every_s: float) -> bool:
+        return True
+
+    def orphans_removed(self) -> None:
+        self.searches += 1
+
+
+def upkeep_of(control: Control, note: Callable[[str], None], **options: Any) -> Upkeep:
+    engine: Any = SimpleNamespace(run=lambda tasks, *_of: ["{}"] * len(tasks))
+    of: Any = control
+    return Upkeep(engine, of, MirrorOptions.of(options), note)
+
+
+def followed(*tables: LakeTable) -> dict[str, Any]:
+    return {
+        lake.name: SimpleNamespace(
+            full_name=lake.name, lake=lake, offset=None, position_properties=lambda *_of: {}
+        )
+        for lake in tables
+    }
+
+
+def test_a_table_whose_snapshots_cannot_expire_does_not_stop_the_mirror(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is reported once, and tried again after ten minutes; the search for orphans counts."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    bad = LakeTable("shop.bad", SourceError("shop.bad: a manifest is missing"))
+    good = LakeTable("shop.good")
+    notes: list[str] = []
+    control = Control()
+    upkeep = upkeep_of(control, notes.append, compact="off")
+    tables = followed(bad, good)
+    upkeep.work(tables)
+    assert notes == [
+        "shop.bad: old snapshots were not removed: shop.bad: a manifest is missing",
+        "shop.bad: files of killed runs were not removed: shop.bad: a manifest is missing",
+    ]
+    assert (bad.of.expired, good.of.expired, good.of.searched, control.searches) == (1, 1, 1, 1)
+    now += 61
+    upkeep.work(tables)
+    assert (bad.of.expired, good.of.expired) == (1, 2)
+    now += 600
+    upkeep.work(tables)
+    assert (bad.of.expired, good.of.expired) == (2, 3)
+    assert len(notes) == 2, "the failure is known"
+
+
+def test_a_stop_ends_compaction_between_two_tables() -> None:
+    tables = [LakeTable(f"shop.t{number}") for number in range(3)]
+    upkeep = upkeep_of(Control(), lambda _sentence: None)
+    upkeep.finish(followed(*tables), lambda: any(table.compacted for table in tables))
+    assert [table.compacted for table in tables] == [1, 0, 0]
+    upkeep.finish(followed(*tables))
+    assert [table.compacted for table in tables] == [1, 1, 1]
+
+
+class Ended(Mirror):
+    """A mirror after `run`, with one table that needs compaction."""
+
+    def __init__(self, lake: LakeTable) -> None:
+        stand_ins: Any = (Control(), SimpleNamespace(followed=followed(lake)))
+        self._control, self._tables = stand_ins
+        self._upkeep = upkeep_of(stand_ins[0], lambda _sentence: None)
+        self._stop = threading.Event()
+
+    def pause(self) -> None:
+        """As another process does it."""
+        paused: Any = SimpleNamespace(paused=True, refresh=lambda: None)
+        self._control = paused
+
+    def _record(self) -> None:
+        """There is no round to record."""
+
+
+@pytest.mark.parametrize(
+    ("end", "compacted"), [(lambda _: None, 1), (Ended.stop, 0), (Ended.pause, 0)]
+)
+def test_a_mirror_that_was_stopped_or_paused_compacts_nothing(
+    end: Callable[[Ended], None], compacted: int
+) -> None:
+    lake = LakeTable("shop.t")
+    mirror = Ended(lake)
+    end(mirror)
+    mirror.tidy()
+    assert lake.compacted == compacted
