@@ -99,6 +99,22 @@ def test_every_row_is_in_one_chunk(filled: Server, name: str) -> None:
     assert again == chunks == pickle.loads(pickle.dumps(chunks))
 
 
+def test_chunks_of_a_key_with_gaps_have_the_same_size(filled: Server) -> None:
+    """Ids that begin with a time, and one row that an import has made with the id 1."""
+    ids = [1, *((1_700_000_000_000 + number // 3) << 22 | number for number in range(200))]
+    filled.execute(
+        "DROP TABLE IF EXISTS parts.generated",
+        "CREATE TABLE parts.generated (k BIGINT PRIMARY KEY)",
+        f"INSERT INTO parts.generated VALUES {', '.join(f'({one})' for one in ids)}",
+        "ANALYZE TABLE parts.generated",
+    )
+    (table,) = read_tables(url_of(filled), ["parts.generated"])
+    chunks = Snapshot(url_of(filled), table, _SMALL).chunks()
+    found = [rows_of(filled, chunk) for chunk in chunks]
+    assert [len(rows) for rows in found] == [*[7] * 28, 5]
+    assert [row for rows in found for row in rows] == [(one,) for one in ids]
+
+
 def test_rows_written_later_are_in_a_chunk(filled: Server) -> None:
     filled.execute("DROP TABLE IF EXISTS parts.late", f"CREATE TABLE parts.late ({_KEYS['case']}, PRIMARY KEY (k))")  # fmt: skip
     values = ", ".join(f"('k{number}')" for number in range(50))

@@ -238,6 +238,24 @@ def test_a_table_does_not_divide_without_end() -> None:
         list(walked_bounds(server, TABLE, 10, most_bounds=10))
 
 
+@pytest.mark.parametrize(
+    ("rows", "most", "parts"),
+    [
+        (1000, 15_000, 10),  # with gaps
+        (1000, 16_001, None),  # one row has an id that is far away
+        (1_000_000, 2**62, None),  # ids that begin with a time
+        (0, 50, 1),  # the server has not counted the rows yet
+    ],
+)
+def test_only_a_range_with_few_gaps_is_divided_evenly(
+    rows: int, most: int, parts: int | None
+) -> None:
+    table = SourceTable("shop", "t", TABLE.definition, ("id",), rows=rows)
+    with connected(text(("1", str(most)))) as server:
+        found = even_bounds(server, table, 100)
+    assert (None if found is None else len(found) + 1) == parts
+
+
 @pytest.mark.parametrize("drips", [0, 6000])
 def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
     """Silent, or sending a row byte by byte: the limit holds for a row, however it arrives."""

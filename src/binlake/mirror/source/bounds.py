@@ -23,6 +23,9 @@ Bound = tuple[str, ...]
 
 _NUMBERS = ct.INTEGER_TYPES | {ct.MYSQL_TYPE_YEAR, ct.MYSQL_TYPE_NEWDECIMAL}
 _AS_UNSIGNED = (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
+#: A key whose range is larger than so many times the rows may have most rows in a small part of the range: generated ids
+#: that begin with a time, or one row with another id than all others.
+_SPARSE = 16
 #: More parts than any table needs: a bound is a query, and a part is held until it is copied.
 _MOST_BOUNDS = 1 << 20
 _INTRODUCERS = {"utf8mb3": "utf8"}  # the name that every server knows
@@ -71,7 +74,8 @@ def walked_bounds(
 def even_bounds(
     server: ServerConnection, table: SourceTable, rows: int, most_bounds: int = _MOST_BOUNDS
 ) -> list[Bound] | None:
-    """Bounds that divide the range of an integer key into at most `most_bounds` even parts; None for keys of other types.
+    """Bounds that divide the range of an integer key into at most `most_bounds` even parts; None for keys of other types,
+    and where the range is much larger than the number of rows.
 
     They cost nothing, but parts are equal only as far as the numbers have no gaps.
     """
@@ -86,6 +90,8 @@ def even_bounds(
         return []
     first, last = integer(least, "MIN"), integer(most, "MAX")
     # the server estimates the rows, so it may be any number
+    if last - first >= _SPARSE * max(table.rows, rows):
+        return None
     parts = min(-(-table.rows // rows), last - first + 1, most_bounds)
     return [(str(first + (last - first + 1) * i // parts - 1),) for i in range(1, parts)]
 
