@@ -43,6 +43,7 @@ from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.source.replica.url import without_password
@@ -449,6 +450,8 @@ class Mirror:
                 self._lacks_a_row(table, str(error))
             except (*OF_ONE_TABLE, CommitConflictError) as error:
                 self._tables.quarantine(table.full_name, str(error))
+            except DAMAGED as error:
+                self._tables.quarantine_damaged(table.full_name, error)
 
     def _lacks_a_row(self, table: Followed, why: str) -> None:
         """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""

@@ -12,9 +12,10 @@ from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.kept import definition_properties, text_properties
 from binlake.mirror.followed.table import Followed
-from binlake.mirror.followed.tables import FollowedTables
+from binlake.mirror.followed.tables import RESYNC, FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.printable import truncated
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
@@ -72,12 +73,13 @@ class SchemaChanges:
         """
         if not concerns(ddl, table.database, table.name):
             return
+        where = f"{ddl.position}: {_shortened(ddl.sql)}: "
         try:
             self._change(table, ddl, end)
         except (*OF_ONE_TABLE, CommitConflictError) as error:
-            self.tables.quarantine(
-                table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}"
-            )
+            self.tables.quarantine(table.full_name, f"{where}{error}")
+        except DAMAGED as error:
+            self.tables.quarantine_damaged(table.full_name, error, where)
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         effect = effect_of(ddl, table, self.options.read_options(), self.rules)
@@ -154,9 +156,7 @@ class SchemaChanges:
             self._copied_again(table, ddl, why)
             return
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
-        self.tables.quarantine(
-            table.full_name, f"{what}; `binlake mirror resync` copies the table again"
-        )
+        self.tables.quarantine(table.full_name, f"{what}; {RESYNC}")
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         """Copy the table; until that is done, it is at the place before the statement. A table that the server no longer

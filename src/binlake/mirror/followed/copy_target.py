@@ -45,6 +45,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.change import Change, Step, in_order
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import (
     LakeTable,
     LakeTables,
@@ -59,8 +60,7 @@ from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 
-#: Errors of reading a lake table with a missing or damaged file.
-DAMAGED = (FileNotFoundError, pa.ArrowInvalid)
+_WHY_DAMAGED = "a file of its lake table is missing or damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,14 @@ class CopyTargets:
                     return shard.lake
                 if (there := self._intact(name, key, mode.open_column)) is not None:
                     return there
-                is_other, why = True, "a file of its lake table is missing or damaged"
+                is_other, why = True, _WHY_DAMAGED
             change = None if is_other else self._beside(table, known, schema)
             if change is not None:
-                there = self.lake.open_table(*name, key, self.indexes, mode.open_column)
-                # the table stays at its position: after a kill, the statement is read again
-                there.commit(change, _of_mirror(there.summary))
-                return there
+                if (there := self._intact(name, key, mode.open_column)) is not None:
+                    # the table stays at its position: after a kill, the statement is read again
+                    there.commit(change, _of_mirror(there.summary))
+                    return there
+                is_other, why = True, _WHY_DAMAGED
             before = "" if is_other else declared_before(known["properties"], table.full_name)
             self._make_way(table, known, why)
         properties = begun_properties(table.full_name, column, partition, before)

@@ -12,7 +12,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
-from binlake.mirror.followed.copy_target import DAMAGED, CopyTargets
+from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
@@ -23,10 +23,13 @@ from binlake.mirror.selection import TableSelection, matches
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.table_names import TableName, full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 
+#: What to do about most quarantines.
+RESYNC = "`binlake mirror resync` copies the table again"
 _TRIES = 3
 _COPIES = 10
 # Of one table, in a run that is to end: a statement can make each of them useless.
@@ -133,11 +136,8 @@ class FollowedTables:
                 self.quarantine(full_name, str(error))
                 continue
             except DAMAGED as error:
-                self.quarantine(
-                    full_name,
-                    f"a file of its lake table is missing or damaged: {error}; "
-                    "`binlake mirror resync` copies the table again",
-                )
+                if full_name not in self._control.to_resync:  # else the copy replaces its files
+                    self.quarantine_damaged(full_name, error)
                 continue
             known = opened[in_lake].get(full_name)
             if known is None:
@@ -155,13 +155,20 @@ class FollowedTables:
             self._take(known)
 
     def _in_lake(self) -> dict[str, list[tuple[str, str]]]:
-        """The lake tables of each table. Raises SourceError if one of the newest round cannot be read."""
+        """The lake tables of each table. One of the newest round whose metadata is missing is quarantined. Raises SourceError
+        if one cannot be read for another reason.
+        """
         unread: dict[tuple[str, str], SourceError] = {}
         found = mirrored_tables(self._lake, unreadable=unread.__setitem__)
         for full_name in self._control.snapshots.keys() - found.keys():
             name = self._options.lake_name(*table_name(full_name))
-            if name in unread and self._lake.exists(*name):
+            if name not in unread or not self._lake.exists(*name):
+                continue
+            if not isinstance(unread[name], DAMAGED):
                 raise unread[name]  # left out, it would be copied again
+            error = unread.pop(name)
+            if full_name not in {*self._control.quarantined, *self._control.to_resync}:
+                self.quarantine_damaged(full_name, error)
         if unread:
             name, error = next(iter(unread.items()))
             self._note(
@@ -327,9 +334,7 @@ class FollowedTables:
                 self.lagging[full_name] = error
                 return
             except DAMAGED as error:
-                self.quarantine(
-                    full_name, f"a file of its lake table is missing or damaged: {error}"
-                )
+                self.quarantine_damaged(full_name, error)
                 return
             except OF_ONE_TABLE as error:
                 self.quarantine(full_name, str(error))
@@ -404,6 +409,13 @@ class FollowedTables:
         self.forget(full_name)
         self._control.quarantine(full_name, reason)
         self._note(f"{full_name} is quarantined: {reason}")
+
+    def quarantine_damaged(self, full_name: str, error: Exception, where: str = "") -> None:
+        """Quarantine a table for one of the errors `DAMAGED`. `where`: the statement of the log, and a colon."""
+        why = str(error).partition("\n")[0]
+        self.quarantine(
+            full_name, f"{where}a file of its lake table is missing or damaged: {why}; {RESYNC}"
+        )
 
 
 def _other_table(table: Followed) -> str:

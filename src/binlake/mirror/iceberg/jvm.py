@@ -23,6 +23,7 @@ from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
+from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.partitions import UNPARTITIONED
 from binlake.mirror.tables.schema import conformed, storage_schema
@@ -100,7 +101,9 @@ class Lake:
 
 
 class IcebergTable:
-    """One table. Raises SourceError if Iceberg refuses a request, CommitConflictError."""
+    """One table. Raises SourceError if Iceberg refuses a request, MissingFileError if a file of its metadata is missing,
+    CommitConflictError.
+    """
 
     def __init__(self, helper: Any, table: Any, namespace: str, name: str) -> None:
         self._helper = helper
@@ -286,6 +289,8 @@ _CONFLICTS = (
     # some REST catalogs report it as a bad request: another process has added a snapshot to some branch
     "Cannot add snapshot with sequence number",
 )
+#: Iceberg's exception for a file of metadata that the store does not have; errors of the store have other names.
+_MISSING = "org.apache.iceberg.exceptions.NotFoundException"
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
 
 
@@ -305,7 +310,8 @@ def _in_one_line(where: str) -> Iterator[None]:
             raise CommitConflictError(
                 f"{where}: another writer has committed to the table: {first}"
             ) from None
-        raise SourceError(f"{where}: Iceberg refuses: {first}") from None
+        kind = MissingFileError if _MISSING in first else SourceError
+        raise kind(f"{where}: Iceberg refuses: {first}") from None
 
 
 @contextmanager

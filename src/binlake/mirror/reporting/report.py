@@ -25,6 +25,7 @@ from binlake.mirror.reporting.pulse import Beat, last_beat
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.streaming.offsets import StreamOffset
 
@@ -192,12 +193,17 @@ _KNOWN_DUE: dict[str, tuple[int | None, CompactionPolicy, int]] = {}
 
 
 def _due(table: StoredTable, known: dict[str, Any], policy: CompactionPolicy) -> int:
-    """How many data files the next compaction rewrites. A process examines each snapshot once."""
+    """How many data files the next compaction rewrites; none of a table with a missing file, which is in quarantine or
+    will be. A process examines each snapshot once.
+    """
     snapshot = known.get("snapshot")
     before = _KNOWN_DUE.get(known["uuid"])
     if before is not None and before[:2] == (snapshot, policy):
         return before[2]
-    due = sum(len(group) for group in due_groups(table.file_states(), policy))
+    try:
+        due = sum(len(group) for group in due_groups(table.file_states(), policy))
+    except DAMAGED:
+        due = 0
     _KNOWN_DUE[known["uuid"]] = (snapshot, policy, due)
     return due
 

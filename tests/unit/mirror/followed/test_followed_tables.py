@@ -15,6 +15,7 @@ from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import mirror_status
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.tables.damage import MissingFileError
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
@@ -62,6 +63,7 @@ class FakeLake:
     def __init__(self) -> None:
         self.stored: dict[tuple[str, str], Stored] = {}
         self.refused: set[tuple[str, ...]] = set()
+        self.missing: set[tuple[str, ...]] = set()
         self.loaded: list[tuple[str, ...]] = []
 
     def tables(self) -> list[tuple[str, str]]:
@@ -77,6 +79,8 @@ class FakeLake:
 
     def load(self, *name: str) -> Stored:
         self.loaded.append(name)
+        if name in self.missing:
+            raise MissingFileError(f"{'.'.join(name)}: Iceberg refuses: v1.metadata.json")
         if name in self.refused:
             raise SourceError(f"{'.'.join(name)}: Iceberg refuses: Forbidden")
         return self.stored[name]  # type: ignore[index]
@@ -255,6 +259,7 @@ def test_a_table_of_the_mirror_that_cannot_be_read(lake: FakeLake, tmp_path: Pat
     [
         (None, "shop.bad has no position in a log"),
         (FileNotFoundError("/lake/shop/bad/data/1.parquet"), "missing or damaged: /lake/shop/bad"),
+        (MissingFileError("/lake/shop/bad/metadata/1.avro"), "missing or damaged: /lake/shop/bad"),
         (SchemaError("shop.bad has no column id, which its key needs"), "no column id"),
     ],
 )
@@ -271,6 +276,34 @@ def test_a_lake_table_that_cannot_be_opened_does_not_stop_the_others(
     tables, control = started(lake, tmp_path, control)
     assert tables.followed.keys() == {"shop.good"}
     assert shown in control.quarantined["shop.bad"].reason
+
+
+def test_a_damaged_lake_table_that_is_to_be_copied_again_is_left_to_the_copy(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    for name in ("bad", "good"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    lake.stored["shop", "bad"].error = MissingFileError("/lake/shop/bad/metadata/1.avro")
+    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    control.request_resync({"shop.bad"})
+    tables, control = started(lake, tmp_path, control)
+    assert tables.followed.keys() == {"shop.good"}
+    assert not control.quarantined
+
+
+def test_a_table_of_the_mirror_whose_metadata_is_missing_is_quarantined(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    for name in ("bad", "good"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    snapshots = '{"shop.bad": 1, "shop.good": 1}'
+    lake.stored["_binlake", "rounds"].summary["binlake.tables"] = snapshots
+    control.refresh()
+    lake.missing.add(("shop", "bad"))
+    tables, control = started(lake, tmp_path, control)
+    assert tables.followed.keys() == {"shop.good"}
+    assert "missing or damaged: shop.bad: Iceberg" in control.quarantined["shop.bad"].reason
 
 
 def test_a_store_that_cannot_be_read_is_no_reason_for_a_quarantine(

@@ -1,0 +1,76 @@
+"""Tables that cannot be followed: the mirror quarantines them, follows the others, and `resync` brings them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.mirror import resync, status
+from dev.servers import Server, running
+from support.spark.mirrored import Lake, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+
+@pytest.fixture(scope="module")
+def server(provisioned: Any) -> Iterator[Server]:
+    with running(provisioned("mariadb-11.8")) as started:
+        yield started
+
+
+def test_a_lake_table_with_a_missing_file_does_not_stop_the_others(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Of `rows` and `emptied` a data file is missing, which an UPDATE of one column and a TRUNCATE need; of `listed` a manifest."""
+    server.execute("CREATE DATABASE files")
+    with server.session("files") as session:
+        for table in ("emptied", "good", "listed", "rows"):
+            session.execute(
+                f"CREATE TABLE `{table}` (id INT PRIMARY KEY, v INT, w INT)",
+                f"INSERT INTO `{table}` VALUES (1, 1, 1), (2, 2, 2)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("files.*",),
+        soft_delete_tables=("files.emptied",),
+    )  # fmt: skip
+    lake.catch_up()
+    missing = [
+        *tmp_path.glob("files/emptied/data/*.parquet"),
+        *tmp_path.glob("files/rows/data/*.parquet"),
+        *tmp_path.glob("files/listed/metadata/*-m*.avro"),
+    ]
+    assert len(missing) >= 3
+    for file in missing:
+        file.unlink()
+    with server.session("files") as session:
+        session.execute(
+            "TRUNCATE emptied",
+            "UPDATE good SET v = 9 WHERE id = 1",
+            "UPDATE listed SET v = 9 WHERE id = 1",
+            "SET SESSION binlog_row_image = 'MINIMAL'",
+            "UPDATE `rows` SET v = 9 WHERE id = 1",
+        )
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert reasons.keys() == {"files.emptied", "files.listed", "files.rows"}
+    for reason in reasons.values():
+        assert "a file of its lake table is missing or damaged: " in reason
+        assert reason.endswith("; `binlake mirror resync` copies the table again")
+    assert "TRUNCATE emptied: a file" in reasons["files.emptied"]
+    assert lake.equals_source("files.*", *reasons) == ["files.good"]
+    shown = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    assert set(shown.quarantined) == reasons.keys()
+
+    resync(tmp_path, list(reasons), spark=iceberg_spark, catalog=lake.catalog)
+    server.execute("INSERT INTO files.listed VALUES (3, 3, 3)")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("files.*", "files.emptied") == [
+        "files.good",
+        "files.listed",
+        "files.rows",
+    ]
+    assert lake.table("files.emptied").num_rows == 0
