@@ -154,7 +154,7 @@ class IncompleteError(BinlogError):
 
 
 class ServerError(BinlogError):
-    """A live server refused. Context: code, sqlstate."""
+    """A live server refused. Context: code, sqlstate; waited_s, for how long it was asked again."""
 
 
 class AuthError(ServerError):

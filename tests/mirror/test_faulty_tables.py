@@ -10,6 +10,7 @@ import pytest
 
 from binlake.mirror import resync, status
 from dev.servers import Server, running
+from support.servers.live import tcp_url
 from support.spark.mirrored import Lake, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -74,3 +75,55 @@ def test_a_lake_table_with_a_missing_file_does_not_stop_the_others(
         "files.rows",
     ]
     assert lake.table("files.emptied").num_rows == 0
+
+
+def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The user may not read `closed`, and may read one column of `partly`; the index of `crashed` is damaged."""
+    server.execute(
+        "CREATE DATABASE refused",
+        "CREATE USER reader@'127.0.0.1' IDENTIFIED BY ''",
+        "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO reader@'127.0.0.1'",
+    )
+    with server.session("refused") as session:
+        for table, engine in dict(closed="InnoDB", crashed="MyISAM", good="InnoDB", partly="InnoDB").items():  # fmt: skip
+            session.execute(
+                f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT) ENGINE={engine}",
+                f"INSERT INTO {table} VALUES (1, 1), (2, 2)",
+            )
+        session.execute(
+            "GRANT INSERT ON closed TO reader@'127.0.0.1'",
+            "GRANT SELECT (id) ON partly TO reader@'127.0.0.1'",
+            "GRANT SELECT ON good TO reader@'127.0.0.1'",
+            "GRANT SELECT ON crashed TO reader@'127.0.0.1'",
+            "FLUSH TABLES",
+        )
+    (server.data / "refused" / "crashed.MYI").write_bytes(b"x" * 2048)
+    lake = Lake(iceberg_spark, tmp_path, server)  # all tables that the user sees
+    lake.url = tcp_url(server, "reader")
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert reasons.keys() == {"refused.closed", "refused.crashed", "refused.partly"}
+    assert "denied" in reasons["refused.closed"]
+    assert "denied" in reasons["refused.partly"]
+    for reason in reasons.values():
+        assert reason.endswith("; `binlake mirror resync` copies the table again")
+    server.execute("UPDATE refused.good SET v = 9 WHERE id = 1")
+    lake.catch_up()
+    assert quarantined(lake) == reasons
+    assert lake.equals_source("refused.good") == ["refused.good"]
+
+    server.execute(
+        "GRANT SELECT ON refused.* TO reader@'127.0.0.1'",
+        "REPAIR TABLE refused.crashed USE_FRM",
+    )
+    resync(tmp_path, list(reasons), spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("refused.*") == [
+        "refused.closed",
+        "refused.crashed",
+        "refused.good",
+        "refused.partly",
+    ]

@@ -9,6 +9,7 @@ the user's process, which commits.
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import uuid
@@ -23,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from binlake import errors
-from binlake.errors import BinlogError, SourceError
+from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.spark.hosts import Shipped, check_hosts, cores, without_traceback
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
+# the line of a task's error that has what its message does not contain: Spark transfers errors as text
+_FACTS = "binlake facts"
+_NAMES_OF_FACTS = ("code", "sqlstate", "waited_s")
 _DEAD_WORKER = "Python worker exited unexpectedly"
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
@@ -158,7 +162,11 @@ class _Runner(Shipped):
     def __call__(self, task: bytes) -> str:
         # imports the core, which may need more memory than there is
         arrived: Task = pickle.loads(task)
-        return arrived.run()
+        try:
+            return arrived.run()
+        except ServerError as error:
+            error.add_note(f"{_FACTS}: {json.dumps(_facts(error))}")
+            raise
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # it has no attributes; this is Python's own result then
@@ -179,16 +187,24 @@ def _context(spark: SparkSession) -> SparkContext | None:
 
 
 def _task_error(error: Exception) -> BinlogError | None:
-    """Return the message of the failed task, without Spark's stacks; None if it is not binlake's."""
+    """Return the error of the failed task, without Spark's stacks; None if it is not binlake's."""
+    facts: dict[str, Any] = {}
     for line in reversed(str(error).splitlines()):
         kind, _, sentence = line.strip().partition(": ")
         module, _, name = kind.rpartition(".")
         if module == errors.__name__:
             kind_of_error: type[BinlogError] = getattr(errors, name, BinlogError)
-            return kind_of_error(sentence)
+            return kind_of_error(sentence, **facts)
+        if kind == _FACTS:
+            facts = json.loads(sentence)
         if kind == "RuntimeError" and sentence.startswith("host "):  # of hosts.host_check
             return SourceError(sentence)
     return None
+
+
+def _facts(error: ServerError) -> dict[str, Any]:
+    """The context of a server's error that its text does not contain."""
+    return {name: error.context[name] for name in _NAMES_OF_FACTS if name in error.context}
 
 
 def _of_java(error: Py4JJavaError) -> BinlogError:

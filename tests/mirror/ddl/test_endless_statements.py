@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror.followed.wanted import AlteredError
+from binlake.mirror.source.refusals import AlteredError
 from dev.servers import Server, busy, running
 from support.spark.mirrored import Lake, quarantined, states
 

@@ -41,12 +41,12 @@ from binlake.mirror.followed.kept import (
 )
 from binlake.mirror.followed.kept_columns import files_with_kept_values
 from binlake.mirror.followed.table import Followed
-from binlake.mirror.followed.wanted import AlteredError
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter

@@ -17,10 +17,11 @@ from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsE
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.wanted import OF_DATABASE, AlteredError, WantedTables
+from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, matches
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table
 from binlake.mirror.table_names import TableName, full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
@@ -302,7 +303,9 @@ class FollowedTables:
                 self._note(f"{pattern} was added, but matches no table of the server")
 
     def copy(self, full_name: str) -> None:
-        """Copy a table, or copy it again; a table that cannot be followed is quarantined. Raises BinlogError for all other errors."""
+        """Copy a table, or copy it again; a table that cannot be followed, or that the server cannot read, is quarantined.
+        Raises BinlogError for all other errors.
+        """
         self.unfinished.discard(full_name)
         self._copy_until = time.monotonic() + self._copy_s
         self.lagging.pop(full_name, None)
@@ -347,19 +350,21 @@ class FollowedTables:
                 if not self.source.has(name):
                     self._missing(full_name)  # dropped or renamed while it was read
                     return
-                is_final = isinstance(error, PositionLostError) or attempt == _COPIES - 1
-                if (
-                    is_final
-                    and isinstance(error, AlteredError)
-                    and self._wanted_from_now is not None
-                ):
+                if not isinstance(error, ServerError) or isinstance(error, PositionLostError):
+                    raise
+                is_last = attempt == _COPIES - 1
+                is_once = self._wanted_from_now is not None
+                if is_last and is_once and isinstance(error, AlteredError):
                     self._leave_to_next_run(full_name)
                     return
-                if is_final or not isinstance(error, ServerError):
+                if not is_last and not is_lasting(error):
+                    # altered or emptied while it was read: the server lacks a column, or refuses to continue
+                    self._note(f"{full_name}: its copy begins again: {error}")
+                    continue
+                if not is_of_table(error):
                     raise
-                # altered or emptied while it was read: the server lacks a column, or refuses to continue
-                self._note(f"{full_name}: its copy begins again: {error}")
-                continue
+                self.quarantine(full_name, f"{error}; {RESYNC}")
+                return
             self.forget(full_name)
             self._take(made)
             self._copied[full_name] += 1

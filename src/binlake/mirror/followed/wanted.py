@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
+from binlake.errors import SchemaError, SourceError, UnsupportedError
 from binlake.format.sql_names import TableName, quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.read_session import open_session, raw_definitions
+from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
 from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_rules import check_lake_name
@@ -32,10 +33,6 @@ _LIST = (
 _MAKES_TABLE = re.compile(
     r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME|CONVERT\s+PARTITION)\b", re.IGNORECASE
 )
-
-
-class AlteredError(ServerError):
-    """A table was altered while it was read: it has to be read again."""
 
 
 class WantedTables:

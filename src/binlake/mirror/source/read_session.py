@@ -115,7 +115,7 @@ def begin_snapshot(server: ServerConnection) -> Position:
     """Begin a transaction that sees the tables as they are at one position; return that position.
 
     It holds for tables of transactional engines. Raises ServerError, also where a MySQL server never
-    rests between two commits.
+    rests between two commits: `waited_s` is then for how many seconds this was tried.
     """
     if server.flavour == "mariadb":
         return _mariadb_snapshot(server)
@@ -133,6 +133,7 @@ def begin_snapshot(server: ServerConnection) -> Position:
                 f"{server.where} commits without a pause of a few milliseconds: the position of a "
                 "consistent snapshot could not be found",
                 hint="try again when fewer transactions are committed, or read from a replica",
+                waited_s=_PATIENCE_S,
             )
 
 

@@ -9,12 +9,20 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import SchemaError, SourceError
+from binlake.errors import (
+    AuthError,
+    ConnectionLostError,
+    PositionLostError,
+    SchemaError,
+    ServerError,
+    SourceError,
+)
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import mirror_status
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.tables.damage import MissingFileError
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
@@ -99,6 +107,24 @@ class FakeLake:
             "binlake.create-table": f"CREATE TABLE {quoted} (`id` int NOT NULL, PRIMARY KEY (`id`));",
         }
         self.stored[database, table] = Stored((database, table), properties)
+
+
+class Unreadable:
+    """The tables of a server; it answers with an error when `shop.bad` is read."""
+
+    def __init__(self, error: ServerError) -> None:
+        self.error = error
+        self.read_times = 0
+
+    def names(self) -> list[tuple[str, str]]:
+        return [("shop", "bad"), ("shop", "good")]
+
+    def has(self, name: tuple[str, str]) -> bool:
+        return name in self.names()
+
+    def read(self, _name: tuple[str, str]) -> None:
+        self.read_times += 1
+        raise self.error
 
 
 @pytest.fixture
@@ -304,6 +330,57 @@ def test_a_table_of_the_mirror_whose_metadata_is_missing_is_quarantined(
     tables, control = started(lake, tmp_path, control)
     assert tables.followed.keys() == {"shop.good"}
     assert "missing or damaged: shop.bad: Iceberg" in control.quarantined["shop.bad"].reason
+
+
+BUSY = ServerError("db1 commits without a pause of a few milliseconds", waited_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (ServerError("db1: SELECT command denied", code=1142), 1),
+        (ServerError("db1: Table 'shop.bad' doesn't exist in engine", code=1932), 1),
+        (BUSY, 1),
+        (ServerError("db1: Unknown column 'c' in 'SELECT'", code=1054), 10),
+        (AlteredError("shop.bad was altered while it was copied"), 10),
+    ],
+)
+def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(
+    lake: FakeLake, tmp_path: Path, error: ServerError, tries: int
+) -> None:
+    lake.copy_of("shop.good", "shop", "good")
+    notes: list[str] = []
+    tables, control = started(lake, tmp_path, note=notes.append)
+    source = Unreadable(error)
+    tables.source = source  # type: ignore[assignment]
+    tables.add()
+    assert source.read_times == tries
+    assert tables.followed.keys() == {"shop.good"}
+    assert control.quarantined["shop.bad"].reason == (
+        f"{error}; `binlake mirror resync` copies the table again"
+    )
+    tables.add()
+    assert source.read_times == tries, "until it is copied again"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionLostError("db1: the connection was lost"),
+        AuthError("db1: Access denied", code=1045),
+        PositionLostError("shop.bad: binlog.000001 was purged"),
+        ServerError("db1: Access denied; you need the PROCESS privilege", code=1227),
+        ServerError("db1 writes no binary log"),
+    ],
+)
+def test_an_error_of_the_server_is_no_reason_for_a_quarantine(
+    lake: FakeLake, tmp_path: Path, error: ServerError
+) -> None:
+    tables, control = started(lake, tmp_path)
+    tables.source = Unreadable(error)  # type: ignore[assignment]
+    with pytest.raises(type(error), match="shop.bad|db1"):
+        tables.add()
+    assert not control.quarantined
 
 
 def test_a_store_that_cannot_be_read_is_no_reason_for_a_quarantine(

@@ -1,0 +1,32 @@
+"""Errors of a server that concern one table, which the mirror then quarantines."""
+
+from __future__ import annotations
+
+from binlake.errors import AuthError, PositionLostError, ServerError
+
+#: Codes of answers that do not depend on the table: too little memory, too many connections of the user, and a privilege
+#: of the whole server that the user lacks.
+_OF_SERVER = (1037, 1038, 1226, 1227)
+#: Codes of answers that another attempt does not change: no privilege for the table or a column, a table that is damaged,
+#: or that its engine does not have.
+_LASTING = (1142, 1143, 1194, 1195, 1932)
+
+
+class AlteredError(ServerError):
+    """A table was altered or emptied while it was read: its copy begins again."""
+
+
+def is_of_table(error: ServerError) -> bool:
+    """Whether an error concerns the table that was read, and not the connection, the login or the log.
+
+    Such errors have the server's code for the table, or `waited_s`: the server was too busy to read it.
+    """
+    if error.retryable or isinstance(error, AuthError | PositionLostError):
+        return False
+    is_answer = error.code is not None and error.code not in _OF_SERVER
+    return is_answer or error.waited_s is not None or isinstance(error, AlteredError)
+
+
+def is_lasting(error: ServerError) -> bool:
+    """Whether it is useless to try again now."""
+    return error.code in _LASTING or error.waited_s is not None
