@@ -378,7 +378,7 @@ def test_an_error_of_the_server_is_no_reason_for_a_quarantine(
 ) -> None:
     tables, control = started(lake, tmp_path)
     tables.source = Unreadable(error)  # type: ignore[assignment]
-    with pytest.raises(type(error), match="shop.bad|db1"):
+    with pytest.raises(type(error), match=r"shop\.bad|db1"):
         tables.add()
     assert not control.quarantined
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import ServerError
 from binlake.mirror.source.read_session import begin_snapshot, settled_position
+from binlake.mirror.source.refusals import is_lasting, is_of_table
 from binlake.mirror.source.tables import SourceTable
 from binlake.values.plan import TableDefinition
 from binlake.values.position import Position
@@ -51,6 +53,32 @@ def test_a_commit_is_not_taken_for_a_transaction_that_was_prepared_later(find: A
     server = BusyServer()
     find(server)
     assert server.looks_left == 0
+
+
+class RestlessServer(BusyServer):
+    """A server that commits between any two questions, a second apart."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self.looks_left = 0
+        self.clock = clock
+
+    def position(self) -> Position:
+        self.clock[0] += 1.0
+        return Position("uuid", "binlog.000001", int(self.clock[0]))
+
+
+def test_a_server_without_a_pause_is_reported_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mirror quarantines the table, and does not wait for another minute."""
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with pytest.raises(ServerError, match="without a pause") as caught:
+        begin_snapshot(RestlessServer(clock))  # type: ignore[arg-type]
+    assert 60 < clock[0] < 65
+    assert is_of_table(caught.value)
+    assert is_lasting(caught.value)
 
 
 @pytest.mark.parametrize(
