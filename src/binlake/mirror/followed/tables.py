@@ -22,7 +22,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, matches
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table
-from binlake.mirror.table_names import TableName, full_name_of, table_name
+from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables
