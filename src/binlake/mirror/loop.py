@@ -216,12 +216,14 @@ class Mirror:
         """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now, and the tables that the
         server has now.
 
-        A table that cannot be followed is quarantined. Raises BinlogError for all other errors, with `once` LogLagsError if
-        a copy waits too long for an archive, and AlteredError if a table was altered in each of several copies; then nothing
-        is lost, and the next run continues.
+        A table that cannot be followed is quarantined. Raises BinlogError for all other errors. With `once`, raises
+        OptionError if the options select no table, LogLagsError if a copy waits too long for an archive, and AlteredError if
+        a table was altered in each of several copies; then nothing is lost, and the next run continues.
         """
         check_task_login(self._engine, self._host.url())
         self._tables.open()
+        if once:
+            self._tables.check_selection()
         self._control.configure(self._control_url, self.options)
         if once:
             self._tables.limit()
@@ -357,6 +359,11 @@ class Mirror:
         """The reasons of the tables that are quarantined, by name."""
         self._control.refresh()
         return {name: entry.reason for name, entry in self._control.quarantined.items()}
+
+    @property
+    def not_copied(self) -> dict[str, str]:
+        """The reasons why the lake does not show some wanted tables yet, by name: copies that wait or are not complete."""
+        return self._tables.not_copied()
 
     @property
     def gone(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -347,6 +347,14 @@ class MirrorOptions:
                 raise OptionError(f"option {name}: {text!r}: {error}", name=name, value=text) from None  # fmt: skip
         if option.least is not None and value != option.default and value < option.least:
             raise OptionError(f"option {name}: {option.least} or more is expected", name=name)
+
+    def table_patterns(self) -> Iterator[tuple[str, str]]:
+        """The flag and the pattern of each option, or rule, that selects tables."""
+        for option in MIRROR_OPTIONS:
+            if option.is_list and option.metavar != _COLUMNS:
+                is_pattern = option.parse is parse_table_pattern
+                for text in getattr(self, option.name):
+                    yield option.flag, text if is_pattern else TableRule.parse(text).pattern
 
     @property
     def compaction(self) -> CompactionPolicy:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.table_names import table_name
+from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.table_patterns import patterns_of
+from binlake.values.ledger import counted
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.similar_names import did_you_mean
 
@@ -94,12 +95,45 @@ def check_known(texts: Iterable[str], known: Collection[str]) -> None:
         )
 
 
+def check_selects(selection: TableSelection, visible: Collection[str]) -> None:
+    """Raise OptionError if the mirror would follow none of the `visible` tables: those that its user sees on the server."""
+    if any(selection.wants(*table_name(name)) for name in visible):
+        return
+    wanted = (*selection.tables, *selection.added) or ("*.*",)
+    left_out = (*selection.exclude_tables, *selection.removed)
+    but = f" and does not match {', '.join(left_out)}" if left_out else ""
+    question = next(filter(None, (question_about(text, visible) for text in wanted)), "")
+    seen = "the user of the URL sees no table: it needs SELECT on the tables"
+    if visible:
+        seen = (
+            f"the user of the URL sees {counted(len(visible), 'table')}, for example {min(visible)}, "
+            "and needs SELECT on those to be mirrored"
+        )
+    raise OptionError(
+        f"the server has no table that matches {', '.join(wanted)}{but}",
+        name="tables",
+        value=wanted,
+        hint=f"{question} {seen}".lstrip(),
+    )
+
+
+def question_about(text: str, known: Collection[str]) -> str:
+    """Return a question with the known tables that resemble a name or a pattern that matches none; "" if there are none.
+
+    For a pattern, these are also the patterns of all tables of a database.
+    """
+    texts = {*known}
+    if is_pattern(text):
+        texts |= {full_name_of(table_name(name)[0], "*") for name in known}
+    return did_you_mean(text, sorted(texts), most=3)
+
+
 def unknown_names(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """Return the names without wildcards that are not `known` tables, and for each of them a question with the known
     names that are similar, which is empty if there are none.
     """
     unknown = [text for text in sorted(texts) if not is_pattern(text) and text not in known]
-    return {text: did_you_mean(text, sorted(known), most=3) for text in unknown}
+    return {text: question_about(text, known) for text in unknown}
 
 
 def matches(pattern: str, full_name: str) -> bool:

@@ -78,8 +78,8 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every table was compared and equals its source."""
-        return all(table.state == "equal" for table in self.tables)
+        """Whether tables were compared, and every one equals its source."""
+        return bool(self.tables) and all(table.state == "equal" for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as values that the json module can write."""
@@ -108,7 +108,10 @@ def compare_tables(
     options: VerifyOptions | None = None,
     progress: Callable[[str], None] = lambda _table: None,
 ) -> Verification:
-    """Compare the tables of a running mirror with the source. Its rounds wait until the comparison ends."""
+    """Compare the tables of a running mirror with the source. Its rounds wait until the comparison ends.
+
+    Raises BinlogError if there is no table to compare, and what `verify_tables` raises.
+    """
     found: dict[str, TableVerification] = {}
     first: Position | None = None
     left: Sequence[str] = names
@@ -134,6 +137,11 @@ def compare_tables(
         found[name] = TableVerification(
             name, "not compared", reason, log_file=last.log_file, log_pos=last.log_pos
         )
+    if not found:
+        raise BinlogError(
+            "no table was compared: the mirror follows none",
+            hint="`binlake mirror status` shows its tables",
+        )
     tables = tuple(found[name] for name in sorted(found))
     number = 0 if options is None else options.sample_number
     return Verification(first.file, first.offset, first.gtid_set, tables, number)
@@ -141,7 +149,7 @@ def compare_tables(
 
 def _tables(mirror: Mirror, names: Sequence[str]) -> list[str]:
     """The tables to compare. Raises SourceError for one that the mirror does not have."""
-    known = {*mirror.tables, *mirror.quarantined}
+    known = {*mirror.tables, *mirror.quarantined, *mirror.not_copied}
     if unknown := sorted(set(names) - known - mirror.gone.keys()):
         raise SourceError(
             f"the mirror has no table {', '.join(unknown)}",
@@ -159,7 +167,7 @@ def _compare_now(
     found: dict[str, TableVerification],
 ) -> list[str]:
     """Compare tables, and put the results into `found`; returns those that were altered after the moment."""
-    left_alone = mirror.gone | mirror.quarantined
+    left_alone = mirror.gone | mirror.not_copied | mirror.quarantined
     altered = []
     for name in names:
         before = found.get(name)

@@ -12,6 +12,7 @@ from binlake.mirror.selection import (
     TableSelection,
     check_addition,
     check_known,
+    check_selects,
     checked_patterns,
     matches,
 )
@@ -147,3 +148,41 @@ def test_a_name_that_the_mirror_does_not_know_is_an_error() -> None:
         check_known({"x.y"}, known)
     assert "did you mean" not in str(refused.value)
     assert "`binlake mirror status` lists the tables" in str(refused.value)
+
+
+def test_a_selection_that_matches_no_table_is_an_error() -> None:
+    visible = {"shop.orders", "shop.secret_a", "crm.people"}
+    check_selects(selection(), visible)
+    check_selects(TableSelection(()), visible)
+    with pytest.raises(OptionError, match=r"no table that matches shp\.\*; ") as refused:
+        check_selects(TableSelection(("shp.*",)), visible)
+    for part in ("did you mean shop.*", "sees 3 tables, for example crm.people", "SELECT"):
+        assert part in str(refused.value)
+    with pytest.raises(
+        OptionError, match=r"matches shop\.\* and does not match shop\.secret\*, shop\.o\*"
+    ):
+        check_selects(selection(removed=("shop.o*",)), visible)
+    with pytest.raises(OptionError, match=r"the user of the URL sees no table"):
+        check_selects(TableSelection(("*.*",)), ())
+
+
+def test_the_patterns_of_tables_of_all_options() -> None:
+    options = MirrorOptions.of(
+        {
+            "tables": ("shop.*,crm.*",),
+            "exclude_tables": ("shop.log",),
+            "exclude_columns": ("shop.orders.note",),
+            "rename_tables": ("a.b=x.{table}",),
+            "shard_tables": ("s.b=x.y",),
+            "partition_tables": ("p.b=days(c)",),
+            "soft_delete_tables": ("d.b",),
+            "append_tables": ("e.b",),
+            "history_tables": ("f.b",),
+            "on_alter_tables": ("g.b=resync",),
+        }
+    )
+    assert list(options.table_patterns()) == [
+        ("--table", "shop.*"), ("--table", "crm.*"), ("--exclude-table", "shop.log"), ("--rename", "a.b"),
+        ("--shards", "s.b"), ("--partition", "p.b"), ("--soft-delete", "d.b"), ("--append", "e.b"),
+        ("--history", "f.b"), ("--on-alter-table", "g.b"),
+    ]  # fmt: skip

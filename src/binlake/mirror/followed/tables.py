@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
+from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError, SourceError
+from binlake.format.sql_names import TableName
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
@@ -19,7 +20,7 @@ from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.selection import TableSelection, matches
+from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table
 from binlake.mirror.table_names import full_name_of, table_name
@@ -73,9 +74,8 @@ class FollowedTables:
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
-        self.source = WantedTables(
-            host, options, lambda: TableSelection.of(options, control.added, control.removed)
-        )
+        self._selection = lambda: TableSelection.of(options, control.added, control.removed)
+        self.source = WantedTables(host, options, self._selection)
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake
@@ -270,8 +270,29 @@ class FollowedTables:
         self.add()
         self._note_unmatched_additions(new)
 
+    def check_selection(self) -> None:
+        """Raise OptionError if the options select no table, neither of the server nor of those that the lake has."""
+        aside = {*self._control.quarantined, *self._control.gone, *self._control.to_resync}
+        known = {*self.followed, *self.unfinished, *aside}
+        if not any(self.source.wants(*table_name(name)) for name in known):
+            visible = [full_name_of(*name) for name in self.source.visible()]
+            check_selects(self._selection(), visible)
+
     def note_unmatched(self) -> None:
-        """Warn about patterns that match no column, or no table that a user has added: they may be misspelled."""
+        """Warn about patterns that match no table or no column: they may be misspelled."""
+        flags_noted = set()
+        try:
+            self.check_selection()
+        except OptionError as error:
+            self._note(f"{error}; the mirror waits for such a table")
+            flags_noted.add("--table")
+        visible = {full_name_of(*name) for name in self.source.visible()}
+        known = visible | self.followed.keys() | {*self._control.gone}
+        for flag, pattern in self._options.table_patterns():
+            if flag not in flags_noted and not any(matches(pattern, name) for name in known):
+                question = question_about(pattern, visible)
+                note = f"{flag} {pattern} matches no table of the server"
+                self._note(f"{note}; {question}" if question else note)
         self._note_unmatched_additions(self._control.added)
         columns = [
             (*table.id, column.name)
@@ -301,6 +322,13 @@ class FollowedTables:
         for pattern in given:
             if not any(matches(pattern, name) for name in names):
                 self._note(f"{pattern} was added, but matches no table of the server")
+
+    def not_copied(self) -> dict[str, str]:
+        """The reasons why the lake does not show some wanted tables yet, by name."""
+        reasons = dict.fromkeys(self._control.to_resync, "it is to be copied again")
+        reasons |= dict.fromkeys(self.unfinished, "its copy is not complete")
+        reasons |= {name: f"its copy waits: {error}" for name, error in self.lagging.items()}
+        return {name: why for name, why in reasons.items() if name not in self.followed}
 
     def copy(self, full_name: str) -> None:
         """Copy a table, or copy it again; a table that cannot be followed, or that the server cannot read, is quarantined.

@@ -57,9 +57,14 @@ class WantedTables:
 
     def names(self) -> list[tuple[str, str]]:
         """The wanted tables that the server has, database and table."""
+        return [name for name in self.visible() if self.wants(*name)]
+
+    def visible(self) -> list[tuple[str, str]]:
+        """All tables that the user of the URL sees, wanted or not, without those of the system: database and table."""
         with open_session(self._host.url()) as server:
             rows = server.rows(_LIST, 2)
-        return [(a or "", b or "") for a, b in rows if self.wants(a or "", b or "")]
+        names = [(database or "", table or "") for database, table in rows]
+        return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
 
     def has(self, name: TableName) -> bool:
         """Whether the server has a wanted table now."""

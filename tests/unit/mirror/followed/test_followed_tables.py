@@ -12,12 +12,14 @@ import pytest
 from binlake.errors import (
     AuthError,
     ConnectionLostError,
+    OptionError,
     PositionLostError,
     SchemaError,
     ServerError,
     SourceError,
 )
 from binlake.mirror.control import Control, position_properties
+from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import mirror_status
@@ -391,3 +393,74 @@ def test_a_store_that_cannot_be_read_is_no_reason_for_a_quarantine(
     with pytest.raises(SourceError, match="503"):
         started(lake, tmp_path)
     assert not Control(lake, "mysql://db1/", MirrorOptions()).quarantined  # type: ignore[arg-type]
+
+
+def of_server(tables: FollowedTables, *names: str) -> None:
+    """Let the server have these tables."""
+    split = [(database, table) for database, _, table in (name.partition(".") for name in names)]
+    wants = tables.source.wants
+    tables.source = SimpleNamespace(  # type: ignore[assignment]
+        visible=lambda: split, names=lambda: [n for n in split if wants(*n)], wants=wants
+    )
+
+
+def test_patterns_that_match_no_table_are_noted(lake: FakeLake, tmp_path: Path) -> None:
+    options = MirrorOptions.of(
+        {"tables": ("shop.*", "crm.*"), "exclude_tables": ("shop.secert",), "append_tables": ("shop.lgo",)}
+    )  # fmt: skip
+    said: list[str] = []
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables, _ = started(lake, tmp_path, control, said.append)
+    of_server(tables, "shop.orders", "shop.secret", "shop.log")
+    tables.check_selection()
+    tables.note_unmatched()
+    assert said == [
+        "--table crm.* matches no table of the server",
+        "--exclude-table shop.secert matches no table of the server; did you mean shop.secret or shop.orders?",
+        "--append shop.lgo matches no table of the server; did you mean shop.log?",
+    ]
+
+
+def test_a_mirror_without_tables_is_noted_once(lake: FakeLake, tmp_path: Path) -> None:
+    options = MirrorOptions.of({"tables": ("shp.*", "crm.*")})
+    said: list[str] = []
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables, _ = started(lake, tmp_path, control, said.append)
+    of_server(tables, "shop.orders")
+    with pytest.raises(OptionError, match=r"the server has no table that matches shp\.\*, crm\.\*"):
+        tables.check_selection()
+    tables.note_unmatched()
+    assert len(said) == 1
+    assert "did you mean shop.*" in said[0]
+    assert said[0].endswith("the mirror waits for such a table")
+
+
+def test_a_table_that_the_server_dropped_is_no_misspelled_one(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    options = MirrorOptions.of({"tables": ("shop.orders",)})
+    said: list[str] = []
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    control.leave("shop.orders", "dropped at binlog.000001:4")
+    tables, _ = started(lake, tmp_path, control, said.append)
+    of_server(tables)
+    tables.check_selection()
+    tables.note_unmatched()
+    assert said == []
+
+
+def test_copies_that_wait(lake: FakeLake, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    tables, control = started(lake, tmp_path)
+    assert tables.not_copied() == {}
+    control.request_resync({"shop.a", "shop.c"})
+    tables.unfinished |= {"shop.c", "shop.d", "shop.e"}
+    tables.lagging["shop.e"] = LogLagsError("the archive reaches a.1:4")
+    assert tables.not_copied() == {
+        "shop.c": "its copy is not complete",
+        "shop.d": "its copy is not complete",
+        "shop.e": "its copy waits: the archive reaches a.1:4",
+    }
+    tables.forget("shop.a")
+    assert tables.not_copied()["shop.a"] == "it is to be copied again"
