@@ -417,7 +417,7 @@ def test_patterns_that_match_no_table_are_noted(lake: FakeLake, tmp_path: Path) 
     assert said == [
         "--table crm.* matches no table of the server",
         "--exclude-table shop.secert matches no table of the server; did you mean shop.secret or shop.orders?",
-        "--append shop.lgo matches no table of the server; did you mean shop.log?",
+        "--append shop.lgo matches no table of the server; did you mean shop.log or shop.orders?",
     ]
 
 
