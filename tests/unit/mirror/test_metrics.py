@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from dataclasses import asdict
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
-from binlake.mirror.reporting.metrics import MIRROR_METRICS, TABLE_METRICS, prometheus_text
-from binlake.mirror.reporting.report import MirrorStatus, TableStatus
+pytest.importorskip("prometheus_client", reason="needs the extra [server]")
+from binlake.mirror.reporting.metrics import (
+    MIRROR_METRICS,
+    TABLE_METRICS,
+    Exporter,
+    prometheus_text,
+)
+from binlake.mirror.reporting.pulse import Beat
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus, utc_time
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "mirror"
 METRICS = {f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_METRICS)}
 STATUS = MirrorStatus(
     "mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "",
     (TableStatus("shop.orders", "quarantined", "why", rows=30, deleted_rows=10),),
-    lag_seconds=2.5,
+    fresh_at=utc_time(time.time() - 1000),
+    checked_at=utc_time(1.7e9),
 )  # fmt: skip
 
 
@@ -38,7 +50,7 @@ def test_a_status_as_text() -> None:
     lines = prometheus_text(STATUS).splitlines()
     table = 'source="mysql://db1/",table="shop.orders"'
     for line in (
-        'binlake_mirror_lag_seconds{source="mysql://db1/"} 2.5',
+        'binlake_mirror_checked_timestamp_seconds{source="mysql://db1/"} 1.7e+09',
         'binlake_mirror_behind_bytes{source="mysql://db1/"} NaN',
         'binlake_mirror_tables_quarantined{source="mysql://db1/"} 1.0',
         f"binlake_mirror_table_deleted_share{{{table}}} 0.25",
@@ -46,3 +58,49 @@ def test_a_status_as_text() -> None:
     ):
         assert line in lines
     assert {line.split()[2] for line in lines if line.startswith("# HELP")} == METRICS
+    assert value_of("lag_seconds", lines) == pytest.approx(1000, abs=60)
+
+
+def value_of(name: str, lines: list[str]) -> float:
+    """The value of a metric of the mirror."""
+    [found] = [line for line in lines if line.startswith(f"binlake_mirror_{name}{{")]
+    return float(found.split()[-1])
+
+
+def test_the_lag_grows_while_the_mirror_hangs(tmp_path: Path) -> None:
+    """The status was shown when the lake had everything, and no beat has followed."""
+    exporter = Exporter("127.0.0.1", 0, tmp_path)
+
+    def asked(path: str) -> tuple[int, list[str]]:
+        try:
+            with urlopen(exporter.url.replace("/metrics", path), timeout=60) as answer:
+                return answer.status, answer.read().decode().splitlines()
+        except HTTPError as error:
+            return error.code, error.read().decode().splitlines()
+
+    def beat(age_s: float, behind: int | None) -> None:
+        now = time.time()
+        (tmp_path / "pulse.json").write_text(
+            json.dumps(asdict(Beat(now - age_s, behind, 0.0, complete_s=now - age_s)))
+        )
+
+    try:
+        beat(1, 0)
+        assert asked("/readyz") == (503, ["no round has finished yet"])
+        exporter.show(STATUS)
+        assert asked("/readyz") == (200, ["ok"])
+        assert value_of("lag_seconds", asked("/metrics")[1]) < 60
+        beat(400, 0)
+        lines = asked("/metrics")[1]
+        assert value_of("lag_seconds", lines) == pytest.approx(400, abs=60)
+        age_s = time.time() - value_of("checked_timestamp_seconds", lines)
+        assert age_s == pytest.approx(400, abs=60)
+        code, [why] = asked("/readyz")
+        assert code == 503
+        assert why.startswith("the mirror has not checked the log since 20")
+        assert asked("/healthz")[0] == 200
+        beat(2, None)
+        lines = asked("/metrics")[1]
+        assert value_of("behind_bytes", lines) != value_of("behind_bytes", lines)  # NaN
+    finally:
+        exporter.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import BinlogError
 from binlake.mirror.reporting.pulse import Beat, Beats, Pulse, behind_bytes, last_beat
-from binlake.mirror.reporting.report import _lag_s
+from binlake.mirror.reporting.report import MirrorStatus, utc_time, with_beat
 from binlake.source.chain import LogPath
 from binlake.spark.streaming.logs import LogsNow
 from binlake.values.position import Position
@@ -99,8 +100,35 @@ def test_a_lost_or_damaged_pulse_file_is_ignored(tmp_path: Path, content: str | 
 
 def test_the_lag_of_an_idle_source_is_the_age_of_the_last_look() -> None:
     now = time.time()
-    old_us = int((now - 5000) * 1e6)
-    assert _lag_s(None, None) is None
-    assert _lag_s(old_us, None) == pytest.approx(5000, abs=60)
-    assert _lag_s(old_us, Beat(now - 3, 0, 0.0)) == pytest.approx(3, abs=60)
-    assert _lag_s(old_us, Beat(now - 3, 10, 0.0)) == pytest.approx(5000, abs=60)
+    unknown = MirrorStatus("mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "", ())
+    old = replace(unknown, fresh_at=utc_time(now - 5000))
+    assert unknown.lag_seconds is None
+    assert with_beat(unknown, Beat(now - 3, 10, 0.0)).lag_seconds is None
+    assert old.lag_seconds == pytest.approx(5000, abs=60)
+    for beat, lag_s in (
+        (Beat(now - 3, 0, 0.0, complete_s=now - 3), 3),
+        (Beat(now - 3, 10, 0.0), 5000),
+        (Beat(now - 3, 10, 0.0, complete_s=now - 900), 900),
+        (Beat(now - 3, None, 0.0, complete_s=now - 900), 900),
+        (Beat(now - 3, 0, 0.0, complete_s=now - 9000), 5000),
+    ):
+        assert with_beat(old, beat).lag_seconds == pytest.approx(lag_s, abs=60)
+
+
+def test_a_source_that_does_not_answer_is_not_behind_by_0_bytes(tmp_path: Path) -> None:
+    answers = [LOGS, None, LOGS]
+    pulse = Pulse(tmp_path, lambda: answers.pop(0), lambda: None)
+    end = LOGS.end
+    assert end is not None
+    pulse.beat_now(end)
+    complete = last_beat(tmp_path)
+    assert complete is not None
+    assert (complete.behind_bytes, complete.complete_s) == (0, complete.checked_s)
+    pulse.beat_now(end)
+    unknown = last_beat(tmp_path)
+    assert unknown is not None
+    assert (unknown.behind_bytes, unknown.complete_s) == (None, complete.complete_s)
+    pulse.beat_now(replace(end, offset=100))
+    behind = last_beat(tmp_path)
+    assert behind is not None
+    assert (behind.behind_bytes, behind.complete_s) == (200, complete.complete_s)

@@ -206,9 +206,11 @@ def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatu
     port = values.get("metrics_port")
     if port is None:
         return None
+    from binlake.mirror.lake_state import index_directory
     from binlake.mirror.reporting.metrics import Exporter
 
-    exporter = Exporter(values.get("metrics_address", "127.0.0.1"), port)
+    indexes = index_directory(values["lake"], values.get("state"))
+    exporter = Exporter(values.get("metrics_address", "127.0.0.1"), port, indexes)
     stack.callback(exporter.close)
     note(f"metrics: {exporter.url}")
     return exporter.show
@@ -276,11 +278,14 @@ def _show_status(found: MirrorStatus) -> None:
 def _freshness(found: MirrorStatus) -> Iterator[str]:
     """The status that the mirror itself has written on this machine."""
     lag = "unknown" if found.lag_seconds is None else f"{found.lag_seconds:,.0f} s"
-    if found.behind_bytes is None:
+    if not found.checked_at:
         yield f"lag        {lag}"
         return
+    behind = (
+        "an unknown number of" if found.behind_bytes is None else f"{found.behind_bytes:,}"
+    )
     yield (
-        f"lag        {lag}, {found.behind_bytes:,} bytes of log at {found.checked_at}; "
+        f"lag        {lag}, {behind} bytes of log at {found.checked_at}; "
         f"{found.changes_per_second or 0:,.0f} rows/s in the last minute"
     )
     if found.verified_at:

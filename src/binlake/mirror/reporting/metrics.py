@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
-from binlake.mirror.reporting.report import MirrorStatus, TableStatus
+from binlake.mirror.reporting.pulse import last_beat
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus, with_beat
 
+#: So many seconds after its last check of the log, a mirror is not ready.
+STALLED_S = 300.0
 _PREFIX = "binlake_mirror_"
 
 
@@ -21,6 +26,7 @@ MIRROR_METRICS: tuple[Metric[MirrorStatus], ...] = (
     ("behind_bytes", "gauge", "Bytes of log that the lake does not have", lambda s: _known(s.behind_bytes)),
     ("changes_per_second", "gauge", "Rows applied per second, in the last minute", lambda s: _known(s.changes_per_second)),
     ("rounds", "gauge", "Number of the newest round", lambda s: s.round),
+    ("checked_timestamp_seconds", "gauge", "Time of the last check of the log", lambda s: _known(s.checked_s)),
     ("paused", "gauge", "1 while the mirror is paused", lambda s: s.paused),
     ("tables_quarantined", "gauge", "Tables that are left alone", lambda s: len(s.quarantined)),
     ("tables_different", "gauge", "Tables that the last scheduled comparison found different", lambda s: len(s.different)),
@@ -56,20 +62,38 @@ def prometheus_text(status: MirrorStatus) -> str:
 
 
 class Exporter:
-    """Answers Prometheus on a port with the status that was shown last. Raises SourceError, OptionError."""
+    """Answers Prometheus on a port with the status that was shown last, and with the newest beat in `indexes`, the directory
+    that the mirror has on this machine.
 
-    def __init__(self, address: str, port: int) -> None:
-        self._status: MirrorStatus | None = None
-        registry = registry_of(lambda: _families(self._status))
+    The lag grows until the next beat: a mirror that hangs must not look fresh. Raises SourceError, OptionError.
+    """
+
+    def __init__(self, address: str, port: int, indexes: Path) -> None:
+        self._shown: MirrorStatus | None = None
+        self._indexes = indexes
+        registry = registry_of(lambda: _families(self._status()))
         self._port = MetricsPort(registry, address, port, self._not_ready)
         self.url = f"http://{address}:{self._port.port}/metrics"
 
+    def _status(self) -> MirrorStatus | None:
+        """The status now; None before the first one."""
+        if self._shown is None:
+            return None
+        beat = last_beat(self._indexes)
+        return self._shown if beat is None else with_beat(self._shown, beat)
+
     def _not_ready(self) -> str:
-        return "" if self._status is not None else "no round has finished yet"
+        status = self._status()
+        if status is None:
+            return "no round has finished yet"
+        age_s = time.time() - (status.checked_s or 0.0)
+        if age_s > STALLED_S:
+            return f"the mirror has not checked the log since {status.checked_at}"
+        return ""
 
     def show(self, status: MirrorStatus) -> None:
         """Answer with this from now on."""
-        self._status = status
+        self._shown = status
 
     def close(self) -> None:
         """Answer no more."""

@@ -40,20 +40,23 @@ EVERY_FEW_SECONDS = Beats()
 class Beat:
     """A moment of a mirror. Times are seconds since 1970.
 
-    `behind_bytes`: of log that the lake did not have at `checked_s`; 0: it had everything.
+    `behind_bytes`: of log that the lake did not have at `checked_s`; 0: it had everything, None: the end of the source's
+    log was not known. `complete_s`: the last time when the lake had everything, 0: not since the mirror started.
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
     compared the tables with the source, 0: never; `different` are those that were not equal.
     """
 
     checked_s: float
-    behind_bytes: int
+    behind_bytes: int | None
     changes_per_second: float
     verified_s: float = 0.0
     different: tuple[str, ...] = ()
+    complete_s: float = 0.0
 
 
 class Pulse:
-    """Writes the beats of one mirror. `look` lists the source's logs; `show` is called after some beats.
+    """Writes the beats of one mirror. `look` lists the source's logs, and returns None if the source does not answer;
+    `show` is called after some beats.
 
     `show` takes a small part of the time only. If it raises BinlogError, `note` receives the error, once.
     """
@@ -61,7 +64,7 @@ class Pulse:
     def __init__(
         self,
         directory: Path,
-        look: Callable[[], LogsNow],
+        look: Callable[[], LogsNow | None],
         show: Callable[[], None],
         beats: Beats = EVERY_FEW_SECONDS,
         note: Callable[[str], None] = lambda _sentence: None,
@@ -79,6 +82,7 @@ class Pulse:
         known = last_beat(directory)
         self._verified_s = 0.0 if known is None else known.verified_s
         self._different: tuple[str, ...] = () if known is None else known.different
+        self._complete_s = 0.0
 
     @property
     def verified_s(self) -> float:
@@ -103,12 +107,17 @@ class Pulse:
         """Write it in any case."""
         now = time.monotonic()
         self._next = now + self._beats.every_s
+        checked_s, logs = time.time(), self._look()
+        behind = None if logs is None else behind_bytes(logs, position)
+        if behind == 0:
+            self._complete_s = checked_s
         beat = Beat(
-            time.time(),
-            behind_bytes(self._look(), position),
+            checked_s,
+            behind,
             self._rate(now),
             self._verified_s,
             self._different,
+            self._complete_s,
         )
         try:
             with replacing(self._path) as file:

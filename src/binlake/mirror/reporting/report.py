@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,8 @@ class MirrorStatus:
     `checked_at`, the time of its last check of the source; `behind_bytes` of log that the source
     had more at that time;
     `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
-    running mirror, and the tables that were not equal. `lag_seconds`: how old the newest moment is that
-    the lake shows.
+    running mirror, and the tables that were not equal. `fresh_at`: the newest moment that the lake shows, ""
+    if none is known.
     """
 
     source: str
@@ -92,7 +92,7 @@ class MirrorStatus:
     commit_time: str
     written_at: str
     tables: tuple[TableStatus, ...]
-    lag_seconds: float | None = None
+    fresh_at: str = ""
     checked_at: str = ""
     behind_bytes: int | None = None
     changes_per_second: float | None = None
@@ -100,9 +100,20 @@ class MirrorStatus:
     different: tuple[str, ...] = ()
 
     @property
+    def lag_seconds(self) -> float | None:
+        """The age of `fresh_at` now, in seconds; None if it is not known."""
+        fresh_s = _unix_s(self.fresh_at)
+        return None if fresh_s is None else max(0.0, time.time() - fresh_s)
+
+    @property
+    def checked_s(self) -> float | None:
+        """`checked_at` in seconds since 1970."""
+        return _unix_s(self.checked_at)
+
+    @property
     def verified_s(self) -> float | None:
         """`verified_at` in seconds since 1970."""
-        return datetime.fromisoformat(self.verified_at).timestamp() if self.verified_at else None
+        return _unix_s(self.verified_at)
 
     @property
     def quarantined(self) -> list[str]:
@@ -111,7 +122,7 @@ class MirrorStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as values that the json module can write."""
-        return asdict(self)
+        return {**asdict(self), "lag_seconds": self.lag_seconds}
 
 
 def mirror_status(
@@ -125,7 +136,7 @@ def mirror_status(
     offset = control.offset
     position = None if offset is None else offset.position
     commit_us = None if offset is None else offset.commit_us
-    return MirrorStatus(
+    found = MirrorStatus(
         source=control.source,
         paused=control.paused,
         round=control.round,
@@ -135,23 +146,24 @@ def mirror_status(
         commit_time="" if commit_us is None else utc_time(commit_us / 1e6),
         written_at=_ms(control.recorded_ms),
         tables=tuple(_tables(lake, control, indexes, namespaces)),
-        lag_seconds=_lag_s(commit_us, beat),
-        checked_at="" if beat is None else utc_time(beat.checked_s),
-        behind_bytes=None if beat is None else beat.behind_bytes,
-        changes_per_second=None if beat is None else beat.changes_per_second,
-        verified_at="" if beat is None or not beat.verified_s else utc_time(beat.verified_s),
-        different=() if beat is None else beat.different,
     )
+    # the commit of the last transaction that is in the lake: later, the source may have had something more
+    found = replace(found, fresh_at=found.commit_time)
+    return found if beat is None else with_beat(found, beat)
 
 
-def _lag_s(commit_us: int | None, beat: Beat | None) -> float | None:
-    """Since when the source may have something that is not in the lake: the commit of the last transaction
-    that is, or the last look that found nothing more. None: nothing is known.
-    """
-    moments = [] if commit_us is None else [commit_us / 1e6]
-    if beat is not None and beat.behind_bytes == 0:
-        moments.append(beat.checked_s)
-    return max(0.0, time.time() - max(moments)) if moments else None
+def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
+    """A status with the facts of a later beat of the same mirror."""
+    known_s = _unix_s(status.fresh_at) or 0.0
+    return replace(
+        status,
+        fresh_at=utc_time(beat.complete_s) if beat.complete_s > known_s else status.fresh_at,
+        checked_at=utc_time(beat.checked_s),
+        behind_bytes=beat.behind_bytes,
+        changes_per_second=beat.changes_per_second,
+        verified_at=utc_time(beat.verified_s) if beat.verified_s else "",
+        different=beat.different,
+    )
 
 
 def _tables(
@@ -282,6 +294,11 @@ def _last(
 
 def _ms(moment: int | None) -> str:
     return "" if moment is None else utc_time(moment / 1000)
+
+
+def _unix_s(moment: str) -> float | None:
+    """A time of `utc_time` in seconds since 1970; None for ""."""
+    return datetime.fromisoformat(moment).timestamp() if moment else None
 
 
 def utc_time(seconds: float) -> str:
