@@ -38,6 +38,7 @@ from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
+from binlake.mirror.reporting.server_end import ArchivedServer
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.host import SourceHost
@@ -138,6 +139,7 @@ class Mirror:
         self._schema_changes = SchemaChanges(
             options, self._rules, self._control, self._tables, note
         )
+        self._server = None if logs is None else ArchivedServer(self._host, read, note)
         self._pulse = self._reporting(show, beats)
         self._verification = ScheduledVerification(options, self._pulse, note)
         self._stop = threading.Event()
@@ -185,7 +187,7 @@ class Mirror:
         """The sign of life, which also shows the status if the caller wants it."""
         return Pulse(
             self._indexes,
-            self._logs.look,
+            self._logs.look if self._server is None else self._server.look,
             lambda: show and show(self._status()),
             beats,
             self._note,
@@ -198,6 +200,8 @@ class Mirror:
         """Release all resources."""
         self._upkeep.close()
         self._logs.close()
+        if self._server is not None:
+            self._server.close()
         self._task_files.close()
         self._lock.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from binlake.errors import PositionLostError, SourceError
-from binlake.mirror import verify
+from binlake.mirror import status, verify
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.verification import verify_tables
 from dev.servers import Server, running
@@ -211,6 +211,22 @@ def test_a_comparison_waits_for_the_archive(
     finally:
         mirror.close()
     assert {table.state for table in found.tables} == {"equal"}
+
+
+def test_a_mirror_is_behind_while_the_archiver_is_stopped(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The lake has the whole archive, and the archive does not have the whole log of the server."""
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "stopped")
+    logs = Archive(server, tmp_path / "archive").catch_up()
+
+    def behind() -> int | None:
+        lake.catch_up(logs)
+        return status(lake.folder, spark=iceberg_spark, catalog=lake.catalog).behind_bytes
+
+    assert behind() == 0
+    lake.change()
+    assert (behind() or 0) > 1000
 
 
 RENAMES = {

@@ -281,9 +281,7 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
     if not found.checked_at:
         yield f"lag        {lag}"
         return
-    behind = (
-        "an unknown number of" if found.behind_bytes is None else f"{found.behind_bytes:,}"
-    )
+    behind = "an unknown number of" if found.behind_bytes is None else f"{found.behind_bytes:,}"
     yield (
         f"lag        {lag}, {behind} bytes of log at {found.checked_at}; "
         f"{found.changes_per_second or 0:,.0f} rows/s in the last minute"

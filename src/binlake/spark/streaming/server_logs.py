@@ -43,7 +43,7 @@ class _Listing:
 class ServerLogs(StreamLogs):
     """The logs of the first server of a URL that answers.
 
-    If the server is not available, binlake tries again for `patience_s` seconds.
+    If the server is not available, binlake tries again for `patience_s` seconds; 0: never.
     """
 
     pause_s = 0.05
@@ -121,6 +121,8 @@ class ServerLogs(StreamLogs):
                 return ask()
             except ConnectionLostError as error:
                 self.close()
+                if not self._patience_s:
+                    raise
                 if not deadline:
                     deadline = time.monotonic() + self._patience_s
                     pauses = f"trying again for {self._patience_s:.0f} seconds"

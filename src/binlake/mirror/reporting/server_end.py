@@ -1,0 +1,65 @@
+"""The end of the server's log, for a mirror that reads an archive.
+
+An archive does not record when it last heard from its server: an idle server and an archiver that has stopped leave the
+same files. So the mirror asks the server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from binlake.errors import BinlogError
+from binlake.mirror.source.host import SourceHost
+from binlake.spark.streaming.logs import LogsNow
+from binlake.spark.streaming.server_logs import ServerLogs
+from binlake.values.options import ReadOptions
+
+# A host that is down may keep a connection waiting for ten seconds, in which there are no rounds.
+_REST_S = 60.0
+
+
+class ArchivedServer:
+    """The logs of the server of an archive. `host` finds the server.
+
+    If it does not answer, it is asked again after `rest_s` seconds; `note` receives the error, once.
+    """
+
+    def __init__(
+        self,
+        host: SourceHost,
+        options: ReadOptions,
+        note: Callable[[str], None],
+        rest_s: float = _REST_S,
+    ) -> None:
+        self._host = host
+        self._options = options
+        self._note = note
+        self._rest_s = rest_s
+        self._logs: ServerLogs | None = None
+        self._again_at = float("-inf")
+        self._noted = ""
+
+    def look(self) -> LogsNow | None:
+        """List the logs; None if the server does not answer."""
+        if time.monotonic() < self._again_at:
+            return None
+        try:
+            if self._logs is None:
+                self._logs = ServerLogs(self._host.copied_url(), self._options, patience_s=0.0)
+            found = self._logs.look()
+        except BinlogError as error:
+            self.close()
+            self._again_at = time.monotonic() + self._rest_s
+            if error.message != self._noted:
+                self._noted = error.message
+                self._note(f"the lag of the archive is unknown: {error}")
+            return None
+        self._noted = ""
+        return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._logs is not None:
+            self._logs.close()
+            self._logs = None
