@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from binlake.errors import OptionError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
@@ -22,6 +21,7 @@ from binlake.mirror.selection import (
     check_addition,
     check_known,
     checked_patterns,
+    chosen_tables,
     is_pattern,
     matches,
     unknown_names,
@@ -98,16 +98,22 @@ def verify(
 ) -> Verification:
     """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
 
-    Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of
+    `tables` are names and patterns. Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of
     rows to compare, above 0. `sample_number` chooses these rows, by default at random; the result contains it. `logs`:
     an archive to read the changes from, which must keep up with the server. Raises SourceError if the lake has no mirror
-    or another process mirrors into it, LogLagsError if the archive does not reach the server's position in five minutes,
-    OptionError, ServerError.
+    or another process mirrors into it, OptionError for a name that the lake does not have and a pattern that matches none
+    of its tables, BinlogError if the mirror is paused or has no table, LogLagsError if the archive does not reach the
+    server's position in five minutes, and ServerError.
     """
+    if tables:
+        checked_patterns(tables)
     number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
     options = VerifyOptions(sample=sample, sample_number=number)
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    control = Control(open_lake(session, catalog, os.fspath(lake)), None, None)
+    opened = open_lake(session, catalog, os.fspath(lake))
+    control = Control(opened, None, None)
+    if tables:
+        chosen_tables(tables, _followed_names(opened, control))
     made = Mirror(
         session,
         control.source,
@@ -122,6 +128,13 @@ def verify(
         return verify_tables(made, tables, options, lambda table: note(f"comparing {table}"))
     finally:
         made.close()
+
+
+def _followed_names(lake: LakeTables, control: Control) -> set[str]:
+    """Return the tables that a mirror follows, or has left: whose copy has begun, is due, or that are in quarantine or gone."""
+    selection = TableSelection.of(control.options, control.added, control.removed)
+    known = begun_tables(lake) | {*control.quarantined, *control.to_resync, *control.gone}
+    return {name for name in known if selection.wants(*table_name(name))}
 
 
 def status(
@@ -165,22 +178,11 @@ def resync(
     check_known(patterns, begun | aside | {*control.gone})
     known = (begun - {*control.gone}) | aside
     followed = {name for name in known if selection.wants(*table_name(name))}
-    control.request_resync({name for one in patterns for name in _named(one, followed)})
-
-
-def _named(pattern: str, followed: set[str]) -> set[str]:
-    """Return the tables that a name or pattern stands for. A name may be that of a table that is not followed."""
-    if not is_pattern(pattern):
-        return {pattern}
-    found = {name for name in followed if matches(pattern, name)}
-    if not found:
-        raise OptionError(
-            f"{pattern} matches no table of the mirror",
-            name="tables",
-            value=pattern,
-            hint="`binlake mirror status` lists the tables",
-        )
-    return found
+    names = {
+        text for text in patterns if not is_pattern(text)
+    }  # also of tables that are not followed
+    wild = sorted(patterns - names)
+    control.request_resync(names | (chosen_tables(wild, followed) if wild else set()))
 
 
 def add(

@@ -85,14 +85,35 @@ def is_pattern(text: str) -> bool:
 
 def check_known(texts: Iterable[str], known: Collection[str]) -> None:
     """Raise OptionError for a name without wildcards that is not one of the `known` tables."""
-    listed = "`binlake mirror status` lists the tables"
-    for text, question in unknown_names(texts, known).items():
-        raise OptionError(
-            f"the mirror has no table {text}",
-            name="tables",
-            value=text,
-            hint=f"{question} {listed}".lstrip(),
-        )
+    for text in unknown_names(texts, known):
+        raise _unknown(f"the mirror has no table {text}", text, known)
+
+
+def chosen_tables(texts: Sequence[str], known: Collection[str]) -> set[str]:
+    """Return the `known` tables that names and patterns stand for; all of them without texts.
+
+    Raises OptionError for a name that is not known, and for a pattern that matches none.
+    """
+    if not texts:
+        return {*known}
+    check_known(texts, known)
+    return {name for text in texts for name in _chosen(text, known)}
+
+
+def _chosen(text: str, known: Collection[str]) -> set[str]:
+    """Return the tables that one name or pattern stands for."""
+    if not is_pattern(text):
+        return {text}
+    found = {name for name in known if matches(text, name)}
+    if not found:
+        raise _unknown(f"{text} matches no table of the mirror", text, known)
+    return found
+
+
+def _unknown(message: str, text: str, known: Collection[str]) -> OptionError:
+    """The error for a text that stands for no table."""
+    hint = f"{question_about(text, known)} `binlake mirror status` lists the tables"
+    return OptionError(message, name="tables", value=text, hint=hint.lstrip())
 
 
 def check_selects(selection: TableSelection, visible: Collection[str]) -> None:

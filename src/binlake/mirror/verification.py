@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, FormatError, ServerError, SourceError
+from binlake.errors import BinlogError, FormatError, ServerError
 from binlake.mirror.control import place_key
 from binlake.mirror.equality.compare import (
     ExactSource,
@@ -27,6 +27,7 @@ from binlake.mirror.equality.compare import (
     exact_session,
 )
 from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.selection import chosen_tables
 from binlake.mirror.source.tables import SourceTable, read_table
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.values.position import Position
@@ -94,9 +95,9 @@ def verify_tables(
 ) -> Verification:
     """Bring a mirror up to date, and compare its tables with the source.
 
-    `names` (`database.table`): all tables without. `progress` takes the name of each table before it is
-    compared. Raises SourceError for a table that the mirror does not have, and what `Mirror.run` and
-    `exact_session` raise.
+    `names` (`database.table`, or patterns): all tables without. `progress` takes the name of each table before it is
+    compared. Raises OptionError for a name or pattern that stands for no table of the mirror, and what `Mirror.run`,
+    `Mirror.reach` and `exact_session` raise.
     """
     mirror.run(once=True)
     return compare_tables(mirror, names, options, progress)
@@ -148,14 +149,10 @@ def compare_tables(
 
 
 def _tables(mirror: Mirror, names: Sequence[str]) -> list[str]:
-    """The tables to compare. Raises SourceError for one that the mirror does not have."""
+    """The tables to compare. Raises OptionError for a name or pattern that stands for none of the mirror."""
     known = {*mirror.tables, *mirror.quarantined, *mirror.not_copied}
-    if unknown := sorted(set(names) - known - mirror.gone.keys()):
-        raise SourceError(
-            f"the mirror has no table {', '.join(unknown)}",
-            hint="`binlake mirror status` lists its tables",
-        )
-    return sorted(names or known)
+    gone = {name for name in names if name in mirror.gone}
+    return sorted(chosen_tables(names, known | gone))
 
 
 def _compare_now(

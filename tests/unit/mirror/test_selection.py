@@ -14,6 +14,7 @@ from binlake.mirror.selection import (
     check_known,
     check_selects,
     checked_patterns,
+    chosen_tables,
     matches,
 )
 from binlake.mirror.table_names import full_name_of
@@ -186,3 +187,16 @@ def test_the_patterns_of_tables_of_all_options() -> None:
         ("--shards", "s.b"), ("--partition", "p.b"), ("--soft-delete", "d.b"), ("--append", "e.b"),
         ("--history", "f.b"), ("--on-alter-table", "g.b"),
     ]  # fmt: skip
+
+
+def test_names_and_patterns_choose_tables_of_the_mirror() -> None:
+    known = {"shop.orders", "shop.others", "crm.people"}
+    assert chosen_tables((), known) == known
+    assert chosen_tables(("shop.*", "crm.people"), known) == known
+    assert chosen_tables(("shop.or*",), known) == {"shop.orders"}
+    with pytest.raises(OptionError, match=r"no table shop\.ordres; did you mean shop\.orders"):
+        chosen_tables(("shop.*", "shop.ordres"), known)
+    with pytest.raises(
+        OptionError, match=r"shp\.\* matches no table of the mirror; did you mean shop\.\*"
+    ):
+        chosen_tables(("crm.*", "shp.*"), known)

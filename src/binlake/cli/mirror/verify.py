@@ -66,7 +66,11 @@ def verify(
     lake: LakeArgument,
     tables: Annotated[
         list[str] | None,
-        Argument(metavar="[DB.TABLE…]", required=False, help="Tables to compare; default: all."),
+        Argument(
+            metavar="[DB.TABLE…]",
+            required=False,
+            help="Tables to compare; * and ? are wildcards; default: all.",
+        ),
     ] = None,
     flags: VerifyFlags,
     session: SparkSettings,
@@ -77,19 +81,24 @@ def verify(
 
     Stop the mirror first: verify brings the lake up to date itself, up to the position of a consistent
     snapshot of the server. It then compares checksums, and reads the rows of parts that differ. The
-    server keeps accepting writes. The exit code is 1 if a table differs or cannot be compared.
+    server keeps accepting writes. The exit code is 1 if a table differs or cannot be compared, or if the mirror is paused.
 
     Examples:
       binlake mirror verify /lake
 
       binlake mirror verify /lake shop.orders --sample 0.1
 
+      binlake mirror verify /lake 'crm.*'
+
       binlake mirror verify /lake --json | jq '.tables[] | select(.state != "equal")'
     """
     flags.check()
     need_libraries()
     from binlake.mirror.api import verify as verified
+    from binlake.mirror.selection import checked_patterns
 
+    if tables:
+        checked_patterns(tables)  # before Spark starts
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
         found = verified(
