@@ -89,6 +89,16 @@ def test_a_copy_is_drawn_on_a_terminal() -> None:
         assert part in screen.getvalue()
 
 
+def test_a_copy_that_gives_way_to_that_of_another_table() -> None:
+    screen = io.StringIO()
+    with CopyBar(Console(file=screen, force_terminal=True, width=120)) as bar:
+        for seen in (*COPY, CopyProgress("shop.customers", 1, 7, 1000, 7000, 1_000_000)):
+            bar(seen)
+    last = screen.getvalue()[screen.getvalue().rindex("chunks") - 200 :]
+    for part in ("shop.customers", "1/7", "1,000 rows"):
+        assert part in last
+
+
 def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with CopyBar() as bar:
         for seen in COPY:

@@ -24,18 +24,21 @@ class CopyBar(Closing):
         self._screen = screen
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._table = ""
 
     def __call__(self, seen: CopyProgress) -> None:
-        """Draw a state; the bar disappears when all chunks are read."""
+        """Draw a state; the bar disappears when all chunks are read, and begins again when another table is copied."""
         if self._screen is None and not is_watched():
             return
         if self._progress is None:
             self._progress = _bar(self._screen or console())
             self._progress.start()
-            self._task = self._progress.add_task(
-                seen.table, total=seen.all_chunks, rows="0", size="0"
-            )
+            self._task = self._progress.add_task("", rows="0", size="0")
+            self._table = ""
         assert self._task is not None
+        if seen.table != self._table:  # the copy of the other one has given way
+            self._table = seen.table
+            self._progress.reset(self._task, total=seen.all_chunks, description=seen.table)
         self._progress.update(
             self._task,
             completed=seen.chunks,
