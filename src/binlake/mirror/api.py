@@ -112,6 +112,7 @@ def verify(
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
     opened = open_lake(session, catalog, os.fspath(lake))
     control = Control(opened, None, None)
+    control.check_not_paused()
     if tables:
         chosen_tables(tables, _followed_names(opened, control))
     made = Mirror(

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.errors import SourceError
+from binlake.errors import BinlogError, SourceError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
@@ -154,6 +154,14 @@ class Control:
     def paused(self) -> bool:
         """Whether the mirror is paused."""
         return self._properties.get("binlake.paused") == "true"
+
+    def check_not_paused(self) -> None:
+        """Raise BinlogError if the mirror is paused."""
+        if self.paused:
+            raise BinlogError(
+                "the mirror is paused, so no changes may be applied to the lake",
+                hint="run `binlake mirror resume` first",
+            )
 
     def pause(self) -> None:
         """Make no more rounds."""

@@ -305,7 +305,8 @@ class Mirror:
 
     def reach(self, position: Position | None = None) -> bool:
         """After `run`: follow the log up to a position of the source, by default its end; False if `stop` came
-        before. Raises as `run`, and LogLagsError if an archive does not reach it in time.
+        before. Raises as `run`, BinlogError if the mirror is paused, and LogLagsError if an archive does not reach the
+        position in time.
         """
         log = self._planner.head().position
         if position is None:
@@ -315,7 +316,7 @@ class Mirror:
         else:
             until = StreamOffset(position)
         deadline = time.monotonic() + self._patience_s
-        while not self._stop.is_set():
+        while not self._is_interrupted():
             if self._round(until):
                 continue
             if self._has_copies():  # of tables that a statement has changed
@@ -325,6 +326,7 @@ class Mirror:
             if position is None or not lags(log, position):
                 break
             self._wait_for_archive(log, position, deadline)
+        self._control.check_not_paused()
         self._record()
         return not self._stop.is_set()
 
