@@ -246,7 +246,8 @@ def compact(
     """Rewrite tables (all without `tables`) so that they have no deleted rows and no small files.
 
     If another process mirrors into the lake, that process does it. Otherwise it is done when this
-    returns, and files that killed processes have left are removed. Raises SourceError.
+    returns, and files that killed processes have left are removed. Raises SourceError, and BinlogError if tables could
+    not be compacted; `note` receives the reasons.
     """
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
     indexes = index_directory(os.fspath(lake), None if state is None else os.fspath(state))

@@ -94,7 +94,12 @@ class _Job:
 
 
 class TableUpkeep(Protocol):
-    """Compaction and expiry between the rounds, for the thread of the loop."""
+    """Compaction and expiry between the rounds, for the thread of the loop.
+
+    `failed` are the tables whose compaction has failed, each with a note.
+    """
+
+    failed: set[str]
 
     def work(self, tables: Mapping[str, Followed]) -> None:
         """Do the work that is due."""
@@ -148,6 +153,7 @@ class Upkeep:
         self._expire_after: dict[str, float] = {}
         self._not_expired: set[str] = set()
         self._next_job = self._next_expiry = self._next_orphans = float("-inf")
+        self.failed: set[str] = set()
 
     def work(self, tables: Mapping[str, Followed]) -> None:
         """Do the work that is due. Waits for commits only."""
@@ -257,6 +263,7 @@ class Upkeep:
         table.lake.reload()
 
     def _failed(self, name: str, error: BaseException) -> None:
+        self.failed.add(name)
         self._rest_until[name] = time.monotonic() + _BACK_OFF_S
         self._wanted.pop(name, None)
         self._note(f"{name} was not compacted: {str(error).partition(chr(10))[0]}")
@@ -360,7 +367,8 @@ def compact_tables(
 ) -> None:
     """Compact tables wholly (all without `names`), here, or by the mirror that runs in another process.
 
-    Raises SourceError for a table that the lake does not have, and where it has no mirror.
+    Raises SourceError for a table that the lake does not have, and where it has no mirror, and BinlogError if tables
+    could not be compacted here: `note` has received the reasons, and the other tables are done.
     """
     control = Control(lake, None, None)
     options = control.options
@@ -386,3 +394,5 @@ def compact_tables(
             upkeep.want(tables[name])
         upkeep.finish(tables)
         upkeep.remove_orphans(tables)
+        if upkeep.failed:
+            raise BinlogError(f"not compacted: {', '.join(sorted(upkeep.failed))}")

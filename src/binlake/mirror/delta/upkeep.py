@@ -41,6 +41,7 @@ class DeltaUpkeep:
         self._looked: dict[str, int | None] = {}
         self._rest_until: dict[str, float] = {}
         self._next_rounds = float("-inf")
+        self.failed: set[str] = set()
 
     def work(self, tables: Mapping[str, Followed]) -> None:
         """Do the work that is due for one table."""
@@ -87,6 +88,7 @@ class DeltaUpkeep:
                 # if OPTIMIZE has been committed, the newest commit no longer shows the other writer
                 self._control.quarantine(name, str(error))
             # whatever the error: the rows are unchanged, and rounds continue
+            self.failed.add(name)
             self._rest_until[name] = time.monotonic() + _BACK_OFF_S
             self._note(f"{name} was not compacted: {error}")
             return
