@@ -46,7 +46,7 @@ def test_no_table_matches(server: Server, commands: CommandProcess, tmp_path: Pa
     assert "no table" in done.errors
 
 
-def test_a_lake_that_must_stay_as_it_is(
+def test_commands_that_leave_a_lake_unchanged(
     server: Server, commands: CommandProcess, tmp_path: Path
 ) -> None:
     lake = str(tmp_path / "lake")

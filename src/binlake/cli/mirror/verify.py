@@ -112,13 +112,7 @@ def verify(
             state=flags.state,
             note=note,
         )
-    if flags.as_json:
-        show(json.dumps(found.to_json(), default=str))
-    else:
-        width = max((len(table.table) for table in found.tables), default=0)
-        for table in found.tables:
-            for line in _lines(table, width, found):
-                show(line)
+    _show(found, flags)
     note(f"compared at {found.log_file}:{found.log_pos}")
     if flags.sample < 1:
         note(
@@ -126,6 +120,16 @@ def verify(
         )
     if not found.is_equal:
         raise Exit(1)
+
+
+def _show(found: Verification, flags: VerifyFlags) -> None:
+    if flags.as_json:
+        show(json.dumps(found.to_json(), default=str))
+        return
+    width = max((len(table.table) for table in found.tables), default=0)
+    for table in found.tables:
+        for line in _lines(table, width, found):
+            show(line)
 
 
 def _lines(table: TableVerification, width: int, found: Verification) -> list[str]:

@@ -74,7 +74,6 @@ class FollowedTables:
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
-        self._selection = lambda: TableSelection.of(options, control.added, control.removed)
         self.source = WantedTables(host, options, self._selection)
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
@@ -107,6 +106,10 @@ class FollowedTables:
             self._shards_in,
             self._mirrored,
         )
+
+    def _selection(self) -> TableSelection:
+        """The current selection: users change it while the mirror runs."""
+        return TableSelection.of(self._options, self._control.added, self._control.removed)
 
     def _gives_way(self) -> bool:
         """Whether the copy that is being made has to wait for a round of the other tables."""
