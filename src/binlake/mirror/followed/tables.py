@@ -378,30 +378,38 @@ class FollowedTables:
                     raise
                 continue
             except BinlogError as error:
-                if not self.source.has(name):
-                    self._missing(full_name)  # dropped or renamed while it was read
+                if not self._begins_again(full_name, error, attempt):
                     return
-                if not isinstance(error, ServerError) or isinstance(error, PositionLostError):
-                    raise
-                is_last = attempt == _COPIES - 1
-                is_once = self._wanted_from_now is not None
-                if is_last and is_once and isinstance(error, AlteredError):
-                    self._leave_to_next_run(full_name)
-                    return
-                if not is_last and not is_lasting(error):
-                    # altered or emptied while it was read: the server lacks a column, or refuses to continue
-                    self._note(f"{full_name}: its copy begins again: {error}")
-                    continue
-                if not is_of_table(error):
-                    raise
-                self.quarantine(full_name, f"{error}; {RESYNC}")
-                return
+                continue
             self.forget(full_name)
             self._take(made)
             self._copied[full_name] += 1
             self._reported.discard(full_name)
             self._control.returned(full_name)
             return
+
+    def _begins_again(self, full_name: str, error: BinlogError, attempt: int) -> bool:
+        """Whether a copy that has met an error begins again. If not, the table has been left out or quarantined. Raises the
+        error if it does not concern the table alone.
+        """
+        if not self.source.has(table_name(full_name)):
+            self._missing(full_name)  # dropped or renamed while it was read
+            return False
+        if not isinstance(error, ServerError) or isinstance(error, PositionLostError):
+            raise error
+        is_last = attempt == _COPIES - 1
+        is_once = self._wanted_from_now is not None
+        if is_last and is_once and isinstance(error, AlteredError):
+            self._leave_to_next_run(full_name)
+            return False
+        if not is_last and not is_lasting(error):
+            # altered or emptied while it was read: the server lacks a column, or refuses to continue
+            self._note(f"{full_name}: its copy begins again: {error}")
+            return True
+        if not is_of_table(error):
+            raise error
+        self.quarantine(full_name, f"{error}; {RESYNC}")
+        return False
 
     def _missing(self, full_name: str) -> None:
         """Stop following a table that should be copied but no longer exists on the server."""
