@@ -80,7 +80,8 @@ def world(provisioned: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             shop.open()
             shop.server.execute("SET sql_log_bin = 0", *REPL, *DURABLE)
         reserved = {shown: ReservedPort() for shown in PORTS}
-        stack.callback(lambda: [port.release() for port in reserved.values()])
+        for port in reserved.values():
+            stack.callback(port.release)
         store = stack.enter_context(object_store("bucket"))
         fill(store, shops[0])
         variables = stack.enter_context(pytest.MonkeyPatch.context())
