@@ -25,7 +25,9 @@ def server(provisioned: Any) -> Iterator[Server]:
 def test_a_lake_table_with_a_missing_file_does_not_stop_the_others(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
-    """A data file of `rows` and of `emptied` is missing, which an UPDATE of one column and a TRUNCATE need; `listed` lacks a manifest."""
+    """Data files of `rows` and `emptied` are missing, which an UPDATE of one column and a TRUNCATE need, and a manifest
+    of `listed`.
+    """
     server.execute("CREATE DATABASE files")
     with server.session("files") as session:
         for table in ("emptied", "good", "listed", "rows"):
