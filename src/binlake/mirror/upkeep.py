@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +31,7 @@ from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
 from binlake.values.ledger import counted
@@ -258,9 +260,10 @@ class Upkeep:
         job.abandon()
 
     def _perhaps_committed(self, table: Followed, error: BinlogError) -> None:
-        """Load the table again, whose new files stay."""
+        """Load the table again, whose new files stay. If a file of it is missing, its next round quarantines it."""
         self._failed(table.full_name, error)
-        table.lake.reload()
+        with suppress(*DAMAGED):
+            table.lake.reload()
 
     def _failed(self, name: str, error: BaseException) -> None:
         self.failed.add(name)

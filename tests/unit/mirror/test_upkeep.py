@@ -17,6 +17,7 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.compaction_policy import FileState
+from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.upkeep import Upkeep
 
 
@@ -71,7 +72,12 @@ class LakeTable(MirrorTable):
     def rewrite_of(self, _group: Any) -> Any:
         return SimpleNamespace(task=lambda: None, done=lambda answer: answer)
 
+    def reload(self) -> None:
+        if self.of.error is not None:
+            raise self.of.error
+
     def commit_rewrites(self, _rewrites: Any, _properties: Any) -> int:
+        self.reload()
         self.compacted += 1
         self.paths = [self.name]
         return 16
@@ -139,6 +145,16 @@ def test_a_table_whose_snapshots_cannot_expire_does_not_stop_the_mirror(
     upkeep.work(tables)
     assert (bad.of.expired, good.of.expired) == (2, 3)
     assert len(notes) == 2, "the failure is known"
+
+
+def test_a_table_that_cannot_be_loaded_after_a_compaction_does_not_stop_the_mirror() -> None:
+    bad = LakeTable("shop.bad", MissingFileError("shop.bad: a manifest is missing"))
+    good = LakeTable("shop.good")
+    notes: list[str] = []
+    upkeep_of(Control(), notes.append).finish(followed(bad, good))
+    assert notes[0] == "shop.bad was not compacted: shop.bad: a manifest is missing"
+    assert notes[1].startswith("shop.good: 16 data files compacted")
+    assert (bad.compacted, good.compacted) == (0, 1)
 
 
 def test_a_stop_ends_compaction_between_two_tables() -> None:
