@@ -190,7 +190,7 @@ def cores(spark: SparkSession) -> int:
 def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Drop the traceback of binlake's own errors: Spark prints every frame of it to the user.
 
-    An error that results from too little memory becomes one of them.
+    An error that results from too little memory becomes one of them, and one of the system, for example of a full disk.
     """
 
     @functools.wraps(function)
@@ -200,7 +200,9 @@ def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
         except BinlogError as error:
             raise error.with_traceback(None) from None
         except Exception as error:
-            told = memory_error(error)
+            told: BinlogError | None = memory_error(error)
+            if told is None and isinstance(error, OSError):
+                told = BinlogError(f"the system refused a task: {error}")
             if told is None:
                 raise
             raise told from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.errors import ServerError
+from binlake.errors import ServerError, SourceError
 from binlake.lake.engine import UnwantedError
 from binlake.mirror.followed.kept_columns import files_with_kept_values
+from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.tables import data_files
 from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.keys import keys_of, sorted_keys
 from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partitioning
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
@@ -116,6 +120,37 @@ def test_a_file_that_cannot_be_finished_is_removed(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(data_files, "finished", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(SourceError, match="cannot be written: No space left"):
         list(DataFileWriter(SCHEMA, f"{tmp_path}/data-").write([rows_of(range(3))]))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """Files of this process cannot become larger than 4 KB, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path, full_disk: None) -> None:
+    schema = storage_schema(iceberg_schema(pa.schema([("v", pa.binary())])))
+    rows = pa.table([[os.urandom(100_000)]], schema=schema)
+    writer = DataFileWriter(schema, f"{tmp_path}/t-")
+    with pytest.raises(
+        SourceError, match=rf"^{tmp_path}/t-\w+\.parquet cannot be written: File too large$"
+    ):
+        list(writer.write([rows]))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(
+        SourceError, match=rf"^{tmp_path}/x\.puffin cannot be written: File too large$"
+    ):
+        data_files.write_file(f"{tmp_path}/x.puffin", os.urandom(100_000))
+
+
+def test_an_index_on_a_full_disk(tmp_path: Path, full_disk: None) -> None:
+    index = RowIndex(tmp_path / "index")
+    many = keys_of([pa.chunked_array([pa.array(range(10_000), pa.int64())])], ["id"])
+    with pytest.raises(SourceError, match=rf"^{tmp_path}/index cannot be written: File too large$"):
+        index.add("a.parquet", sorted_keys(many))

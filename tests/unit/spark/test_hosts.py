@@ -17,8 +17,8 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from pyspark import cloudpickle
 
-from binlake.errors import SourceError
-from binlake.spark.hosts import Shipped, check_visible, host_check
+from binlake.errors import BinlogError, SourceError
+from binlake.spark.hosts import Shipped, check_visible, host_check, without_traceback
 from binlake.spark.options import VIEWS, SourceOptions
 from binlake.spark.source import BinlogDataSource
 from binlake.values.builds import PickledByName, installed_version
@@ -174,3 +174,14 @@ def test_a_task_on_a_host_without_the_directories_of_the_driver(
     (tmp_path / gone).rename(tmp_path / "elsewhere")
     with pytest.raises(SourceError, match=rf"^host \S+ does not see {tmp_path}/{gone}"):
         list(reader.read(partition))
+
+
+def test_an_error_of_the_system_in_a_task_is_one_sentence() -> None:
+    @without_traceback
+    def task() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(
+        BinlogError, match=r"^the system refused a task: .*No space left on device$"
+    ):
+        task()

@@ -20,7 +20,7 @@ from binlake.mirror.apply.shares import KeyShare
 from binlake.mirror.apply.task_files import TaskFiles, opened, task_output
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.tables.change import Change, WrittenRows
-from binlake.mirror.tables.data_files import DataFileWriter, remove_file
+from binlake.mirror.tables.data_files import DataFileWriter, remove_file, writing
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
@@ -166,7 +166,7 @@ def _in_file(found: Sequence[SortedKeys], directory: str) -> str:
         )
         for one in found
     ]
-    with output, pa.ipc.new_file(output, batches[0].schema) as out:
+    with writing(path), output, pa.ipc.new_file(output, batches[0].schema) as out:
         for batch in batches:
             out.write_batch(batch)
     return path

@@ -18,6 +18,7 @@ from binlake.mirror.apply.change_rows import ABSENT
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.shares import cut, joined
 from binlake.mirror.apply.task_files import opened, task_output
+from binlake.mirror.tables.data_files import writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,9 @@ def is_whole(batch: pa.RecordBatch) -> bool:
 
 
 class ChangeFileWriter:
-    """Writes the changes of one table into files in a directory, one file for successive batches of one schema."""
+    """Writes the changes of one table into files in a directory, one file for successive batches of one schema. Raises
+    SourceError if the directory cannot be written.
+    """
 
     def __init__(self, directory: str, shares: Shares | None) -> None:
         self.files: list[ChangeFile] = []
@@ -125,6 +128,11 @@ class ChangeFileWriter:
     def add(self, batch: pa.RecordBatch) -> None:
         """More changes."""
         parts = self._cut(batch)
+        with writing(self._directory):
+            self._write(batch, parts)
+
+    def _write(self, batch: pa.RecordBatch, parts: Sequence[pa.RecordBatch]) -> None:
+        """Write a batch, or the parts into which it was cut."""
         written = parts or [batch]
         kind = (batch.schema, len(parts))
         if self._open is None or self._open.kind != kind:
@@ -149,7 +157,8 @@ class ChangeFileWriter:
     def close(self) -> None:
         """End the last file."""
         if self._open is not None:
-            self.files.append(self._open.finished())
+            with writing(self._directory):
+                self.files.append(self._open.finished())
             self._open = None
 
 

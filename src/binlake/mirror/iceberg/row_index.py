@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, open_run, write_run
+from binlake.mirror.tables.data_files import writing
 from binlake.mirror.tables.keys import Keys, SortedKeys
 from binlake.source.bytes import keep_from_others, remove_partials, replacing
 
@@ -33,7 +34,7 @@ _POSITION_BITS = np.uint64(32)
 
 
 class RowIndex:
-    """An index in a directory of its own; no other process may use the directory."""
+    """An index in a directory of its own; no other process may use the directory. Raises SourceError if it cannot be written."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -148,7 +149,7 @@ class RowIndex:
             "next": self._next,
             "runs": [[r.name, len(r), r.checksums, list(r.counts.items())] for r in self._runs],
         }
-        with replacing(self._directory / _META) as new:
+        with writing(str(self._directory)), replacing(self._directory / _META) as new:
             new.write(json.dumps(meta).encode())
         names = {run.name for run in self._runs}
         for file in self._directory.glob("*.npy"):
@@ -181,7 +182,8 @@ class RowIndex:
             self._runs.append(run)
 
     def _store(self, counts: Mapping[int, int], pieces: Iterable[Entries]) -> None:
-        self._runs.append(write_run(self._directory, counts, pieces))
+        with writing(str(self._directory)):
+            self._runs.append(write_run(self._directory, counts, pieces))
 
     def _merge_tail(self) -> bool:
         """Make one run of the last ones, if there are enough of about one size."""

@@ -6,10 +6,11 @@ Metrics come from the footer that was just written. Iceberg's own way opens each
 
 from __future__ import annotations
 
+import os
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
+from binlake.errors import SourceError
 from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for
+from binlake.source.reader import what, without_secrets
 
 #: The first part of the name of each file that a mirror writes.
 FILE_PREFIX = "binlake-"
@@ -45,12 +48,25 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
     return fs, inner
 
 
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Name the path in the errors of writing to it. Raises SourceError."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else what(error, path)
+        raise SourceError(
+            f"{without_secrets(path)} cannot be written: {reason}", errno=error.errno
+        ) from error
+
+
 def write_file(path: str, content: bytes) -> None:
-    """A new file, whole."""
+    """A new file, whole. Raises SourceError."""
     fs, inner = file_system(path)
-    fs.create_dir(inner.rpartition("/")[0], recursive=True)
-    with fs.open_output_stream(inner) as out:
-        out.write(content)
+    with writing(path):
+        fs.create_dir(inner.rpartition("/")[0], recursive=True)
+        with fs.open_output_stream(inner) as out:
+            out.write(content)
 
 
 def remove_file(path: str) -> None:
@@ -62,7 +78,7 @@ def remove_file(path: str) -> None:
 
 @dataclass
 class DataFileWriter:
-    """Writes rows into data files of about `target_bytes`, named under `prefix`, each of one partition.
+    """Writes rows into data files of about `target_bytes`, named under `prefix`, each of one partition. Raises SourceError.
 
     `schema` is `storage_schema`; all rows have it. At most `most_open_files` files are written at the same time. Rows
     of several partitions wait until there are `held_bytes` of them, because a row group for each partition of a batch
@@ -151,21 +167,24 @@ class _OpenFile:
         """A new one, for rows like these."""
         path = f"{prefix}{uuid.uuid4().hex}.parquet"
         fs, inner = file_system(path)
-        fs.create_dir(inner.rpartition("/")[0], recursive=True)
-        writer = pq.ParquetWriter(
-            inner, schema, filesystem=fs, compression="zstd", use_dictionary=_few_values(rows)
-        )
+        with writing(path):
+            fs.create_dir(inner.rpartition("/")[0], recursive=True)
+            writer = pq.ParquetWriter(
+                inner, schema, filesystem=fs, compression="zstd", use_dictionary=_few_values(rows)
+            )
         return cls(schema, path, partition, writer)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows."""
-        self.writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        with writing(self.path):
+            self.writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
         self.held += rows.nbytes
 
     def finished(self) -> dict[str, Any]:
         """Close the file; return what a commit needs of it."""
         fs, inner = file_system(self.path)
-        return finished(self.writer, self.schema, self.path, fs, inner, self.partition)
+        with writing(self.path):
+            return finished(self.writer, self.schema, self.path, fs, inner, self.partition)
 
     def discard(self) -> None:
         """Close and remove the file."""
