@@ -11,7 +11,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.followed.kept import begun_tables, mirrored_tables
-from binlake.mirror.lake_state import check_store, index_directory
+from binlake.mirror.lake_state import check_store, index_directory, lake_place
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
@@ -61,7 +61,7 @@ def mirror(
     directory for the row indexes. `note` receives messages for the user. Raises BinlogError.
     """
     chosen = MirrorOptions.of({"tables": tuple(tables), **options})
-    place = os.fspath(lake)
+    place = lake_place(lake)
     check_format(place, chosen)
     check_store(place)
     session = spark or mirror_session(place, catalog=catalog, table_format=chosen.format)
@@ -109,8 +109,8 @@ def verify(
         checked_patterns(tables)
     number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
     options = VerifyOptions(sample=sample, sample_number=number)
-    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    opened = open_lake(session, catalog, os.fspath(lake))
+    session = spark or mirror_session(lake_place(lake), catalog=catalog)
+    opened = open_lake(session, catalog, lake_place(lake))
     control = Control(opened, None, None)
     control.check_not_paused()
     if tables:
@@ -118,7 +118,7 @@ def verify(
     made = Mirror(
         session,
         control.source,
-        os.fspath(lake),
+        lake_place(lake),
         control.options,
         catalog=catalog,
         logs=_text(logs),
@@ -149,8 +149,8 @@ def status(
 
     `state` as in `mirror`. Raises SourceError where there is none.
     """
-    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    place = os.fspath(lake)
+    session = spark or mirror_session(lake_place(lake), catalog=catalog)
+    place = lake_place(lake)
     return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
 
 
@@ -249,10 +249,10 @@ def compact(
     returns, and files that killed processes have left are removed. Raises SourceError, and BinlogError if tables could
     not be compacted; `note` receives the reasons.
     """
-    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    indexes = index_directory(os.fspath(lake), None if state is None else os.fspath(state))
+    session = spark or mirror_session(lake_place(lake), catalog=catalog)
+    indexes = index_directory(lake_place(lake), None if state is None else os.fspath(state))
     compact_tables(
-        open_lake(session, catalog, os.fspath(lake)), SparkEngine(session), indexes, tables, note
+        open_lake(session, catalog, lake_place(lake)), SparkEngine(session), indexes, tables, note
     )
 
 
@@ -271,5 +271,5 @@ def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
 
 
 def _lake(lake: _Path, spark: SparkSession | None, catalog: str) -> LakeTables:
-    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    return open_lake(session, catalog, os.fspath(lake))
+    session = spark or mirror_session(lake_place(lake), catalog=catalog)
+    return open_lake(session, catalog, lake_place(lake))

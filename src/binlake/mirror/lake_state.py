@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,12 @@ from binlake.source.replica.url import is_server_url
 from binlake.source.stores.errors import needs_hadoop
 
 _LOCK = "mirror.lock"
+
+
+def lake_place(lake: str | os.PathLike[str]) -> str:
+    """The URI of a lake, or its directory as an absolute path: the metadata of tables contain paths of their files."""
+    place = os.fspath(lake)
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def check_lake(lake: str) -> None:

@@ -22,6 +22,7 @@ from binlake.errors import OptionError, SourceError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.iceberg.jvm import IcebergTable
+from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.sessions import CATALOG, mirror_session
@@ -184,7 +185,7 @@ class _Rounds:
 
     @classmethod
     def of(cls, lake: _Path, spark: SparkSession | None, catalog: str) -> _Rounds:
-        place = os.fspath(lake)
+        place = lake_place(lake)
         session = spark or mirror_session(place, catalog=catalog)
         return cls(session, open_lake(session, catalog, place))
 

@@ -376,9 +376,9 @@ class MirrorOptions:
             if patterns_of(getattr(self, option)).match(database, table)
         ]
         if len(chosen) > 1:
-            options = " and ".join(MODE_OPTIONS[mode] for mode in chosen)
+            others = " and ".join(f"option {MODE_OPTIONS[mode]}" for mode in chosen[1:])
             raise OptionError(
-                f"table {database}.{table} matches {options}; a table has one mode",
+                f"option {MODE_OPTIONS[chosen[0]]}: table {database}.{table} matches {others}, too; a table has one mode",
                 name=MODE_OPTIONS[chosen[0]],
             )
         return chosen[0] if chosen else MIRROR

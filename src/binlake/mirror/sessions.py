@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
-from binlake.mirror.lake_state import check_lake
+from binlake.mirror.lake_state import check_lake, lake_place
 from binlake.mirror.tables.formats import DELTA, format_of
 from binlake.spark.java_class import java_instance
 from binlake.spark.sessions import start
@@ -30,6 +30,11 @@ _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
 # A commit is too little work for the JVM's second compiler: it would take up to 40 % of the CPU time of the first
 # rounds, and most of that of the first idle minutes. Tasks are Python.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+
+
+def has_own_catalog(config: Mapping[str, str], catalog: str) -> bool:
+    """Whether settings of Spark describe a catalog, which else is that of a directory."""
+    return any(name.startswith(f"spark.sql.catalog.{catalog}.") for name in config)
 
 
 def mirror_session(
@@ -59,7 +64,8 @@ def mirror_session(
         "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.sql.extensions": _EXTENSIONS,
         name: "org.apache.iceberg.spark.SparkCatalog",
-        f"{name}.warehouse": lake,
+        # another catalog may take it as a name
+        f"{name}.warehouse": lake if has_own_catalog(given, catalog) else lake_place(lake),
         f"{name}.cache-enabled": "false",
     }
     if f"{name}.catalog-impl" not in given:

@@ -142,21 +142,25 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
-    from binlake.mirror.lake_state import check_store
+    from binlake.mirror.lake_state import check_store, lake_place
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
+    from binlake.mirror.preflight import check_logs, check_server, check_state
     from binlake.mirror.reporting.report import mirror_status
     from binlake.mirror.tables.formats import check_format
 
     options = MirrorOptions.of(values)
     options.column_rules.pinned()  # a missing key is an error before Spark starts
-    lake = values["lake"]
+    lake = lake_place(values["lake"])
     check_format(lake, options)
     check_store(lake)
+    check_logs(values.get("logs"))
+    check_server(values["url"], options)
+    check_state(lake, values.get("state"))
     with ExitStack() as stack:
         exported = _exporter(values, stack)
-        spark = stack.enter_context(lake_session(lake, session, options.format))
+        spark = stack.enter_context(lake_session(values["lake"], session, options.format))
         bar = stack.enter_context(CopyBar())
         stack.enter_context(_no_wrong_use())
         made = Mirror(
@@ -184,6 +188,8 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
         note(
             f"the mirror is paused, so the lake may lack changes; continue: binlake mirror resume {lake}"
         )
+    elif not found.log_file:
+        note(f"no table is in {lake} yet")
     else:
         note(f"everything before {found.log_file}:{found.log_pos} is in {lake}")
     if found.quarantined:

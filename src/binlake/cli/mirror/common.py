@@ -175,8 +175,9 @@ def need_mirror(lake: str, settings: SparkSettings) -> None:
     """Raise SourceError, before Spark starts, if a directory of the default catalog contains no
     mirror.
     """
-    own = f"spark.sql.catalog.{settings.catalog}."
-    if any(name.startswith(own) for name in settings.config) or "://" in lake:
+    from binlake.mirror.sessions import has_own_catalog
+
+    if has_own_catalog(settings.config, settings.catalog) or "://" in lake:
         return
     if not Path(lake, "_binlake").is_dir():
         raise SourceError(f"{lake} has no mirror", hint="start one with `binlake mirror URL LAKE`")

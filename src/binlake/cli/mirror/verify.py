@@ -95,11 +95,14 @@ def verify(
     flags.check()
     need_libraries()
     from binlake.mirror.api import verify as verified
+    from binlake.mirror.preflight import check_logs, check_state
     from binlake.mirror.selection import checked_patterns
 
     if tables:
         checked_patterns(tables)  # before Spark starts
     need_mirror(lake, session)
+    check_logs(flags.logs)
+    check_state(lake, flags.state)
     with lake_session(lake, session) as spark:
         found = verified(
             lake,

@@ -176,7 +176,7 @@ class FollowedTables:
         if unread:
             name, error = next(iter(unread.items()))
             self._note(
-                f"{counted(len(unread), 'table')} of the catalog cannot be read and are left out,"
+                f"tables of the catalog are left out because they cannot be read: {len(unread)},"
                 f" for example {'.'.join(name)}: {error}"
             )
         self.namespaces.update(name[0] for names in found.values() for name in names)

@@ -1,0 +1,45 @@
+"""Checks that take a moment, so that a mistake is an error before Spark starts."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from binlake.errors import BinlogError, SourceError
+from binlake.mirror.followed.wanted import WantedTables
+from binlake.mirror.lake_state import index_directory, lock
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.host import SourceHost
+from binlake.source.replica.connection import connect_any
+from binlake.source.replica.url import ServerUrl
+from binlake.spark.streaming.logs import DirectoryLogs
+from binlake.values.options import ReadOptions
+
+
+def check_logs(logs: str | None) -> None:
+    """Raise SourceError if an archive has no logs that can be read."""
+    if logs is not None:
+        with closing(DirectoryLogs([logs], ReadOptions())) as found:
+            found.look()
+
+
+def check_server(url: str, options: MirrorOptions) -> None:
+    """Log in to the first host that answers. Raises ServerError, also if the server writes no binary log, and OptionError
+    for options that do not fit its tables.
+    """
+    with connect_any(ServerUrl.parse_all(url)) as server:
+        server.end()
+    names = WantedTables(SourceHost(url), options).names()
+    options.check_lake_names(names)
+    for name in names:
+        options.mode(*name)
+
+
+def check_state(lake: str, state: str | None) -> None:
+    """Raise BinlogError if another process mirrors into a lake, or if the directory of its row indexes cannot be written.
+
+    Both may pass, so they are no mistakes of the user.
+    """
+    try:
+        lock(index_directory(lake, state), lake).close()
+    except SourceError as error:
+        raise BinlogError(error.message, hint=error.hint) from error

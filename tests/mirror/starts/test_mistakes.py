@@ -1,0 +1,110 @@
+"""Mistakes in how a mirror is started are errors before Spark starts, and leave nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.mirror.lake_state import index_directory, lock
+from dev.servers import Server, running
+from dev.servers.ports import ReservedPort
+from mirror.command_process import CommandProcess
+from support.command_runs import run
+from support.servers.live import url_of
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute(
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.orders (id INT PRIMARY KEY)",
+            "CREATE TABLE shop.returns (id INT PRIMARY KEY)",
+            "INSERT INTO shop.orders VALUES (1)",
+        )
+        yield started
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of a lake, where Spark cannot start."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        ("--logs /nowhere/archive", 2, "/nowhere/archive does not exist"),
+        ("--append shop.orders --history shop.*", 2, "--append: table shop.orders matches --history, too;"),
+        ("--rename shop.*=a.b", 2, "tables shop.orders and shop.returns would both be a.b in the lake;"),
+    ],
+)  # fmt: skip
+def test_options(
+    server: Server,
+    lake: Path,
+    capfd: pytest.CaptureFixture[str],
+    options: str,
+    code: int,
+    says: str,
+) -> None:
+    given = ["--table", "shop.*", "--once", *options.split()]
+    found, out, err = run(capfd, "mirror", url_of(server), str(lake), *given)
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert err.startswith(f"binlake: {says}")
+    assert not lake.exists()
+
+
+def test_a_server_that_does_not_answer(lake: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    port = ReservedPort()
+    url = f"mysql://root@127.0.0.1:{port.number}/?option-file=none"
+    code, out, err = run(capfd, "mirror", url, str(lake), "--once")
+    port.release()
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"cannot connect to 127.0.0.1:{port.number}" in err
+    assert not lake.exists()
+
+
+def test_a_lake_that_is_a_file(
+    server: Server, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lake.write_text("")
+    code, _, err = run(capfd, "mirror", url_of(server), str(lake), "--once")
+    assert (code, err) == (
+        1,
+        f"binlake: {lake}/_binlake/index cannot be written: Not a directory\n",
+    )
+
+
+def test_a_second_mirror(server: Server, lake: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    says = (
+        f"binlake: another process mirrors into {lake}; stop it first, or wait until it has ended\n"
+    )
+    with lock(index_directory(str(lake), None), str(lake)):
+        for words in ((url_of(server), str(lake), "--once"), ("verify", str(lake))):
+            code, _, err = run(capfd, "mirror", *words)
+            assert (code, err) == (1, says)
+
+
+@pytest.mark.lakes
+def test_a_relative_path_and_a_misspelled_table(server: Server, tmp_path: Path) -> None:
+    url, misspelled = url_of(server), ["--table", "shop.ordres", "--once"]
+    with CommandProcess(tmp_path) as commands:
+        none = commands.mirror([url, "nothing", *misspelled])
+        done = commands.mirror([url, "lake", "--table", "shop.*", *misspelled])
+        status = commands.mirror(["status", "lake"])
+    said = "shop.ordres matches no table of the server that its user may read"
+    assert (none.code, said in none.errors) == (0, True)
+    assert f"no table is in {tmp_path}/nothing yet" in none.errors
+    assert (done.code, said in done.errors) == (0, True), done.errors
+    assert "shop.*" not in done.errors
+    assert [line.split()[:3] for line in status.output.splitlines() if line.startswith("shop.")] == [
+        ["shop.orders", "mirrored", "1"],
+        ["shop.returns", "mirrored", "0"],
+    ]  # fmt: skip
