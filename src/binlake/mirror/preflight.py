@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 from binlake.errors import BinlogError, SourceError
+from binlake.mirror.control import NAMESPACE
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.options import MirrorOptions
@@ -22,12 +24,18 @@ def check_logs(logs: str | None) -> None:
             found.look()
 
 
-def check_server(url: str, options: MirrorOptions) -> None:
-    """Log in to the first host that answers. Raises ServerError, also if the server writes no binary log, and OptionError
-    for options that do not fit its tables.
-    """
+def check_server(url: str) -> None:
+    """Log in to the first host that answers. Raises ServerError, also if the server writes no binary log."""
     with connect_any(ServerUrl.parse_all(url)) as server:
         server.end()
+
+
+def check_tables(url: str, lake: str, options: MirrorOptions) -> None:
+    """Raise OptionError if the options do not fit the tables of the server, for a directory without a mirror: others may
+    have tables that a user has removed from the mirror.
+    """
+    if "://" in lake or Path(lake, NAMESPACE).is_dir():
+        return
     names = WantedTables(SourceHost(url), options).names()
     options.check_lake_names(names)
     for name in names:

@@ -146,7 +146,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.preflight import check_logs, check_server, check_state
+    from binlake.mirror.preflight import check_logs, check_server, check_state, check_tables
     from binlake.mirror.reporting.report import mirror_status
     from binlake.mirror.tables.formats import check_format
 
@@ -156,7 +156,8 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     check_format(lake, options)
     check_store(lake)
     check_logs(values.get("logs"))
-    check_server(values["url"], options)
+    check_server(values["url"])
+    check_tables(values["url"], lake, options)
     check_state(lake, values.get("state"))
     with ExitStack() as stack:
         exported = _exporter(values, stack)
