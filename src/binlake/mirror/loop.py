@@ -18,10 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.errors import (
-    FormatError,
-    IncompleteError,
-)
+from binlake.errors import FormatError, IncompleteError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
@@ -42,6 +39,7 @@ from binlake.mirror.reporting.server_end import ArchivedServer
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.server_check import check_server
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
@@ -220,11 +218,14 @@ class Mirror:
         """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now, and the tables that the
         server has now.
 
-        A table that cannot be followed is quarantined. Raises BinlogError for all other errors. With `once`, raises
-        OptionError if the options select no table, LogLagsError if a copy waits too long for an archive, and AlteredError if
-        a table was altered in each of several copies; then nothing is lost, and the next run continues.
+        A table that cannot be followed is quarantined. Raises IncompleteError if the log of the server lacks changes of
+        the tables because of its settings, and BinlogError for all other errors. With `once`, raises OptionError if the
+        options select no table, LogLagsError if a copy waits too long for an archive, and AlteredError if a table was altered
+        in each of several copies; then nothing is lost, and the next run continues.
         """
-        check_task_login(self._engine, self._host.url())
+        url = self._host.url()
+        check_server(url, self._tables.source.names, self.options, self._note)
+        check_task_login(self._engine, url)
         self._tables.open()
         if once:
             self._tables.check_selection()

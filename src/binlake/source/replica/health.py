@@ -136,8 +136,23 @@ def _clock(server: ServerConnection, options: FollowOptions) -> Iterator[Finding
 
 
 def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    """The state of the server as a replica itself."""
-    rows = _named_rows(server, _replication_status(server))
+    rows = replication_rows(server)
+    yield from replication_state(server, rows)
+    if rows:
+        yield from unlogged_updates(server)
+
+
+def replication_rows(server: ServerConnection) -> list[dict[str, str | None]]:
+    """The state of each channel by which a server is a replica itself; none if it is no replica. Raises ServerError,
+    also without the privilege to see it.
+    """
+    return _named_rows(server, _replication_status(server))
+
+
+def replication_state(
+    server: ServerConnection, rows: Sequence[dict[str, str | None]]
+) -> Iterator[Finding]:
+    """Findings about changes of its source that a replica may lack; `rows`: see `replication_rows`."""
     for row in rows:
         channel = row.get("channel_name") or row.get("connection_name") or ""
         name = f"replication{' ' + channel if channel else ''}"
@@ -159,10 +174,15 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
                 f"{name} is {lag} s behind",
                 "the data read here lags as much",
             )
-    updates = server.variable("log_replica_updates") or server.variable("log_slave_updates")
-    if rows and not is_on(updates):
+
+
+def unlogged_updates(replica: ServerConnection) -> Iterator[Finding]:
+    """Whether a replica does not log the changes that it receives."""
+    names = ("log_replica_updates", "log_slave_updates")
+    found = {name: value for name in names if (value := replica.variable(name)) is not None}
+    if found and not any(map(is_on, found.values())):
         why = "its logs do not contain changes that it receives as a replica; set it at the server's start"
-        yield Finding(_PROBLEM, "replication", "log_replica_updates is OFF", why)
+        yield Finding(_PROBLEM, "replication", f"{next(iter(found))} is OFF", why)
 
 
 def _on_purpose(name: str, row: dict[str, str | None]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from binlake.source.replica.answers import decimal_number, whole_number
@@ -47,22 +47,38 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+def log_is_off(server: ServerConnection) -> Iterator[Finding]:
+    """Whether the server writes no log."""
     if not is_on(server.variable("log_bin")):
         why = "nothing is logged; it can only be turned on at the server's start"
         yield Finding(_PROBLEM, "settings", "log_bin is OFF", why)
+
+
+def values_of(server: ServerConnection, names: Collection[str]) -> Iterator[Finding]:
+    """The variables with one of these names whose values are not the required ones."""
+    for setting in _SETTINGS:
+        if setting.name in names:
+            yield from _value_of(server, setting)
+
+
+def _value_of(server: ServerConnection, setting: _Setting) -> Iterator[Finding]:
+    value = server.variable(setting.name) if setting.flavour in ("", server.flavour) else None
+    if value is not None and value.lower() not in setting.wants:
+        what = f"{setting.name} is {value or 'empty'}"
+        sql, why = kept(server, setting.sql), setting.why
+        if server.version < setting.settable:
+            sql, why = "", f"{why}; set it at the server's start"
+        yield Finding(setting.severity, "settings", what, why, sql)
+
+
+def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+    yield from log_is_off(server)
     if server.server_id == 0:
         why = "a source without a number refuses replicas"
         sql = kept(server, "SET GLOBAL server_id = 1")
         yield Finding(_PROBLEM, "settings", "server_id is 0", why, sql)
     for setting in _SETTINGS:
-        value = server.variable(setting.name) if setting.flavour in ("", server.flavour) else None
-        if value is not None and value.lower() not in setting.wants:
-            what = f"{setting.name} is {value or 'empty'}"
-            sql, why = kept(server, setting.sql), setting.why
-            if server.version < setting.settable:
-                sql, why = "", f"{why}; set it at the server's start"
-            yield Finding(setting.severity, "settings", what, why, sql)
+        yield from _value_of(server, setting)
     if server.variable("binlog_row_metadata") is None:
         why = "they come from DDL in the log, --schema, or the server as it is today"
         what = f"{server.flavour} {server.version_text} does not log the names of columns"
@@ -73,15 +89,39 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
             yield Finding(_NOTE, "encryption", f"{name} is ON", why)
 
 
+@dataclass(frozen=True, slots=True)
+class LogFilters:
+    """The databases of binlog_do_db and binlog_ignore_db, separated by commas; "" for none."""
+
+    do_db: str
+    ignore_db: str
+
+    @classmethod
+    def of(cls, server: ServerConnection) -> LogFilters:
+        """The filters of a server. Raises ServerError, also without the privilege to see its position."""
+        newer = server.flavour == "mysql" and server.version >= (8, 2, 0)
+        rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 4)
+        return cls(rows[0][2] or "", rows[0][3] or "") if rows else cls("", "")
+
+    def logs(self, database: str) -> bool:
+        """Whether the server logs the rows of a database: binlog_ignore_db has no effect beside binlog_do_db."""
+        if self.do_db:
+            return database.lower() in self.do_db.lower().split(",")
+        return database.lower() not in self.ignore_db.lower().split(",")
+
+    def findings(self) -> Iterator[Finding]:
+        """Each filter that is set."""
+        for name, value, whose in (
+            ("binlog_do_db", self.do_db, "other databases"),
+            ("binlog_ignore_db", self.ignore_db, "these databases"),
+        ):
+            if value:
+                why = f"changes of {whose} are in no log; set it at the server's start"
+                yield Finding(_PROBLEM, "settings", f"{name} is {value}", why)
+
+
 def _filters(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    newer = server.flavour == "mysql" and server.version >= (8, 2, 0)
-    rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 4)
-    for name, value in zip(
-        ("binlog_do_db", "binlog_ignore_db"), rows[0][2:4] if rows else (), strict=False
-    ):
-        if value:
-            why = "changes of other databases are in no log; set it at the server's start"
-            yield Finding(_PROBLEM, "settings", f"{name} is {value}", why)
+    yield from LogFilters.of(server).findings()
 
 
 def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
