@@ -135,7 +135,7 @@ def test_on_statement(server: Server, iceberg_spark: Any, tmp_path: Path) -> Non
         session.execute(
             "UPDATE said SET v = 4 WHERE id = 1",
             "SET SESSION binlog_format = 'STATEMENT'",
-            "UPDATE said SET v = 5 WHERE id = 2",
+            "UPDATE said AS s SET v = 5 WHERE id = 2",  # binlake is not certain about an alias
             "SET SESSION binlog_format = 'ROW'",
             "UPDATE said SET v = 6 WHERE id = 3",
         )

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from binlake.core.events.plain_groups import GroupMask, PlainGroups
 from binlake.errors import BinlogError
+from binlake.format.sql_names import TableName
 from binlake.values.frame import Frame
 from binlake.values.position import ChainPosition
 
@@ -139,13 +140,17 @@ class Statement(NamedTuple):
     """A statement that a transaction holds as text: its position and its effect.
 
     `kind` is one of `stream.statements.KINDS`, or INCIDENT. `at` is the ordinal of the byte after
-    it among the transaction's bytes. `undone` is true if a ROLLBACK TO undid it.
+    it among the transaction's bytes. `undone` is true if a ROLLBACK TO undid it. `table` is the
+    only table that statement-format DML changes, where that is certain (see `stream.sql.dml_targets`),
+    else None. `empties`: it removes all rows of `table`, and is the only change of the transaction.
     """
 
     position: ChainPosition
     kind: str
     at: int
     undone: bool
+    table: TableName | None = None
+    empties: bool = False
 
 
 @dataclass(slots=True)

@@ -1,8 +1,27 @@
+"""Statements in the log: their kinds, and the table that one in statement format changes."""
+
 from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from binlake.stream.sql.statements import KINDS, statement_kind
+import binlake
+from binlake.stream.runs import Statement, Transaction
+from binlake.stream.sql.statements import DML, KINDS, statement_kind
+from support.logs.stream_log import StreamLog, transactions
+
+CHECKSUMS = (
+    b"REPLACE INTO `percona`.`checksums` (db, tbl, chunk, this_cnt, this_crc) SELECT 'shop', 'orders', '1', COUNT(*) AS cnt,"
+    b" COALESCE(LOWER(CONV(BIT_XOR(CAST(CRC32(CONCAT_WS('#', `id`, CONCAT(ISNULL(`v`)))) AS UNSIGNED)), 10, 16)), 0) AS crc"
+    b" FROM `shop`.`orders` FORCE INDEX(`PRIMARY`) WHERE ((`id` >= '1')) AND ((`id` <= '9')) /*checksum chunk*/"
+)
+HEARTBEAT = (
+    b"INSERT INTO mysql.rds_heartbeat2(id, value) values (1,1732672800009) "
+    b"ON DUPLICATE KEY UPDATE value = 1732672800009"
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +65,90 @@ def test_kinds(text: str, kind: str) -> None:
 def test_text_in_any_character_set_has_a_kind() -> None:
     assert statement_kind("INSERT INTO naïve VALUES ('\xff')".encode("latin-1")) == "statement DML"
     assert statement_kind(bytes(range(256))) in KINDS
+
+
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [
+        (HEARTBEAT, ("mysql", "rds_heartbeat2")),
+        (CHECKSUMS, ("percona", "checksums")),
+        (b"DELETE FROM `a b`.`c``d`", ("a b", "c`d")),
+        (b"/* app: x */ insert low_priority ignore t values (now(), 'f(1)')", ("shop", "t")),
+        (b"UPDATE IGNORE t SET a = 1, b = (SELECT MAX(c) FROM u) WHERE d IN (1.5, 2)", ("shop", "t")),
+        (b"DELETE QUICK FROM db . t WHERE a = 1 LIMIT 1", ("db", "t")),
+        (b"SET STATEMENT max_statement_time = 1 FOR DELETE FROM t WHERE a = 1", ("shop", "t")),
+        # several tables
+        (b"UPDATE t, u SET t.a = 1", None),
+        (b"UPDATE t AS x SET a = 1", None),
+        (b"DELETE t FROM t JOIN u", None),
+        (b"DELETE FROM t, u USING t JOIN u", None),
+        (b"WITH x AS (SELECT 1) DELETE FROM t", None),
+        # programs that may change other tables
+        (b"CALL p()", None),
+        (b"INSERT INTO t VALUES (f(1))", None),
+        (b"INSERT INTO t VALUES (now ())", None),
+        (b"INSERT INTO t VALUES (db.now())", None),
+        (b"INSERT INTO t VALUES (`f` (1))", None),
+        (b'INSERT INTO t VALUES ("f"(1))', None),
+        (b"INSERT INTO t VALUES (f/* x */(1))", None),
+        # texts that may mean something else
+        (b"INSERT INTO t VALUES ('a\\', f(1), ' b')", None),
+        (b"UPDATE t SET a = 1 -- '\n, b = f('x')", None),
+        (b"INSERT INTO t VALUES (1 /*!50000 , f(1) */)", None),
+        (b'INSERT INTO "t" VALUES (1)', None),
+        ("INSERT INTO naïve VALUES (1)".encode("latin-1"), None),
+        (b"INSERT INTO /*!50000 db. */ t VALUES (1)", None),
+    ],
+)  # fmt: skip
+def test_targets(tmp_path: Path, sql: bytes, table: tuple[str, str] | None) -> None:
+    statement = only_statement(StreamLog().gtid(1).query(b"BEGIN").query(sql).xid(), tmp_path)
+    assert (statement.kind, statement.table, statement.empties) == (
+        DML, table, sql.startswith(b"DELETE FROM `a b`"),
+    )  # fmt: skip
+
+
+def test_a_statement_beside_other_changes_empties_no_table(tmp_path: Path) -> None:
+    """The rows may have come before it or after it."""
+    for log in (
+        StreamLog().gtid(1).query(b"BEGIN").query(b"DELETE FROM t").rows().xid(),
+        StreamLog().gtid(1).query(b"BEGIN").rows().query(b"DELETE FROM t").xid(),
+    ):
+        assert not only_statement(log, tmp_path).empties
+    [run] = transactions(
+        StreamLog().gtid(1).query(b"BEGIN").query(b"DELETE FROM t").query(b"DELETE FROM t").xid().write(tmp_path)
+    )  # fmt: skip
+    assert [statement.empties for statement in run.statements] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("databases", "is_certain"),
+    [((b"db",), True), ((b"db", b"shop"), True), ((b"db", b"crm"), False), (None, False)],
+)
+def test_databases_that_mysql_logs(
+    tmp_path: Path, databases: tuple[bytes, ...] | None, is_certain: bool
+) -> None:
+    """A trigger reaches into a database which the text does not name."""
+    listed = b"\xfe" if databases is None else bytes([len(databases)]) + b"".join(name + b"\0" for name in databases)  # fmt: skip
+    log = StreamLog().gtid(1).query(b"BEGIN")
+    log.add(2, query_with_databases(b"INSERT INTO db.t SELECT a FROM shop.u", listed))
+    statement = only_statement(log.xid(), tmp_path)
+    assert statement.table == (("db", "t") if is_certain else None)
+
+
+def test_statements_of_other_tables_are_counted_as_those(tmp_path: Path) -> None:
+    path = StreamLog().plain(1).gtid(2).query(b"BEGIN").query(HEARTBEAT).query(b"COMMIT").write(tmp_path)  # fmt: skip
+    log = binlake.open(str(path), table="shop.*", on_unshown="error")
+    list(log.changes())
+    assert (dict(log.ledger.unshown), log.ledger.unshown_of_others) == ({DML: 1}, 1)
+
+
+def query_with_databases(sql: bytes, listed: bytes) -> bytes:
+    status = b"\x0c" + listed
+    return struct.pack("<IIBHH", 7, 0, 4, 0, len(status)) + status + b"shop\0" + sql
+
+
+def only_statement(log: Any, folder: Path) -> Statement:
+    [run] = transactions(log.write(folder))
+    assert isinstance(run, Transaction)
+    [statement] = run.statements
+    return statement

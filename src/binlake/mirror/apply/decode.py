@@ -10,13 +10,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
-from binlake.format.sql_names import TableName
+from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
 from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, RangeChanges, Shares
@@ -24,7 +23,7 @@ from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
-from binlake.stream.runs import Run
+from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
@@ -59,13 +58,15 @@ class Wanted:
 
 @dataclass
 class Decoded:
-    """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why. `local`: see
+    """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why. `stated`:
+    tables that statements in statement format change, in lower case, and why their rows are missing. `local`: see
     `RangeChanges`.
     """
 
     changes: dict[TableName, RangeChanges] = field(default_factory=dict)
     ddl: list[DdlStatement] = field(default_factory=list)
     failed: dict[TableName, str] = field(default_factory=dict)
+    stated: dict[TableName, str] = field(default_factory=dict)
     local: Callable[[str], str] = lambda path: path
 
     def of(self, name: TableName) -> RangeChanges:
@@ -92,7 +93,9 @@ def decode_range(
     """Decode splits, with `engine` if they have more than `task_bytes`, which one task reads. A task reads all of
     a server's log, or of a compressed file, because these cannot be cut.
 
-    Raises BinlogError; IncompleteError, with `refuse_statements`, for changes in the log that are not in row events.
+    With `refuse_statements`, a table has failed if a statement in statement format changes it and no other table.
+    Raises BinlogError; IncompleteError, with `refuse_statements`, for other changes in the log that are not in row
+    events and may be those of any table.
     """
     parts = packed(splits, task_bytes)
     if sum(split.bytes for split in splits) <= task_bytes:
@@ -105,6 +108,9 @@ def decode_range(
     _check_joined(ledger, splits)
     if refuse_statements:
         _refuse_unshown(ledger)
+        for name in wanted.keys:
+            if (why := found.stated.get(lower_name(name))) is not None:
+                found.failed.setdefault(name, why)
     return found
 
 
@@ -122,7 +128,33 @@ def _runs(part: LogPart, options: ReadOptions, ledger: Ledger, into: Decoded) ->
     def take(ddl: DdlStatement) -> None:
         into.ddl.append(ddl._replace(sql=without_comments(ddl.sql)))
 
-    return chain.from_iterable(reader.runs(take) for reader in part.readers(options, ledger))
+    for reader in part.readers(options, ledger):
+        for run in reader.runs(take, shown_kinds=(DML,)):
+            if isinstance(run, Transaction):
+                _take_dml(run, ledger, into)
+            yield run
+
+
+def _take_dml(transaction: Transaction, ledger: Ledger, into: Decoded) -> None:
+    """Note the statement-format DML of a transaction: by table, where it is certain which one a statement changes.
+
+    A server logs a `DELETE` for each table of the engine MEMORY when it opens the table for the first time after a
+    restart. Such a statement empties the table, and is applied as TRUNCATE.
+    """
+    for statement in transaction.statements:
+        if statement.kind != DML or statement.undone:
+            continue
+        if (table := statement.table) is None:
+            ledger.unshown[DML] += 1
+        elif statement.empties:
+            sql = f"TRUNCATE TABLE {quoted_name(*table)}"
+            into.ddl.append(DdlStatement(statement.position, table[0], sql, 0, None, 0))
+        else:
+            into.stated.setdefault(
+                lower_name(table),
+                f"{statement.position}: the log contains a statement that changes the table, not the rows; set "
+                "binlog_format=ROW in all sessions that write to it; `binlake mirror resync` copies the table again",
+            )
 
 
 def _decode(
@@ -183,9 +215,9 @@ def _base_name(path: str) -> str:
 def _refuse_unshown(ledger: Ledger) -> None:
     """Raise IncompleteError for changes that are not in row events."""
     kinds = [kind for kind in _UNSHOWN if ledger.unshown.get(kind)]
-    if kinds and ledger.unshown.total() > ledger.unshown_of_others:
+    if kinds:
         raise IncompleteError(
-            f"the log contains changes that are not in row events: {', '.join(kinds)}",
+            f"the log contains changes that are not in row events, and may be those of any table: {', '.join(kinds)}",
             hint="set binlog_format=ROW on the server; then resync the tables that were changed, "
             "or continue with --on-statement ignore",
         )
@@ -208,6 +240,7 @@ class _DecodeTask(Task):
             "files": [[name, writer.files] for name, writer in found.writers.items()],
             "ddl": [list(statement) for statement in found.ddl],
             "failed": [[*name, why] for name, why in found.failed.items()],
+            "stated": [[*name, why] for name, why in found.stated.items()],
             "ledger": ledger.to_json(),
         }
         return json.dumps(answer)
@@ -257,4 +290,6 @@ def _by_tasks(
             found.ddl.append(DdlStatement(ChainPosition(*position), *rest))
         for database, table, why in result["failed"]:
             found.failed[(database, table)] = why
+        for database, table, why in result["stated"]:
+            found.stated.setdefault((database, table), why)
     return ledger, found

@@ -43,9 +43,11 @@ from binlake.stream.event_at import event_at
 from binlake.stream.groups.transaction_frames import TransactionFrames
 from binlake.stream.runs import Outcome, Statement
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.dml_targets import DmlTarget, target_of
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import (
     DDL,
+    DML,
     INCIDENT,
     LOAD_DATA,
     MAINTENANCE,
@@ -234,10 +236,13 @@ class Group:
     def _statement(self, window: Window, index: int, steps: Steps) -> Outcome | None:
         type_code = window.frame(index).type_code
         kind = LOAD_DATA  # what all other statement events do
+        target = None
         if type_code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
             self._thread(window, index, steps)
             kind = statement_kind(_text(window, index, steps))
-        taken = {DDL: self.ddl, TRUNCATE: self.truncates}.get(self._record(window, index, kind))
+            target = _dml_target(window, index) if kind == DML else None
+        kind = self._record(window, index, kind, target)
+        taken = {DDL: self.ddl, TRUNCATE: self.truncates}.get(kind)
         if taken is not None:
             self._take_text(window, index, taken)
         return None if self.begun else Outcome.COMMITTED
@@ -300,12 +305,24 @@ class Group:
         frame = self.outer if self.outer is not None else window.frame(index)
         return ChainPosition(window.file.ordinal, window.file.name, frame.offset)
 
-    def _record(self, window: Window, index: int, kind: str) -> str:
+    def noted_statements(self) -> tuple[Statement, ...]:
+        """The statements of the group, when it has ended."""
+        if not self._has_rows and len(self.statements) == 1:
+            return tuple(self.statements)
+        # other changes of the group may come before the one that empties the table, or after it
+        return tuple(s._replace(empties=False) if s.empties else s for s in self.statements)
+
+    def _record(
+        self, window: Window, index: int, kind: str, target: DmlTarget | None = None
+    ) -> str:
         """Note a statement; return its kind in this group."""
         event = self.gtid_event
         if isinstance(event, MariadbGtidEvent) and (event.flags_extra or 0) & NO_ALTER_YET:
             kind = MAINTENANCE  # START ALTER, ROLLBACK ALTER: what COMMIT ALTER does is counted
-        self.statements.append(Statement(self._position(window, index), kind, self.at, False))
+        noted = Statement(self._position(window, index), kind, self.at, False)
+        if target is not None:
+            noted = noted._replace(table=target.table, empties=target.empties)
+        self.statements.append(noted)
         return kind
 
     def _take_text(self, window: Window, index: int, into: list[DdlStatement]) -> None:
@@ -339,6 +356,15 @@ def _text(window: Window, index: int, steps: Steps) -> bytes:
         return event.sql_raw if isinstance(event, QueryEvent) else b""
     except BinlogError as error:
         raise error.at(file=window.file.name, event_pos=frame.offset) from None
+
+
+def _dml_target(window: Window, index: int) -> DmlTarget | None:
+    """The table that a statement of a QUERY event changes, if that is certain."""
+    try:
+        event = event_at(window, index)
+    except BinlogError:
+        return None  # the event is only counted, for which nothing of it has to be decoded
+    return target_of(event) if isinstance(event, QueryEvent) else None
 
 
 _HANDLERS = {

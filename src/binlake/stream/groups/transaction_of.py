@@ -27,7 +27,7 @@ def transaction_of(
         server_id=rows.server_id,
         thread_id=next((thread for thread in threads if thread is not None), None),
         file=rows.file,
-        statements=tuple(rows.statements),
+        statements=rows.noted_statements(),
         bytes=rows.file_bytes,
         gtid_event=decider.gtid_event,
         xid=rows.xid_event.xid if rows.xid_event is not None else None,

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
 from binlake.format.magic import FIRST_EVENT
+from binlake.format.sql_names import TableName
 from binlake.source.access import Access
 from binlake.source.chain import LogPath
 from binlake.source.log_file import Damage, LogFile
@@ -420,21 +421,21 @@ class TransactionReader:
         for statement in rows.statements:
             if outcome is not Outcome.COMMITTED or statement.undone:
                 if statement.kind in CHANGE_KINDS:
-                    self._unshown(ROLLED_BACK_STATEMENT, rows)
+                    self._unshown(ROLLED_BACK_STATEMENT, rows, statement.table)
             elif statement.kind in self._shown_kinds:
                 continue
             elif statement.kind in CHANGE_KINDS or statement.kind == INCIDENT:
-                self._unshown(statement.kind, rows)
+                self._unshown(statement.kind, rows, statement.table)
         if outcome is Outcome.COMMITTED or self._options.uncommitted:
             yield self._transaction(rows, outcome, decider)
 
-    def _unshown(self, kind: str, group: Group) -> None:
-        """Count or refuse a change that rows cannot show.
+    def _unshown(self, kind: str, group: Group, table: TableName | None = None) -> None:
+        """Count or refuse a change that rows cannot show; `table`: as in `Statement`.
 
         A change of other tables than the wanted ones is only counted, as far as its text names the
         tables.
         """
-        of_others = self._is_of_others(kind, group)
+        of_others = self._is_of_others(kind, group, table)
         if self._options.on_unshown == "error" and not of_others:
             raise IncompleteError(
                 f"the log contains a change that rows cannot show: {kind}",
@@ -445,10 +446,12 @@ class TransactionReader:
         self._ledger.unshown[kind] += 1
         self._ledger.unshown_of_others += of_others
 
-    def _is_of_others(self, kind: str, group: Group) -> bool:
-        """Whether the statements of this kind in a group change no wanted table."""
+    def _is_of_others(self, kind: str, group: Group, table: TableName | None) -> bool:
+        """Whether the statements of this kind in a group change no wanted table, or the one that changes `table`."""
         if not (self._options.table or self._options.exclude_table):
             return False
+        if table is not None:
+            return not self._tables.may_want(*table)
         if kind not in (DDL, TRUNCATE):
             return kind == ACCOUNT
         statements = [s for s in group.statements if s.kind in (DDL, TRUNCATE)]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+from binlake.errors import IncompleteError
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
 from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles, opened
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
+from support.logs.stream_log import StreamLog
 from support.spark.engines import HereEngine
 
 LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
@@ -58,3 +61,63 @@ def test_by_tasks_into_files(tmp_path: Path, is_cluster: bool) -> None:
     assert not list(directory.iterdir())
     task_files.close()
     assert not directory.exists()
+
+
+@dataclass
+class StatementLog:
+    """A log with a row of the table t, and a statement in statement format between two transactions."""
+
+    folder: Path
+    task_bytes: int
+
+    def decoded(self, sql: bytes, *, refuse_statements: bool = True) -> Decoded:
+        log = StreamLog().plain(1).gtid(2).query(b"BEGIN").query(sql).query(b"COMMIT").plain(3)
+        read = MirrorOptions().read_options([("shop", "t")])
+        return decode_range(
+            plan_splits([str(log.write(self.folder))], read, 1 << 20),
+            read,
+            Wanted({("shop", "t"): ()}, "CREATE TABLE shop.t (id INT);"),
+            HereEngine(),
+            TaskFiles(self.folder / "state", None),
+            refuse_statements=refuse_statements,
+            task_bytes=self.task_bytes,
+        )
+
+
+@pytest.fixture(params=[32 << 20, 1], ids=["here", "by tasks"])
+def statement_log(request: pytest.FixtureRequest, tmp_path: Path) -> StatementLog:
+    return StatementLog(tmp_path, request.param)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [b"INSERT INTO mysql.rds_heartbeat2 (id, value) VALUES (1, 2)", b"DELETE FROM `shop`.`other`"],
+)
+def test_statements_that_change_another_table(statement_log: StatementLog, sql: bytes) -> None:
+    found = statement_log.decoded(sql)
+    assert found.failed == {}
+    assert found.changes["shop", "t"].rows == 2
+
+
+def test_a_statement_that_changes_a_followed_table_is_one_of_this_table(
+    statement_log: StatementLog,
+) -> None:
+    failed = statement_log.decoded(b"UPDATE T SET id = 1").failed
+    assert list(failed) == [("shop", "t")]
+    assert "a statement that changes the table" in failed["shop", "t"]
+    assert statement_log.decoded(b"UPDATE t SET id = 1", refuse_statements=False).failed == {}
+
+
+def test_a_statement_that_empties_a_table_is_applied_as_truncate(
+    statement_log: StatementLog,
+) -> None:
+    found = statement_log.decoded(b"DELETE FROM `shop`.`t`")
+    assert found.failed == {}
+    assert [ddl.sql for ddl in found.ddl] == ["TRUNCATE TABLE `shop`.`t`"]
+
+
+@pytest.mark.parametrize("sql", [b"CALL p()", b"UPDATE other, t SET t.id = 1", b"INSERT INTO other VALUES (f())"])  # fmt: skip
+def test_a_statement_that_may_change_any_table(statement_log: StatementLog, sql: bytes) -> None:
+    with pytest.raises(IncompleteError, match="may be those of any table: statement DML"):
+        statement_log.decoded(sql)
+    assert statement_log.decoded(sql, refuse_statements=False).failed == {}
