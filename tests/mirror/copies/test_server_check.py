@@ -91,13 +91,13 @@ def test_a_replica_that_does_not_log_the_changes_of_its_source(
         replica.execute("CREATE DATABASE own", "CREATE TABLE own.t (id INT PRIMARY KEY)")
         lake = Lake(iceberg_spark, tmp_path, replica)
         lake.catch_up()  # it is no replica yet
-        source.execute("CREATE USER repl@'%' IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
+        source.execute("CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")  # fmt: skip
         replica.execute(FOLLOW[name].format(source.port), "START REPLICA" if name == "mysql-9.7" else "START SLAVE")  # fmt: skip
         source.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)")
         until(lambda: replica.rows("SHOW DATABASES LIKE 'shop'"))
         text = refusal(lake)
         assert "_updates is OFF: its logs do not contain changes" in text
         if name.startswith("mariadb"):  # whose status needs a privilege that mirrors do not need
-            replica.execute("CREATE USER m@'%'", "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO m@'%'")  # fmt: skip
+            replica.execute("CREATE USER m@'127.0.0.1'", "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO m@'127.0.0.1'")  # fmt: skip
             lake.url = tcp_url(replica, "m")
             assert "log_slave_updates is OFF" in refusal(lake)
