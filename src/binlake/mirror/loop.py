@@ -39,6 +39,7 @@ from binlake.mirror.reporting.server_end import ArchivedServer
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_position
 from binlake.mirror.source.server_check import check_server
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
@@ -47,40 +48,21 @@ from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.source.replica.url import without_password
 from binlake.spark.options import check_no_password
-from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
-from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import concerns
-from binlake.values.options import ReadOptions
 from binlake.values.position import Position, is_log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DAMAGED = (
-    "the log is damaged: restore it from an intact copy, or read one with --logs; or run FLUSH BINARY LOGS on the "
-    "server and `binlake mirror resync LAKE '*.*'`, and start the mirror again: it copies all tables"
-)
-_POSITION_LOST = (
-    "run `binlake mirror resync LAKE '*.*'` and start the mirror again: it copies all tables"
-)
-_LACKS_POSITION = (
-    "read an archive that has the log from the mirror's position on (--logs), or the server; if neither has it, "
-    f"{_POSITION_LOST}"
-)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
 _PATIENCE_S = 300.0
 # A task decodes two of them.
 _SPLIT_BYTES = 16 << 20
-
-
-def _logs_of(url: str, logs: str | None, options: ReadOptions) -> StreamLogs:
-    """Return the logs with the changes: those of an archive if it is given, else those of the server."""
-    return ServerLogs(url, options) if logs is None else DirectoryLogs([logs], options)
 
 
 class Mirror:
@@ -124,10 +106,9 @@ class Mirror:
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         read = options.read_options()
-        self._logs = _logs_of(url, logs, read)
+        self._logs = logs_of(url, logs, read)
         self._host = SourceHost(url, self._logs)
-        remedy = _POSITION_LOST if logs is None else _LACKS_POSITION
-        self._planner = StreamPlanner(self._logs, read, remedy=remedy)
+        self._planner = StreamPlanner(self._logs, read, remedy=remedy_without_position(logs))
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
         self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
@@ -398,7 +379,7 @@ class Mirror:
         try:
             return self._next_range(until)
         except FormatError as error:
-            error.hint = _DAMAGED
+            error.hint = LOG_IS_DAMAGED
             raise
 
     def _next_range(self, until: StreamOffset | None) -> bool:

@@ -1,0 +1,29 @@
+"""The log that a mirror follows, and what a user can do when a part of it is damaged or missing."""
+
+from __future__ import annotations
+
+from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
+from binlake.spark.streaming.server_logs import ServerLogs
+from binlake.values.options import ReadOptions
+
+LOG_IS_DAMAGED = (
+    "the log is damaged: restore it from an intact copy, or read one with --logs; or run FLUSH BINARY LOGS on the "
+    "server and `binlake mirror resync LAKE '*.*'`, and start the mirror again: it copies all tables"
+)
+_POSITION_LOST = (
+    "run `binlake mirror resync LAKE '*.*'` and start the mirror again: it copies all tables"
+)
+_LACKS_POSITION = (
+    "read an archive that has the log from the mirror's position on (--logs), or the server; if neither has it, "
+    f"{_POSITION_LOST}"
+)
+
+
+def logs_of(url: str, logs: str | None, options: ReadOptions) -> StreamLogs:
+    """Return the logs with the changes: those of an archive if it is given, else those of the server."""
+    return ServerLogs(url, options) if logs is None else DirectoryLogs([logs], options)
+
+
+def remedy_without_position(logs: str | None) -> str:
+    """What to do if the logs, those of an archive if it is given, do not have the mirror's position."""
+    return _POSITION_LOST if logs is None else _LACKS_POSITION
