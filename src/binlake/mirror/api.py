@@ -98,7 +98,8 @@ def verify(
 ) -> Verification:
     """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
 
-    `tables` are names and patterns. Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of
+    `tables` are names and patterns. Brings the lake up to date first, so no other process may mirror into it, also on
+    another machine. `sample`: the share of
     rows to compare, above 0. `sample_number` chooses these rows, by default at random; the result contains it. `logs`:
     an archive to read the changes from, which must keep up with the server. Raises SourceError if the lake has no mirror
     or another process mirrors into it, OptionError for a name that the lake does not have and a pattern that matches none

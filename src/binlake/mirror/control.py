@@ -50,6 +50,7 @@ _RESYNC = "binlake.resync"
 _COMPACT = "binlake.compact"
 _ADDED = "binlake.added"
 _REMOVED = "binlake.removed"
+_LEASE = "binlake.lease"
 _TRIES = 10
 
 _KEPT_SNAPSHOTS = 20  # each has the snapshots of all tables in its summary
@@ -170,6 +171,19 @@ class Control:
     def resume(self) -> None:
         """Go on after a pause."""
         self._set({"binlake.paused": "false"})
+
+    @property
+    def lease(self) -> str:
+        """The record of the process that writes to the lake, see `lease.Holder`; "" if there is none."""
+        return self._properties.get(_LEASE, "")
+
+    def take_lease(self, of: Callable[[str], str]) -> None:
+        """Replace the record by what `of` makes of it, also if another process replaces it meanwhile."""
+        self._change(lambda: {_LEASE: of(self.lease)})
+
+    def renew_lease(self, text: str) -> None:
+        """Replace the record of this process itself."""
+        self._set({_LEASE: text})
 
     @property
     def quarantined(self) -> dict[str, SetAside]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import uuid
 from pathlib import Path
 from typing import IO
 
@@ -69,7 +70,7 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
     """Lock the row indexes of a lake until the file is closed; None if another process has locked them. Raises SourceError."""
     try:
         keep_from_others(indexes)  # keys are data
-        file = (indexes / _LOCK).open("ab")
+        file = (indexes / _LOCK).open("a+b")
     except OSError as error:
         raise SourceError(f"{indexes} cannot be written: {error.strerror}") from error
     try:
@@ -78,3 +79,18 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
         file.close()
         return None
     return file
+
+
+def identity_of(locked: IO[bytes]) -> str:
+    """The identity of a locked state directory, wherever it is mounted: a random text in its lock file. Raises SourceError."""
+    try:
+        locked.seek(0)
+        known = locked.read().decode("utf-8", "replace")
+        if known:
+            return known
+        made = uuid.uuid4().hex
+        locked.write(made.encode())
+        locked.flush()
+    except OSError as error:
+        raise SourceError(f"{locked.name} cannot be written: {error.strerror}") from error
+    return made

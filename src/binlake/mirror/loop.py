@@ -32,6 +32,7 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.lakes import open_lake
+from binlake.mirror.lease import Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
@@ -110,10 +111,12 @@ class Mirror:
         self._host = SourceHost(url, self._logs)
         self._planner = StreamPlanner(self._logs, read, remedy=remedy_without_position(logs))
         self._indexes = index_directory(lake, state)
-        self._lock = lock(self._indexes, lake)
-        self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
+        locked = lock(self._indexes, lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
+        self._lease = Lease(self._control, lake, self._indexes, locked, note)
+        # removes files in the lake, which a process with the lease may use
+        self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
         self._tables = self._followed_tables(watch, copy_s)
         self._schema_changes = SchemaChanges(
             options, self._rules, self._control, self._tables, note
@@ -182,7 +185,7 @@ class Mirror:
         if self._server is not None:
             self._server.close()
         self._task_files.close()
-        self._lock.close()
+        self._lease.close()
 
     def stop(self) -> None:
         """End `run` after the round, or the chunks of a copy, that are being made."""
@@ -191,6 +194,7 @@ class Mirror:
     def _is_interrupted(self) -> bool:
         """Whether a copy is to be continued later."""
         self._control.refresh()
+        self._lease.keep()
         return self._stop.is_set() or self._control.paused
 
     # -- the loop ----------------------------------------------------------------------------------
@@ -219,6 +223,7 @@ class Mirror:
         progressed = False
         while not self._stop.is_set():
             self._control.refresh()
+            self._lease.keep()
             if not self._control.paused:
                 self._obey()
                 if not progressed or self._tables.copies_are_due():
@@ -282,7 +287,7 @@ class Mirror:
         """After `run`: compact the tables that need it, and wait until that is done. After `stop`, and while the mirror
         is paused, no compaction begins. Raises as `run`.
         """
-        self._upkeep.finish(self._tables.followed, self._is_interrupted)
+        self._upkeep.finish(self._tables.followed, self._lease.keep, self._is_interrupted)
         self._record()
 
     def reach(self, position: Position | None = None) -> bool:
@@ -299,6 +304,7 @@ class Mirror:
             until = StreamOffset(position)
         deadline = time.monotonic() + self._patience_s
         while not self._is_interrupted():
+            self._lease.keep()
             if self._round(until):
                 continue
             if self._has_copies():  # of tables that a statement has changed

@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,7 @@ from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lake_state import lock_if_free
+from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
@@ -107,9 +108,14 @@ class TableUpkeep(Protocol):
         """Do the work that is due."""
 
     def finish(
-        self, tables: Mapping[str, Followed], is_interrupted: Callable[[], bool] = lambda: False
+        self,
+        tables: Mapping[str, Followed],
+        keep: Callable[[], None],
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`."""
+        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`. `keep` is called
+        before each commit.
+        """
 
     def want(self, table: Followed) -> None:
         """Compact a table wholly."""
@@ -165,15 +171,21 @@ class Upkeep:
         self._clean(tables)
 
     def finish(
-        self, tables: Mapping[str, Followed], is_interrupted: Callable[[], bool] = lambda: False
+        self,
+        tables: Mapping[str, Followed],
+        keep: Callable[[], None],
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`."""
+        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`. `keep` is called
+        before each commit.
+        """
         while not is_interrupted():
             if self._job is None:
                 self._begin(tables)
             if self._job is None:
                 return
             self._job.wait()
+            keep()
             self._settle(tables)
 
     def close(self) -> None:
@@ -383,19 +395,32 @@ def compact_tables(
             hint="`binlake mirror status` lists its tables",
         )
     wanted = set(names) or known
-    locked = lock_if_free(indexes)
-    if locked is None:
+    lease = _lease_if_free(control, indexes, note)
+    if lease is None:
         control.request_compaction(wanted)
-        note("another process mirrors into the lake: it compacts the tables after its next round")
         return
-    with locked:
+    with closing(lease):
         upkeep = upkeep_of(engine, control, options, note)
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
             if name not in tables:
                 tables |= followed_tables(lake, there[name][0], indexes, control, options)
             upkeep.want(tables[name])
-        upkeep.finish(tables)
+        upkeep.finish(tables, lease.keep)
         upkeep.remove_orphans(tables)
         if upkeep.failed:
             raise BinlogError(f"not compacted: {', '.join(sorted(upkeep.failed))}")
+
+
+def _lease_if_free(control: Control, indexes: Path, note: Callable[[str], None]) -> Lease | None:
+    """The lease of the lake; None if another process has it, which `note` names."""
+    locked = lock_if_free(indexes)
+    holder = Holder.from_text(control.lease)
+    if locked is not None:
+        try:
+            return Lease(control, "the lake", indexes, locked, note)
+        except LakeInUseError:
+            holder = Holder.from_text(control.lease)
+    who = "" if holder is None else f" ({holder})"
+    note(f"another process mirrors into the lake: it compacts the tables after its next round{who}")
+    return None

@@ -33,8 +33,8 @@ def compact(
     """Rewrite tables without deleted rows and small files.
 
     A mirror compacts its tables by itself; use this after a large change, or if the mirror runs with
-    --compact off. If a mirror of the lake is running on this machine, that mirror compacts the tables
-    while it continues. The server is not contacted. The exit code is 1 if a table cannot be compacted.
+    --compact off. If a mirror of the lake is running, that mirror compacts the tables while it
+    continues. The server is not contacted. The exit code is 1 if a table cannot be compacted.
 
     Examples:
       binlake mirror compact /lake

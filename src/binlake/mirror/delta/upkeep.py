@@ -52,13 +52,17 @@ class DeltaUpkeep:
         self._clean(tables)
 
     def finish(
-        self, tables: Mapping[str, Followed], is_interrupted: Callable[[], bool] = lambda: False
+        self,
+        tables: Mapping[str, Followed],
+        keep: Callable[[], None],
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Compact the tables that are due; begin no other table when `is_interrupted`."""
+        """Compact the tables that are due; begin no other table when `is_interrupted`. `keep` is called before each commit."""
         for table in tables.values():
             if is_interrupted():
                 return
             if self._is_due(table):
+                keep()
                 self._compact(table)
 
     def want(self, table: Followed) -> None:

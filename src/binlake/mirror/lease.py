@@ -1,0 +1,195 @@
+"""The lease of a lake: which process writes to it, recorded in the lake's control table.
+
+A lock on a file keeps out the processes that use the same state directory. The lease also keeps out those that use
+another one: of another user, with another `--state`, or on another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from binlake.errors import SourceError
+from binlake.mirror.control import Control
+from binlake.mirror.lake_state import identity_of
+
+# Each renewal is a commit without a snapshot, so they are rare.
+_EVERY_S = 180.0
+_VALID_S = 600.0
+_PIDS = 1 << 31
+
+
+class LakeInUseError(SourceError):
+    """Another process writes to the lake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that writes to a lake.
+
+    `started`: its start time as the kernel records it, "" if unknown; `namespace`: the process ids among which `process`
+    is one. `state`: its state directory, which `identity` identifies wherever it is mounted. `since`: ISO 8601, UTC.
+    `until`: the Unix time at which the lease ends, unless it is renewed.
+    """
+
+    host: str
+    process: int
+    started: str
+    namespace: str
+    state: str
+    identity: str
+    since: str
+    until: float
+
+    @staticmethod
+    def here(state: Path, identity: str) -> Holder:
+        """The current process, from now on."""
+        return Holder(
+            socket.gethostname(),
+            os.getpid(),
+            _started(os.getpid()),
+            _namespace(),
+            str(state.absolute()),
+            identity,
+            _shown(time.time()),
+            time.time() + _VALID_S,
+        )
+
+    @staticmethod
+    def from_text(text: str) -> Holder | None:
+        """Return the holder that a control table records; None if there is none, or if the text is damaged."""
+        try:
+            known: dict[str, Any] = json.loads(text)
+            found = Holder(**known)
+        except (ValueError, TypeError, RecursionError):
+            return None
+        process, until = known["process"], known["until"]
+        are_numbers = isinstance(process, int) and isinstance(until, int | float)
+        return found if are_numbers and 0 < process < _PIDS else None
+
+    def to_text(self) -> str:
+        """Return the text for the control table."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def keeps_out(self, other: Holder) -> bool:
+        """Whether `other`, a process of this machine that has locked its state directory, must not write to the lake."""
+        if self.identity == other.identity:
+            return False  # this process had the lock, so it has ended
+        if (self.host, self.namespace) == (other.host, other.namespace):
+            return _is_running(self)
+        return time.time() < self.until
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}, since {self.since}, with the state directory {self.state}"
+
+
+def _shown(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _namespace() -> str:
+    """The kernel's name of the process ids that this process sees: a container has others than its host."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _started(process: int) -> str:
+    """When a process started, in ticks since the machine did; "" if that is unknown."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[19]  # the fields after the name of the program
+
+
+def _is_running(holder: Holder) -> bool:
+    try:
+        os.kill(holder.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is a process of another user
+    # another process may have got the number
+    return _started(holder.process) in ("", holder.started)
+
+
+class Lease:
+    """The right of this process to write to a lake, until `close`.
+
+    `locked` is the lock of the state directory, which `close` also releases. `lake`: its name in messages; `note` receives a
+    message if the lease of another process had ended. Raises LakeInUseError while another process has the lease.
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        lake: str,
+        state: Path,
+        locked: IO[bytes],
+        note: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
+        self._before: Holder | None
+        self._control = control
+        self._lake = lake
+        self._locked = locked
+        self._own = Holder.here(state, identity_of(locked))
+        self._renew_at = time.monotonic() + _EVERY_S
+        try:
+            control.take_lease(self._instead_of)
+        except BaseException:
+            locked.close()
+            raise
+        if self._before is not None:
+            note(f"the lease of another process has ended and is taken over: {self._before}")
+
+    def _instead_of(self, text: str) -> str:
+        """The record of this process, instead of that of another one."""
+        self._before = None
+        found = Holder.from_text(text)
+        if found is not None and found.keeps_out(self._own):
+            hint = "stop it first, or wait until it has ended"
+            if found.host != self._own.host:
+                hint += f"; if it was killed, its lease ends at {_shown(found.until)}"
+            raise LakeInUseError(f"another process mirrors into {self._lake}: {found}", hint=hint)
+        if found is not None and found.identity != self._own.identity:
+            self._before = found
+        return self._own.to_text()
+
+    def keep(self) -> None:
+        """Renew the lease if it is time to. Raises LakeInUseError if another process has taken it over."""
+        self._check()
+        if time.monotonic() < self._renew_at:
+            return
+        self._control.refresh()
+        self._check()
+        self._renew_at = time.monotonic() + _EVERY_S
+        self._own = replace(self._own, until=time.time() + _VALID_S)
+        self._control.renew_lease(self._own.to_text())
+
+    def _check(self) -> None:
+        found = Holder.from_text(self._control.lease)
+        if found is None or replace(found, until=self._own.until) != self._own:
+            raise LakeInUseError(
+                f"another process has taken over {self._lake}: {found or 'it has ended already'}",
+                hint=f"this process did not renew its lease for {_VALID_S / 60:.0f} minutes; start it again if the other "
+                "one has ended",
+            )
+
+    def close(self) -> None:
+        """End the lease, so that any process can write to the lake."""
+        # whatever the error, also if Spark has ended: without a renewal, the lease ends by itself
+        with suppress(Exception):
+            self._control.refresh()
+            if self._control.lease == self._own.to_text():
+                self._control.renew_lease("")
+        self._locked.close()

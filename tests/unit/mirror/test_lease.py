@@ -1,0 +1,210 @@
+"""The lease of a lake: which process may write to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
+
+from binlake.mirror import lease as leases
+from binlake.mirror.control import Control
+from binlake.mirror.lake_state import identity_of, lock
+from binlake.mirror.lease import Holder, LakeInUseError, Lease
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
+
+
+class Stored:
+    """A control table in memory, which counts the commits to it."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.properties = dict(properties)
+        self.summary: dict[str, str] = {}
+        self.commits = 0
+        self.conflicts = 0
+
+    def refresh(self) -> None:
+        """All of it is in memory."""
+
+    def describe(self) -> dict[str, Any]:
+        return {"properties": dict(self.properties), "summary": dict(self.summary)}
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self.commits += 1
+        self.properties.update(properties)
+
+    def replace_properties(
+        self, expected: Mapping[str, str | None], properties: Mapping[str, str]
+    ) -> None:
+        if any(self.properties.get(name) != value for name, value in expected.items()):
+            raise CommitConflictError("_binlake.rounds: another writer has committed to the table")
+        self.set_properties(properties)
+
+    def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
+        if self.conflicts:
+            self.conflicts -= 1
+            raise CommitConflictError("_binlake.rounds: another writer has committed to the table")
+        self.summary = dict(properties)
+
+
+class FakeLake:
+    """A lake that has a control table only."""
+
+    def __init__(self) -> None:
+        self.table: Stored | None = None
+
+    def exists(self, *_name: str) -> bool:
+        return self.table is not None
+
+    def create(self, _space: str, _name: str, _schema: Any, properties: Mapping[str, str]) -> None:
+        self.table = Stored(properties)
+
+    def load(self, *_name: str) -> Stored:
+        assert self.table is not None
+        return self.table
+
+    def control(self) -> Control:
+        return Control(self, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def lake() -> FakeLake:
+    return FakeLake()
+
+
+def taken(lake: FakeLake, state: Path, notes: list[str] | None = None) -> Lease:
+    """The lease, for a process with this state directory."""
+    seen = [] if notes is None else notes
+    return Lease(lake.control(), "s3://b/lake", state, lock(state, "s3://b/lake"), seen.append)
+
+
+def held_by(lake: FakeLake, state: Path, **changed: Any) -> Holder:
+    """Record another process in the lake: this one, with differences."""
+    with lock(state, "s3://b/lake") as locked:
+        holder = replace(Holder.here(state, identity_of(locked)), **changed)
+    lake.control().renew_lease(holder.to_text())
+    return holder
+
+
+def ended_process() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_process_with_another_state_directory_is_refused(lake: FakeLake, tmp_path: Path) -> None:
+    first = taken(lake, tmp_path / "a")
+    with pytest.raises(LakeInUseError) as refused:
+        taken(lake, tmp_path / "b")
+    said = str(refused.value)
+    assert said.startswith(f"another process mirrors into s3://b/lake: process {os.getpid()} on ")
+    assert f"with the state directory {tmp_path / 'a'}; stop it first" in said
+    first.keep()
+    first.close()
+    notes: list[str] = []
+    taken(lake, tmp_path / "b", notes).close()  # the refused process has also unlocked it
+    assert notes == []
+    assert lake.control().lease == ""
+
+
+def test_the_lease_of_a_process_that_has_ended_is_taken_over(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    _check_taken_over(lake, tmp_path, process=ended_process())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"started": "1"},  # its number is now that of another process
+        {"host": "db2", "until": 1e9},
+        {"namespace": "pid:[1]", "until": 1e9},
+    ],
+)
+def test_a_lease_that_has_ended_is_taken_over(
+    lake: FakeLake, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    _check_taken_over(lake, tmp_path, **changed)
+
+
+def _check_taken_over(lake: FakeLake, tmp_path: Path, **changed: Any) -> None:
+    before = held_by(lake, tmp_path / "a", **changed)
+    notes: list[str] = []
+    taken(lake, tmp_path / "b", notes).close()
+    assert notes == [f"the lease of another process has ended and is taken over: {before}"]
+
+
+@pytest.mark.parametrize("changed", [{"host": "db2"}, {"namespace": "pid:[1]"}])
+def test_the_lease_of_another_machine_or_container_holds_until_it_ends(
+    lake: FakeLake, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    """This machine cannot look for the process."""
+    held_by(lake, tmp_path / "a", process=ended_process(), **changed)
+    with pytest.raises(LakeInUseError, match="another process mirrors"):
+        taken(lake, tmp_path / "b")
+
+
+def test_a_start_with_the_same_state_directory_continues(lake: FakeLake, tmp_path: Path) -> None:
+    """After kill -9, also in a container with another name: the lock shows that the process has ended."""
+    held_by(lake, tmp_path / "a", host="pod-1", namespace="pid:[1]")
+    notes: list[str] = []
+    taken(lake, tmp_path / "a", notes).close()
+    assert notes == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "[" * 100_000, '{"host": 1}'])
+def test_a_damaged_record_is_none(text: str) -> None:
+    assert Holder.from_text(text) is None
+
+
+@pytest.mark.parametrize("changed", [{"process": 0}, {"process": -1}, {"process": 1 << 40}])
+def test_a_number_that_no_process_has_is_a_damaged_record(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    assert Holder.from_text(replace(Holder.here(tmp_path, "x"), **changed).to_text()) is None
+
+
+def test_the_lease_is_renewed_rarely(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each renewal writes a file of metadata, so at most one a minute while nothing happens."""
+    now = 1000.0
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    held = taken(lake, tmp_path)
+    control, table = lake.control(), lake.load()
+    before, ends = table.commits, []
+    for _ in range(600):
+        now += 1.0
+        held.keep()
+        control.refresh()
+        found = Holder.from_text(control.lease)
+        assert found is not None
+        assert found.until > now
+        ends.append(found.until)
+    assert 1 <= table.commits - before <= 10
+    assert ends == sorted(ends)
+    held.close()
+
+
+def test_a_process_whose_lease_was_taken_over_ends(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    held = taken(lake, tmp_path / "a")
+    held_by(lake, tmp_path / "b", host="db2")
+    now += 700.0  # it was stopped, or a task took so long
+    with pytest.raises(LakeInUseError, match=r"another process has taken over .* on db2, since"):
+        held.keep()
+    held.close()
+    assert Holder.from_text(lake.control().lease) is not None, "that of the other process"
