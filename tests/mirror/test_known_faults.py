@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,51 @@ def test_a_purged_log(server: Server, iceberg_spark: Any, tmp_path: Path) -> Non
     lake.catch_up()
     assert quarantined(lake) == {}
     assert lake.equals_source(name) == [name]
+
+
+def test_a_table_that_was_idle_until_another_program_compacted_it(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Its newest commit of the mirror is old: the server has purged the log of that time."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "rested", "busy")
+    lake.options = replace(lake.options, on_other_writer="reindex")
+    lake.catch_up()
+    server.execute("FLUSH BINARY LOGS", f"UPDATE {DATABASE}.busy SET v = 3 WHERE id = 1")
+    lake.catch_up()
+    server.execute("FLUSH BINARY LOGS")
+    lake.catch_up()
+    server.settle()
+    server.purge_before(server.position()[0])
+    table = f"{lake.catalog}.{DATABASE}.rested"
+    iceberg_spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+    server.execute(f"UPDATE {DATABASE}.rested SET v = 5 WHERE id = 1")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.rested")
+
+
+def test_a_log_that_lacks_the_position_of_one_table(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The others are followed, and `resync` copies the one."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "one", "other")
+    lake.catch_up()
+    names = [f"{DATABASE}.{name}" for name in ("one", "other")]
+    server.execute(*(f"UPDATE {name} SET v = v + 1" for name in names), "FLUSH BINARY LOGS")
+    server.execute(*(f"UPDATE {name} SET v = v + 1" for name in names))
+    # one of them is committed
+    assert killed(lake, Kill("commit", 1, after=True)) == -signal.SIGKILL
+    server.settle()
+    server.purge_before(server.position()[0])
+    server.execute(*(f"UPDATE {name} SET v = v + 1" for name in names))
+    lake.catch_up()
+    [(lost, reason)] = quarantined(lake).items()
+    assert "that file does not exist" in reason
+    assert f"`binlake mirror resync LAKE {lost}`" in reason
+    assert "'*.*'" not in reason
+    [followed] = {*names} - {lost}
+    assert lake.equals_source(followed) == [followed]
+    resync(tmp_path, [lost], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(lost) == [lost]

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.errors import FormatError, IncompleteError
+from binlake.errors import FormatError, IncompleteError, PositionLostError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
@@ -410,7 +410,11 @@ class Mirror:
         if until is not None:
             ahead.append(until)
         target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None
-        end = self._planner.advance(start, Limits(bytes=self.options.round_bytes), target)
+        try:
+            end = self._planner.advance(start, Limits(bytes=self.options.round_bytes), target)
+        except PositionLostError as error:
+            self._leave_behind(group, error)
+            return True
         if end.place == start.place:
             return False
         found = self._decoder.decode_until_change(group, start, end)
@@ -421,6 +425,18 @@ class Mirror:
             self._apply_ddl(group, start, first)
         self._after_round(end)
         return True
+
+    def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
+        """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""
+        newest = max(
+            self._tables.followed.values(), key=lambda table: place_key(table.offset.position)
+        )
+        if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
+            raise error
+        for table in group:
+            name = table.full_name
+            hint = f"`binlake mirror resync LAKE {name}` copies the table again"
+            self._tables.quarantine(name, str(PositionLostError(error.message, hint=hint)))
 
     def _after_failover(self) -> None:
         """If some tables have changed to another server, change the others too, because positions of two servers have no order."""

@@ -133,10 +133,11 @@ class DeltaStored:
         }
 
     def history(self) -> list[dict[str, Any]]:
-        """The versions whose commits the log still has, oldest first."""
+        """The versions whose commits the log still has, oldest first, each with the one before as its parent."""
         return [
             {
                 "snapshot": commit.version,
+                "parent": commit.version - 1,
                 "committed_ms": commit.committed_ms,
                 "summary": (commit.state or {}).get("summary", {}),
             }

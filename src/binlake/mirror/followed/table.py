@@ -361,24 +361,39 @@ def _lake_key(key: tuple[str, ...], column: str) -> tuple[str, ...]:
 def _place_of(
     table: LakeTable, full_name: str, control: Control, options: MirrorOptions
 ) -> StreamOffset | None:
-    """The position of a table: that of its own snapshot, or of a later round without changes of it."""
+    """The position of a table: that of the newest snapshot of the mirror's own, or of a later round without changes of it.
+
+    Later snapshots of other programs have the same rows, or a user has accepted their rows with --on-other-writer reindex.
+    """
     if offset_of(table.summary) is None and options.on_other_writer == "refuse":
         raise CommitConflictError(
             f"{table.full_name}: another program has written to the table",
             hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
         )
-    own = _own_offset(table, table.summary, full_name)
-    if own is None:
-        history = table.stored.history()
-        ours = (_own_offset(table, one["summary"], full_name) for one in reversed(history))
-        own = next((offset for offset in ours if offset is not None), None)
+    recorded = control.snapshots.get(full_name)
+    own, has_recorded = None, False
+    for snapshot, summary in _lineage(table):
+        has_recorded = has_recorded or snapshot == recorded
+        own = _own_offset(table, summary, full_name)
+        if own is not None:
+            break
     later = control.offset
-    if own is None or later is None or control.snapshots.get(full_name) != table.snapshot:
+    if own is None or later is None or not has_recorded:
         return own
     # the round has this snapshot, so it is not earlier; the positions of two servers have no order
     if later.position.server_uuid != own.position.server_uuid:
         return later
     return max(own, later, key=lambda offset: place_key(offset.position))
+
+
+def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:
+    """The current snapshot and its ancestors that are kept, newest first, with their summaries."""
+    yield table.snapshot, table.summary
+    kept = {one["snapshot"]: one for one in table.stored.history()}
+    head = kept.pop(table.snapshot, {})
+    while (one := kept.pop(head.get("parent"), None)) is not None:
+        yield one["snapshot"], one["summary"]
+        head = one
 
 
 def _own_offset(

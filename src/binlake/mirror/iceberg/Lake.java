@@ -196,6 +196,9 @@ public class Lake {
       entry.put("snapshot", one.snapshotId());
       entry.put("operation", one.operation());
       entry.put("committed_ms", one.timestampMillis());
+      if (one.parentId() != null) {
+        entry.put("parent", one.parentId().longValue());
+      }
       entry.set("summary", mapper.valueToTree(one.summary()));
     }
     return mapper.writeValueAsString(all);

@@ -192,7 +192,7 @@ class IcebergTable:
         self.refresh()
 
     def history(self) -> list[dict[str, Any]]:
-        """The snapshots that are kept, with their summaries."""
+        """The snapshots that are kept, with their summaries and, if they have any, their parents."""
         with _in_one_line(self.full_name):
             found: list[dict[str, Any]] = json.loads(self._helper.history(self._table))
             return found

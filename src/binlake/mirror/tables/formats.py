@@ -126,7 +126,7 @@ class StoredTable(Protocol):
         """uuid, schema (as Iceberg's JSON), properties; with a commit: snapshot, committed_ms, and its summary."""
 
     def history(self) -> list[dict[str, Any]]:
-        """The versions that are kept, oldest first, with their summaries."""
+        """The versions that are kept, oldest first, with their summaries and, if they have any, their parents."""
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""

@@ -172,6 +172,14 @@ class StreamPlanner:
         """
         return self._valid(self._logs.look(), offset)
 
+    def has(self, offset: StreamOffset) -> bool:
+        """Return whether the current logs have a place, also after a failover. Raises BinlogError."""
+        try:
+            self.here(offset)
+        except PositionLostError:
+            return False
+        return True
+
     def _ranges(
         self,
         now: LogsNow,

@@ -41,6 +41,7 @@ class Stored:
         self.summary = position_properties(OFFSET, 1)
         self.snapshot = 1
         self.error: Exception | None = None
+        self.snapshots: list[dict[str, Any]] = []
 
     def describe(self) -> dict[str, Any]:
         return {"properties": self.properties, "summary": self.summary}
@@ -61,7 +62,7 @@ class Stored:
         return self
 
     def history(self) -> list[dict[str, Any]]:
-        return []
+        return self.snapshots
 
     def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
         self.summary = dict(properties)
@@ -249,6 +250,39 @@ def test_a_table_without_changes_is_where_the_round_ended(
     tables, _ = started(lake, tmp_path, control)
     found = tables.followed["shop.t"].offset.position
     assert (found == end.position) == is_later
+
+
+@pytest.mark.parametrize(
+    ("own", "recorded", "is_later"),
+    [
+        (1, 1, True),
+        (1, 2, True),
+        (1, 3, True),
+        (2, 1, False),  # the mirror has committed after the round
+        (1, 7, False),  # the table was rolled back since
+    ],
+)
+def test_a_table_without_changes_that_another_program_has_compacted(
+    lake: FakeLake, tmp_path: Path, own: int, recorded: int, is_later: bool
+) -> None:
+    """Its current snapshot is 3, a compaction; 7 is not an ancestor."""
+    lake.copy_of("shop.t", "shop", "t")
+    table = lake.stored["shop", "t"]
+    at_own = StreamOffset(Position("1-2-3", "binlog.000001", 900, gtid_set=""))
+    mine = position_properties(at_own, 1)
+    table.snapshot, table.summary = 3, {}
+    table.snapshots = [
+        {"snapshot": 1, "summary": position_properties(OFFSET, 1)},
+        {"snapshot": 7, "parent": 2, "summary": mine},
+        {"snapshot": 2, "parent": 1, "summary": {}},
+        {"snapshot": 3, "parent": 2, "summary": {}},
+    ]
+    next(one for one in table.snapshots if one["snapshot"] == own)["summary"] = mine
+    control = Control(lake, "mysql://db1/", MirrorOptions(on_other_writer="reindex"))  # type: ignore[arg-type]
+    end = StreamOffset(Position("1-2-3", "binlog.000002", 500, gtid_set=""))
+    control.record(end, {"shop.t": recorded})
+    tables, _ = started(lake, tmp_path, control)
+    assert tables.followed["shop.t"].offset.position == (end if is_later else at_own).position
 
 
 def test_tables_of_others_in_a_shared_catalog(lake: FakeLake, tmp_path: Path) -> None:
