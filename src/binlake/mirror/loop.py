@@ -24,10 +24,11 @@ from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.apply.task_files import TaskFiles
+from binlake.mirror.archive_wait import ArchiveWait
 from binlake.mirror.commits import NetWriter, commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
-from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError, lags
+from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
@@ -47,6 +48,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
+from binlake.mirror.verification import StoppedError
 from binlake.source.replica.url import without_password
 from binlake.spark.options import check_no_password
 from binlake.spark.streaming.offsets import StreamOffset
@@ -302,7 +304,7 @@ class Mirror:
             until = StreamOffset(replace(position, server_uuid=log.server_uuid))
         else:
             until = StreamOffset(position)
-        deadline = time.monotonic() + self._patience_s
+        wait = ArchiveWait(self._planner, self._stop, self._patience_s)
         while not self._is_interrupted():
             self._lease.keep()
             if self._round(until):
@@ -310,30 +312,22 @@ class Mirror:
             if self._has_copies():  # of tables that a statement has changed
                 self._tables.continue_copies()
                 continue
-            log = self._planner.head().position
-            if position is None or not lags(log, position):
+            if position is None or wait.has_reached(position):
                 break
-            self._wait_for_archive(log, position, deadline)
         self._control.check_not_paused()
         self._record()
         return not self._stop.is_set()
 
-    def _wait_for_archive(self, log: Position, position: Position, deadline: float) -> None:
-        """Wait a second for an archive, which is at `log`. Raises LogLagsError after the deadline."""
-        if time.monotonic() > deadline:
-            raise LogLagsError(
-                f"the archive reaches {log.file}:{log.offset}, and not {position.file}:{position.offset}",
-                hint="check that `binlake archive` runs",
-            )
-        self._stop.wait(1.0)
+    def may_have_changed(self, table: Followed, until: Position) -> bool:
+        """Return whether the log after the table's position contains a statement that may concern the table.
 
-    def may_have_changed(self, table: Followed, before: Position) -> bool:
-        """Whether the log after the position of a table, and before another one of the server, has a statement that may
-        concern the table. Waits for an archive that does not reach so far yet. Raises BinlogError, LogLagsError.
+        If the archive has not reached `until`, a position of the server, wait for it first. Raises BinlogError,
+        LogLagsError, and StoppedError if `stop` came before.
         """
-        deadline = time.monotonic() + self._patience_s
-        while not self._stop.is_set() and lags(log := self._planner.head().position, before):
-            self._wait_for_archive(log, before, deadline)
+        wait = ArchiveWait(self._planner, self._stop, self._patience_s)
+        while not wait.has_reached(until):
+            if self._stop.is_set():
+                raise StoppedError
         splits = self._planner.splits(table.offset, self._planner.latest())
         found = statements_in(splits, self.options.read_options([table.id]))
         return any(concerns(ddl, table.database, table.name) for ddl in found)

@@ -42,6 +42,19 @@ _MOMENTS = 5
 _CODES_AFTER_DDL = frozenset((1054, 1146, 1412))
 
 
+class StoppedError(BinlogError):
+    """The mirror was stopped before its tables were compared."""
+
+    def __init__(
+        self,
+        message: str = "the mirror was stopped before its tables were compared",
+        *,
+        hint: str | None = None,
+        **context: Any,
+    ) -> None:
+        super().__init__(message, hint=hint, **context)
+
+
 @dataclass(frozen=True, slots=True)
 class TableVerification:
     """One table. `state`: equal, different, or not compared, for `reason`.
@@ -121,7 +134,7 @@ def compare_tables(
             mirror.reach()  # so that little log remains, and few statements can occur meanwhile
         with exact_session(mirror.url) as source:
             if not mirror.reach(source.position):
-                raise BinlogError("the mirror was stopped before its tables were compared")
+                raise StoppedError
             if first is None:
                 first = source.position
                 left = _tables(mirror, names)
@@ -200,7 +213,7 @@ def _verified(
         is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
             not found.is_equal and _may_have_changed(source, followed, mirror)
         )
-    except LogLagsError:
+    except (LogLagsError, StoppedError):
         raise
     except FormatError as error:  # a value, perhaps of a column that another one has replaced
         is_altered = _may_have_changed(source, followed, mirror)
@@ -212,7 +225,10 @@ def _verified(
 
 
 def _may_have_changed(source: ExactSource, followed: Followed, mirror: Mirror) -> bool:
-    """Whether a statement since the moment of `source` may concern a table: the rows were read before now."""
+    """Return whether a statement after the moment of `source` may concern the table.
+
+    The rows have been read, so such a statement is before the current end of the server's log.
+    """
     server = source.server
     return mirror.may_have_changed(followed, Position(server.identity, *server.end()))
 

@@ -12,7 +12,7 @@ import pytest
 from binlake.errors import PositionLostError, SourceError
 from binlake.mirror import status, verify
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
-from binlake.mirror.verification import verify_tables
+from binlake.mirror.verification import StoppedError, verify_tables
 from dev.servers import Server, running
 from support.servers.archiving import archive, archiving
 from support.servers.live import url_of
@@ -295,6 +295,32 @@ def test_a_difference_that_the_archive_cannot_explain_yet(
             verify_tables(mirror, progress=before_a_table)
     finally:
         mirror.close()
+
+
+def test_a_stop_while_a_difference_waits_for_the_archive(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Nothing is known then: a table is not reported as different."""
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "stopped")
+    server.execute("UPDATE stopped.soft SET v = v + 1")
+    logs = Archive(server, tmp_path / "archive").catch_up()
+    lake.catch_up(logs)
+    circle = "RENAME TABLE {t}.keyed TO {t}.x, {t}.soft TO {t}.keyed, {t}.x TO {t}.soft"
+    statements = iter([circle.format(t="stopped")])
+    mirror = lake.mirror(logs)
+    stops = threading.Timer(3.0, mirror.stop)
+
+    def before_a_table(_name: str) -> None:
+        for statement in statements:
+            server.execute(statement)
+            stops.start()
+
+    try:
+        with pytest.raises(StoppedError, match="stopped before its tables were compared"):
+            verify_tables(mirror, progress=before_a_table)
+    finally:
+        mirror.close()
+        stops.join()
 
 
 def test_verify_reads_an_archive_where_the_server_has_purged_its_log(
