@@ -15,13 +15,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from binlake.errors import OptionError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror import pause, status
+from binlake.mirror.commits import commit_range
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.pulse import Beats
 from binlake.mirror.reporting.report import MirrorStatus
+from binlake.mirror.verification import Verification, compare_tables
 from dev.servers import Server, running
 from dev.servers.ports import ReservedPort
 from mirror.killed_mirror import Kill, killed
@@ -123,6 +125,36 @@ def _check_a_password_that_tasks_do_not_know(lake: Lake, monkeypatch: pytest.Mon
 
 def _is(found: MirrorStatus | None, condition: Callable[[MirrorStatus], bool]) -> bool:
     return found is not None and condition(found)
+
+
+def test_a_commit_that_fails_before_a_scheduled_comparison_ends_the_mirror(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state is unknown: another round might apply its changes again."""
+    commits = 0
+
+    def commit(*of: Any) -> int:
+        nonlocal commits
+        commits += 1
+        if commits == 1:
+            raise SourceError("ops.t: Iceberg refuses: CommitStateUnknownException")
+        mirror.stop()
+        return commit_range(*of)
+
+    def compare(*of: Any) -> Verification:
+        server.execute("INSERT INTO ops.t VALUES (1, 1)")
+        monkeypatch.setattr("binlake.mirror.loop.commit_range", commit)
+        return compare_tables(*of)
+
+    with running(provisioned("mysql-9.7")) as server:
+        server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
+        mirror = Lake(iceberg_spark, tmp_path, server, tables=("ops.*",), verify_every_s=1).mirror()
+        monkeypatch.setattr(mirror._verification, "_compare", compare)
+        try:
+            with pytest.raises(SourceError, match="CommitStateUnknownException"):
+                mirror.run(once=False, interval_s=0.1)
+        finally:
+            mirror.close()
 
 
 def test_the_command_is_scraped_and_ends_in_order(provisioned: Any, tmp_path: Path) -> None:

@@ -75,8 +75,9 @@ class Mirror:
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
     half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
-    how long to wait for an archive that lags behind, where the mirror cannot continue without it. Raises OptionError for
-    a URL with a password.
+    how long to wait for an archive that lags behind, where the mirror cannot continue without it. `round_error` is the
+    error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
+    into the lake.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Mirror:
         self._server = None if logs is None else ArchivedServer(self._host, read, note)
         self._pulse = self._reporting(show, beats)
         self._verification = ScheduledVerification(options, self._pulse, note)
+        self.round_error: BinlogError | None = None
         self._stop = threading.Event()
         self._copied_anew: Counter[str] = Counter()
         self._recorded = time.monotonic()
@@ -297,6 +299,15 @@ class Mirror:
         before. Raises as `run`, BinlogError if the mirror is paused, and LogLagsError if an archive does not reach the
         position in time.
         """
+        try:
+            return self._reach(position)
+        except LogLagsError:  # the rounds before the wait are complete
+            raise
+        except BinlogError as error:
+            self.round_error = error
+            raise
+
+    def _reach(self, position: Position | None) -> bool:
         log = self._planner.head().position
         if position is None:
             until = self._planner.latest()

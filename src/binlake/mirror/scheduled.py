@@ -42,13 +42,19 @@ class ScheduledVerification:
         self._due_s = pulse.verified_s + self._every_s
 
     def work(self, mirror: Mirror) -> None:
-        """Compare if it is time to. A failure is noted, and does not end the mirror."""
+        """Compare if it is time to. A failure of the comparison is noted, and does not end the mirror.
+
+        Raises the error of a round that the comparison needs.
+        """
         if not self._every_s or time.time() < self._due_s:
             return
         self._due_s = time.time() + self._every_s
         try:
             found = self._compare(mirror, (), self._next_sample())
         except BinlogError as error:
+            # another round might apply changes again that are in the lake already
+            if error is mirror.round_error:
+                raise
             self._note(f"the tables could not be compared with the server: {error}")
             return
         different = [table for table in found.tables if table.state == "different"]

@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
+from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse
 from binlake.mirror.scheduled import ScheduledVerification
-from binlake.mirror.verification import Verification
+from binlake.mirror.verification import StoppedError, Verification
 
 DAY_S = 86_400
+
+
+def _notes_of(folder: Path, error: BinlogError, round_error: BinlogError | None) -> list[str]:
+    """The notes of a comparison that ends with an error."""
+    logs: Any = None
+    mirror: Any = SimpleNamespace(round_error=round_error)
+    notes: list[str] = []
+
+    def failing(_mirror: Any, _names: Any, _options: VerifyOptions) -> Verification:
+        raise error
+
+    pulse = Pulse(folder, lambda: logs, lambda: None)
+    options = MirrorOptions(verify_every_s=DAY_S)
+    ScheduledVerification(options, pulse, notes.append, failing).work(mirror)
+    assert pulse.verified_s == 0
+    return notes
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ServerError("the server refuses"), LogLagsError("the archive lags"), StoppedError()],
+)
+def test_an_error_of_the_comparison_does_not_end_the_mirror(
+    tmp_path: Path, error: BinlogError
+) -> None:
+    earlier = SourceError("of an earlier round")
+    for round_error in (None, earlier):
+        [note] = _notes_of(tmp_path, error, round_error)
+        assert note == f"the tables could not be compared with the server: {error}"
+
+
+def test_an_error_of_a_round_ends_the_mirror(tmp_path: Path) -> None:
+    """For example a commit whose state is unknown: another round might apply its changes again."""
+    error = SourceError("shop.t: Iceberg refuses: CommitStateUnknownException")
+    with pytest.raises(SourceError) as raised:
+        _notes_of(tmp_path, error, error)
+    assert raised.value is error
 
 
 def test_each_comparison_has_the_next_sample(
