@@ -345,7 +345,18 @@ class Control:
         return found
 
     def record(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
-        """Record a round whose tables are all committed."""
+        """Record a round whose tables are all committed, also if another process makes a request meanwhile."""
+        for attempt in range(_TRIES):
+            try:
+                self._append(offset, snapshots)
+                break
+            except CommitConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+                self.refresh()
+        self.refresh()
+
+    def _append(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
         number = self.round + 1
         tables = json.dumps(dict(snapshots), sort_keys=True)
         position = offset.position
@@ -361,7 +372,6 @@ class Control:
         }
         properties = {**position_properties(offset, number), "binlake.tables": tables}
         self._table.append(pa.Table.from_pylist([row], _SCHEMA), properties)
-        self.refresh()
 
     def expire(self) -> None:
         """Expire snapshots of the control table, whatever their age; its rows stay."""

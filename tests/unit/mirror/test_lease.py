@@ -208,3 +208,13 @@ def test_a_process_whose_lease_was_taken_over_ends(
         held.keep()
     held.close()
     assert Holder.from_text(lake.control().lease) is not None, "that of the other process"
+
+
+@pytest.mark.parametrize("conflicts", [1, 3])
+def test_a_round_is_recorded_after_a_request_at_the_same_time(
+    lake: FakeLake, conflicts: int
+) -> None:
+    control = lake.control()
+    lake.load().conflicts = conflicts
+    control.record(StreamOffset(Position("1-2-3", "binlog.000001", 4)), {"shop.a": 1})
+    assert (control.round, control.snapshots) == (1, {"shop.a": 1})
