@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.errors import FormatError, IncompleteError, PositionLostError
+from binlake.errors import BinlogError, FormatError, IncompleteError, PositionLostError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
@@ -28,7 +28,7 @@ from binlake.mirror.archive_wait import ArchiveWait
 from binlake.mirror.commits import NetWriter, commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
-from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock

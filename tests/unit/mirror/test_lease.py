@@ -21,6 +21,8 @@ from binlake.mirror.lake_state import identity_of, lock
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.values.position import Position
 
 
 class Stored:

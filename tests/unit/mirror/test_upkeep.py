@@ -147,11 +147,15 @@ def test_a_table_whose_snapshots_cannot_expire_does_not_stop_the_mirror(
     assert len(notes) == 2, "the failure is known"
 
 
+def keep() -> None:
+    """The lease needs no renewal."""
+
+
 def test_a_table_that_cannot_be_loaded_after_a_compaction_does_not_stop_the_mirror() -> None:
     bad = LakeTable("shop.bad", MissingFileError("shop.bad: a manifest is missing"))
     good = LakeTable("shop.good")
     notes: list[str] = []
-    upkeep_of(Control(), notes.append).finish(followed(bad, good))
+    upkeep_of(Control(), notes.append).finish(followed(bad, good), keep)
     assert notes[0] == "shop.bad was not compacted: shop.bad: a manifest is missing"
     assert notes[1].startswith("shop.good: 16 data files compacted")
     assert (bad.compacted, good.compacted) == (0, 1)
@@ -160,9 +164,9 @@ def test_a_table_that_cannot_be_loaded_after_a_compaction_does_not_stop_the_mirr
 def test_a_stop_ends_compaction_between_two_tables() -> None:
     tables = [LakeTable(f"shop.t{number}") for number in range(3)]
     upkeep = upkeep_of(Control(), lambda _sentence: None)
-    upkeep.finish(followed(*tables), lambda: any(table.compacted for table in tables))
+    upkeep.finish(followed(*tables), keep, lambda: any(table.compacted for table in tables))
     assert [table.compacted for table in tables] == [1, 0, 0]
-    upkeep.finish(followed(*tables))
+    upkeep.finish(followed(*tables), keep)
     assert [table.compacted for table in tables] == [1, 1, 1]
 
 
