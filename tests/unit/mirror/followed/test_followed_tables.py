@@ -295,7 +295,7 @@ def test_tables_of_others_in_a_shared_catalog(lake: FakeLake, tmp_path: Path) ->
     tables, _ = started(lake, tmp_path, note=said.append)
     assert tables.followed.keys() == {"shop.t"}
     assert len(said) == 1
-    assert said[0].startswith("1 table of the catalog cannot be read")
+    assert said[0].startswith("tables of the catalog are left out because they cannot be read: 1,")
     assert "finance.hidden" in said[0]
 
     lake.loaded.clear()
