@@ -174,8 +174,9 @@ class Ended(Mirror):
     """A mirror after `run`, with one table that needs compaction."""
 
     def __init__(self, lake: LakeTable) -> None:
-        stand_ins: Any = (Control(), SimpleNamespace(followed=followed(lake)))
-        self._control, self._tables = stand_ins
+        lease = SimpleNamespace(keep=keep)
+        stand_ins: Any = (Control(), SimpleNamespace(followed=followed(lake)), lease)
+        self._control, self._tables, self._lease = stand_ins
         self._upkeep = upkeep_of(stand_ins[0], lambda _sentence: None)
         self._stop = threading.Event()
 

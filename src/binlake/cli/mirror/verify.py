@@ -116,11 +116,6 @@ def verify(
             note=note,
         )
     _show(found, flags)
-    note(f"compared at {found.log_file}:{found.log_pos}")
-    if flags.sample < 1:
-        note(
-            f"to compare the same rows again: --sample {flags.sample} --sample-number {found.sample_number}"
-        )
     if not found.is_equal:
         raise Exit(1)
 
@@ -128,11 +123,16 @@ def verify(
 def _show(found: Verification, flags: VerifyFlags) -> None:
     if flags.as_json:
         show(json.dumps(found.to_json(), default=str))
-        return
-    width = max((len(table.table) for table in found.tables), default=0)
-    for table in found.tables:
-        for line in _lines(table, width, found):
-            show(line)
+    else:
+        width = max((len(table.table) for table in found.tables), default=0)
+        for table in found.tables:
+            for line in _lines(table, width, found):
+                show(line)
+    note(f"compared at {found.log_file}:{found.log_pos}")
+    if flags.sample < 1:
+        note(
+            f"to compare the same rows again: --sample {flags.sample} --sample-number {found.sample_number}"
+        )
 
 
 def _lines(table: TableVerification, width: int, found: Verification) -> list[str]:
