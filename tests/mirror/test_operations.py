@@ -18,12 +18,12 @@ import pytest
 from binlake.errors import OptionError, SourceError
 from binlake.mirror import pause, status
 from binlake.mirror.commits import commit_range
+from binlake.mirror.equality.compare import exact_session
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.pulse import Beats
 from binlake.mirror.reporting.report import MirrorStatus
-from binlake.mirror.verification import Verification, compare_tables
 from dev.servers import Server, running
 from dev.servers.ports import ReservedPort
 from mirror.killed_mirror import Kill, killed
@@ -141,15 +141,15 @@ def test_a_commit_that_fails_before_a_scheduled_comparison_ends_the_mirror(
         mirror.stop()
         return commit_range(*of)
 
-    def compare(*of: Any) -> Verification:
+    def session(url: str) -> Any:
         server.execute("INSERT INTO ops.t VALUES (1, 1)")
         monkeypatch.setattr("binlake.mirror.loop.commit_range", commit)
-        return compare_tables(*of)
+        return exact_session(url)
 
+    monkeypatch.setattr("binlake.mirror.verification.exact_session", session)
     with running(provisioned("mysql-9.7")) as server:
         server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
         mirror = Lake(iceberg_spark, tmp_path, server, tables=("ops.*",), verify_every_s=1).mirror()
-        monkeypatch.setattr(mirror._verification, "_compare", compare)
         try:
             with pytest.raises(SourceError, match="CommitStateUnknownException"):
                 mirror.run(once=False, interval_s=0.1)

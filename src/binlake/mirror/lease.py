@@ -83,9 +83,13 @@ class Holder:
         """Whether `other`, a process of this machine that has locked its state directory, must not write to the lake."""
         if self.identity == other.identity:
             return False  # this process had the lock, so it has ended
-        if (self.host, self.namespace) == (other.host, other.namespace):
+        if self.is_beside(other):
             return _is_running(self)
         return time.time() < self.until
+
+    def is_beside(self, other: Holder) -> bool:
+        """Whether `other`, a process of this machine, can look for the process."""
+        return (self.host, self.namespace) == (other.host, other.namespace)
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}, since {self.since}, with the state directory {self.state}"
@@ -158,7 +162,7 @@ class Lease:
         found = Holder.from_text(text)
         if found is not None and found.keeps_out(self._own):
             hint = "stop it first, or wait until it has ended"
-            if found.host != self._own.host:
+            if not found.is_beside(self._own):
                 hint += f"; if it was killed, its lease ends at {_shown(found.until)}"
             raise LakeInUseError(f"another process mirrors into {self._lake}: {found}", hint=hint)
         if found is not None and found.identity != self._own.identity:

@@ -151,8 +151,9 @@ def test_the_lease_of_another_machine_or_container_holds_until_it_ends(
     lake: FakeLake, tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     """This machine cannot look for the process."""
-    held_by(lake, tmp_path / "a", process=ended_process(), **changed)
-    with pytest.raises(LakeInUseError, match="another process mirrors"):
+    ends = {"until": 4e9, "process": ended_process()}
+    held_by(lake, tmp_path / "a", **ends, **changed)
+    with pytest.raises(LakeInUseError, match=r"its lease ends at 2096-10-02T07:06:40\+00:00"):
         taken(lake, tmp_path / "b")
 
 

@@ -25,5 +25,5 @@ def logs_of(url: str, logs: str | None, options: ReadOptions) -> StreamLogs:
 
 
 def remedy_without_position(logs: str | None) -> str:
-    """What to do if the logs, those of an archive if it is given, do not have the mirror's position."""
+    """Return the advice for logs without the mirror's position: those of an archive if it is given, else the server's."""
     return _POSITION_LOST if logs is None else _LACKS_POSITION
