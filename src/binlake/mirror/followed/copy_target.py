@@ -110,8 +110,8 @@ class CopyTargets:
         is_other = self.was_dropped(table.full_name)
         texts = () if known is None or is_other else self._texts(table, known)
         schema = self._lake_schema(table, texts)
-        if why := why_ambiguous(schema, self.options.format):
-            raise UnsupportedError(f"{table.full_name}: {why}", hint=ANOTHER_NAME)
+        if ambiguous := why_ambiguous(schema, self.options.format):
+            raise UnsupportedError(f"{table.full_name}: {ambiguous}", hint=ANOTHER_NAME)
         partition = self.options.partition(table.schema, table.name)
         check_partition(table.full_name, partition, storage_schema(iceberg_schema(schema)))
         if known is not None:

@@ -43,6 +43,7 @@ class StoredLake:
     def __init__(self, pending: Mapping[str, str]) -> None:
         self.committed: list[Change] = []
         self.created: list[str] = []
+        self.notes: list[str] = []
         self.summary: dict[str, str] = {}
         self._properties = {
             "binlake.table": "shop.t",
@@ -81,7 +82,7 @@ def opened(lake: StoredLake, create_table: str) -> None:
     made: Any = lake
     options = MirrorOptions(on_alter="new-column")
     targets = CopyTargets(
-        made, options, ColumnRules(), Path(), lambda _: None, lambda _: {}, lambda _: False
+        made, options, ColumnRules(), Path(), lake.notes.append, lambda _: {}, lambda _: False
     )
     targets.open(table)
 
@@ -110,6 +111,8 @@ def test_a_key_of_another_type_is_copied_into_a_new_lake_table(mark: dict[str, s
     lake = StoredLake(mark)
     opened(lake, MADE.replace("id INT", "id VARCHAR(20)"))
     assert (lake.committed, lake.created) == ([], ["t"])
+    why = "its columns or options have changed; the lake table is created again, without c_before_1"
+    assert lake.notes == [f"shop.t: {why}"]
 
 
 def test_a_column_without_values_is_created_again() -> None:
