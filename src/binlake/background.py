@@ -48,7 +48,8 @@ class Background:
         self._life = weakref.ref(life, _lives.discard)
         _lives.add(self._life)
         self._ended: SimpleQueue[None] = SimpleQueue()
-        _thread.start_new_thread(_run, ([life], run, self._ended))
+        # in lists, because the arguments of a thread are held until after its end
+        _thread.start_new_thread(_run, ([life], [run], self._ended))
 
     def get(self, queue: SimpleQueue[T]) -> T:
         """Return the next item of a queue that the thread fills.
@@ -74,10 +75,14 @@ class Background:
         self._ended.put(None)  # for the next `join`
 
 
-def _run(lives: list[_Life], run: Callable[[], None], ended: SimpleQueue[None]) -> None:
+def _run(lives: list[_Life], runs: list[Callable[[], None]], ended: SimpleQueue[None]) -> None:
+    run = runs.pop()
     try:
         run()
     finally:
+        # What it holds is freed before `join` returns: Arrow's destructors release the lock of the interpreter, and a thread
+        # that waits for it while the process ends is ended there, which C++ answers with an abort.
+        del run
         # takes no memory, and works although the traceback of an error keeps this frame
         lives.clear()
         ended.put(None)

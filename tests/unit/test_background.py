@@ -139,3 +139,20 @@ def test_a_process_ends_with_an_unfinished_generator() -> None:
     )
     assert done.returncode == 1
     assert "ValueError: the traceback keeps the generator" in done.stderr
+
+
+def test_what_the_function_holds_is_freed_before_join_returns() -> None:
+    """A destructor that lets other threads run must not do so while the process ends."""
+    freed: list[int] = []
+
+    class Slow:
+        def __del__(self) -> None:
+            threading.Event().wait(0.2)  # other threads run
+            freed.append(1)
+
+        def run(self) -> None:
+            pass
+
+    thread = Background(Slow().run, "a test")
+    thread.join()
+    assert freed == [1]
