@@ -184,6 +184,8 @@ class Follower(Closing):
     def _one_connection(self) -> Iterator[Item]:
         """Yield everything from one connection. Returns the position at which a dump that does not wait ends."""
         server = self.server = connect(self.urls[self._turn % len(self.urls)])
+        if self._closed:  # while it was connecting: `close` had no connection to end
+            return
         by_gtid = self._place(server)
         known = self._known(server) if by_gtid else (self._file, self._offset)
         progress = self._progress

@@ -10,6 +10,7 @@ import pytest
 from binlake.errors import ChecksumError, ConnectionLostError, PositionLostError, ServerError
 from binlake.format.event_types import HEARTBEAT_LOG_EVENT
 from binlake.source.replica.commands import BinlogDump
+from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.packets import event_packet
 from binlake.source.replica.url import ServerUrl
@@ -196,3 +197,23 @@ def test_a_caller_that_tries_again_itself_reads_no_word_about_giving_up() -> Non
     ):
         follow(port, attempts=0)
     assert "gives up" not in str(error.value)
+
+
+def test_a_close_while_it_connects_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no connection yet that `close` could end."""
+    asked = list[BinlogDump]()
+    with fake_server(source(log(), [whole], asked)) as (port, _):
+        url = ServerUrl.parse(
+            f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+        )
+        follower = Follower(url, Position("", NAME, 4), FollowOptions.of(url))
+
+        def closed_meanwhile(url: ServerUrl) -> ServerConnection:
+            server = connect(url)
+            follower.close()
+            return server
+
+        monkeypatch.setattr("binlake.source.replica.follower.connect", closed_meanwhile)
+        assert list(follower) == []
+        assert follower.server is None
+    assert asked == []
