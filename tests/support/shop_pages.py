@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
 import re
@@ -344,18 +343,9 @@ class Started:
         return self._process.poll() is None
 
     def stop(self, where: str) -> None:
-        """Send SIGTERM, as a service manager does, and wait.
-
-        `archive --config` was seen to miss a signal that arrived while it started, so this sends it again.
-        """
-        code = None
-        for _ in range(SECONDS // 10):
-            self._process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(10)
-                break
-        self._process.kill()
-        self._process.wait()
+        """Send SIGTERM, as a service manager does, and wait."""
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(SECONDS)
         assert code in (0, -signal.SIGTERM, 128 + signal.SIGTERM), (
             f"{where}{code}: {self.printed()}"
         )
