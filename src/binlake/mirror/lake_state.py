@@ -75,9 +75,15 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
         raise SourceError(f"{indexes} cannot be written: {error.strerror}") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.close()
         return None
+    except OSError as error:  # for example, NFS without a lock service
+        file.close()
+        raise SourceError(
+            f"{indexes} cannot be locked: {error.strerror}",
+            hint="--state names another directory for it, on a disk of this machine",
+        ) from error
     return file
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.lake_state import lock
 from binlake.mirror.sessions import mirror_session
@@ -58,3 +61,14 @@ def test_files_of_keys_are_not_for_other_users(tmp_path: Path) -> None:
     files = list(tmp_path.glob("*.npy"))
     assert len(files) == 2
     assert not [file for file in files if stat.S_IMODE(file.stat().st_mode) & 0o037]
+
+
+def test_a_file_system_without_locks_is_not_taken_for_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_of: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(SourceError, match=r"index cannot be locked: No locks available.*--state"):
+        lock(tmp_path / "index", "/lake")
