@@ -19,7 +19,6 @@ import pyarrow as pa
 from binlake.errors import (
     BinlogError,
     FormatError,
-    OptionError,
     PositionLostError,
     SchemaError,
     ServerError,
@@ -40,6 +39,7 @@ from binlake.mirror.followed.kept import (
     without_shard,
 )
 from binlake.mirror.followed.kept_columns import files_with_kept_values
+from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
@@ -56,7 +56,7 @@ from binlake.mirror.tables.schema import conformed
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
-from binlake.values.position import FilePosition, Position, is_log_of
+from binlake.values.position import Position, is_log_of
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 2
@@ -150,8 +150,7 @@ class FirstCopy:
     `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
     a copy. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
-    those whose copies began or continued in this run; `places`: the positions of their oldest chunks, and the places of
-    these in the log.
+    those whose copies began or continued in this run; `places` finds places in the log.
     """
 
     lake: LakeTables
@@ -168,8 +167,8 @@ class FirstCopy:
     gives_way: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
     mirrored: MirroredTables
+    places: LogPlaces
     begun: set[str] = field(default_factory=set)
-    places: dict[str, tuple[Position, StreamOffset]] = field(default_factory=dict)
 
     def make(
         self,
@@ -200,12 +199,12 @@ class FirstCopy:
         self._wait_for_log(table, state)
         # The end must be one that the log had when the last row was read, or later. An ALTER before it makes the mirror
         # copy the table again, so it is taken before earlier values are added, which may take hours.
-        until = self.planner.latest()
+        until = self.places.end()
         answers = list(state.answers.values())
         positions = [Position.from_json(answer["position"]) for answer in answers]
         oldest = min(positions, key=place_key)
         if start is None or place_key(oldest) < place_key(start.position):
-            start = self._offset(oldest, exact=not table.key)
+            start = self.places.at(oldest, exact=not table.key)
         files = [file for answer in answers for file in answer["files"]]
         if earlier := kept_columns(target.properties):
             try:
@@ -305,7 +304,8 @@ class FirstCopy:
             positions = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 self._check_not_purged(table, state)
-                start = self._kept_offset(table, min(positions, key=place_key))
+                oldest = min(positions, key=place_key)
+                start = self.places.of_oldest(table.full_name, oldest, exact=not table.key)
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
             else:
@@ -461,27 +461,6 @@ class FirstCopy:
                 else:
                     there.set_properties(without_shard(properties, table.full_name))
         self.mirrored.copied(table.full_name, self.targets.name(table))
-
-    def _kept_offset(self, table: SourceTable, oldest: Position) -> StreamOffset:
-        """Return what `_offset` returns. That method reads the log from the start of its file: a copy that gives way often asks each time."""
-        known = self.places.get(table.full_name)
-        if known is None or known[0] != oldest:
-            known = oldest, self._offset(oldest, exact=not table.key)
-            self.places[table.full_name] = known
-        return self.planner.here(known[1])
-
-    def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
-        """The position with everything known about it: the transactions before it, and its log."""
-        try:
-            found = self.planner.at_position(FilePosition(position.file, position.offset))
-        except OptionError as error:
-            raise BinlogError(
-                f"the log does not have {position}, where the server was when the first row was read",
-                hint=f"{error.hint}; read the log of the same server, from that position on",
-            ) from None
-        if exact and place_key(found.position) < place_key(position):
-            raise BinlogError(f"the log does not reach {position} yet")
-        return found
 
 
 _RETENTION = {"mysql": "binlog_expire_logs_seconds", "mariadb": "expire_logs_days"}

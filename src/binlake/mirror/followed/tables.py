@@ -17,6 +17,7 @@ from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
+from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -105,6 +106,7 @@ class FollowedTables:
             self._gives_way,
             self._shards_in,
             self._mirrored,
+            LogPlaces(planner),
         )
 
     def _selection(self) -> TableSelection:

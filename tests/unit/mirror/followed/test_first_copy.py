@@ -18,6 +18,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
+from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
@@ -72,6 +73,11 @@ class Log:
     def at_position(self, place: FilePosition) -> StreamOffset:
         self.sought.append(place.offset)
         return StreamOffset(Position("1-2-3", place.file, place.offset))
+
+    def advance(
+        self, _start: StreamOffset, _limits: Any, until: StreamOffset | None
+    ) -> StreamOffset:
+        return self.latest() if until is None else until
 
     def here(self, offset: StreamOffset) -> StreamOffset:
         return offset
@@ -166,6 +172,7 @@ def copy_of(
         gives_way=lambda: True,
         shards_in=lambda _name: {},
         mirrored=MirroredTables(lake, set()),
+        places=LogPlaces(log),  # type: ignore[arg-type]
     )
 
 

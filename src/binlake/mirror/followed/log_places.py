@@ -1,0 +1,75 @@
+"""Places of copies in the log: its end, and the place of the oldest chunk of a table."""
+
+from __future__ import annotations
+
+from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.mirror.control import place_key
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
+from binlake.stream.positions.boundary import UNLIMITED
+from binlake.values.position import FilePosition, Position
+
+
+class LogPlaces:
+    """Finds places in a log. It remembers the newest one, and reads the log from there on: without it, a file of the log is
+    read from its start, and a mirror may copy thousands of tables.
+    """
+
+    def __init__(self, planner: StreamPlanner) -> None:
+        self._planner = planner
+        self._newest: StreamOffset | None = None
+        self._oldest: dict[str, tuple[Position, StreamOffset]] = {}
+
+    def end(self) -> StreamOffset:
+        """Return the last existing boundary. Raises BinlogError."""
+        found = None if self._newest is None else self._after(self._newest)
+        self._newest = self._planner.latest() if found is None else found
+        return self._newest
+
+    def at(self, position: Position, *, exact: bool) -> StreamOffset:
+        """Return a position with everything known about it: the transactions before it, and its log. `exact`: not one before
+        it. Raises BinlogError if the log does not have it.
+        """
+        found = self._from_newest(position)
+        if found is None:
+            found = self._from_start_of_file(position)
+        if exact and place_key(found.position) < place_key(position):
+            raise BinlogError(f"the log does not reach {position} yet")
+        if self._newest is None or place_key(self._newest.position) < place_key(found.position):
+            self._newest = found
+        return found
+
+    def of_oldest(self, table: str, oldest: Position, *, exact: bool) -> StreamOffset:
+        """Return the place of the oldest chunk of a table, which `at` finds once: a copy that gives way often asks each time."""
+        known = self._oldest.get(table)
+        if known is None or known[0] != oldest:
+            known = oldest, self.at(oldest, exact=exact)
+            self._oldest[table] = known
+        return self._planner.here(known[1])
+
+    def _after(self, start: StreamOffset, until: StreamOffset | None = None) -> StreamOffset | None:
+        """The last boundary from `start` on, up to `until`; None if the log no longer has `start`."""
+        try:
+            return self._planner.advance(start, UNLIMITED, until)
+        except PositionLostError:
+            return None
+
+    def _from_newest(self, position: Position) -> StreamOffset | None:
+        """The position if it is a boundary after the newest one that is known."""
+        known = self._newest
+        if known is None or known.position.server_uuid != position.server_uuid:
+            return None
+        if place_key(position) < place_key(known.position):
+            return None
+        found = self._after(known, StreamOffset(position))
+        is_there = found is not None and place_key(found.position) == place_key(position)
+        return found if is_there else None
+
+    def _from_start_of_file(self, position: Position) -> StreamOffset:
+        try:
+            return self._planner.at_position(FilePosition(position.file, position.offset))
+        except OptionError as error:
+            raise BinlogError(
+                f"the log does not have {position}, where the server was when the first row was read",
+                hint=f"{error.hint}; read the log of the same server, from that position on",
+            ) from None
