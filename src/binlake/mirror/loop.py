@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.errors import BinlogError, FormatError, IncompleteError, PositionLostError
+from binlake.errors import BinlogError, FormatError
 from binlake.lake.jobs import SparkEngine
-from binlake.mirror.apply.decode import Decoded, statements_in
+from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
-from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.archive_wait import ArchiveWait
-from binlake.mirror.commits import NetWriter, commit_range
+from binlake.mirror.commits import NetWriter
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
@@ -38,14 +36,13 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.reporting.server_end import ArchivedServer
+from binlake.mirror.rounds import Rounds
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_position
 from binlake.mirror.source.server_check import check_server
 from binlake.mirror.source.task_login import check_task_login
-from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.mirror.verification import StoppedError
@@ -53,8 +50,6 @@ from binlake.source.replica.url import without_password
 from binlake.spark.options import check_no_password
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.spark.streaming.planner import StreamPlanner
-from binlake.stream.positions.boundary import UNLIMITED, Limits
-from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import concerns
 from binlake.values.position import Position, is_log_of
 
@@ -62,7 +57,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _HEARTBEAT_S = 60.0
-_TRIES = 3
 _PATIENCE_S = 300.0
 # A task decodes two of them.
 _SPLIT_BYTES = 16 << 20
@@ -129,12 +123,8 @@ class Mirror:
         self._verification = ScheduledVerification(options, self._pulse, note)
         self.round_error: BinlogError | None = None
         self._stop = threading.Event()
-        self._copied_anew: Counter[str] = Counter()
         self._recorded = time.monotonic()
-        self._decoder = self._tables_decoder(split_bytes)
-        self._net_writer = NetWriter(
-            self._engine, self._task_files, split_bytes // 2, options.commit_bytes
-        )
+        self._rounds = self._rounds_of(split_bytes)
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
     def _followed_tables(
@@ -156,9 +146,9 @@ class Mirror:
             copy_s=copy_s,
         )
 
-    def _tables_decoder(self, split_bytes: int) -> TablesDecoder:
-        """The decoder of ranges of the log, in tasks of `split_bytes`."""
-        return TablesDecoder(
+    def _rounds_of(self, split_bytes: int) -> Rounds:
+        """The rounds, whose tasks decode `split_bytes` each."""
+        decoder = TablesDecoder(
             self._planner,
             self._engine,
             self._task_files,
@@ -167,6 +157,20 @@ class Mirror:
             split_bytes,
             self._tables.quarantine,
             self._schema_changes.first,
+        )
+        net_writer = NetWriter(
+            self._engine, self._task_files, split_bytes // 2, self.options.commit_bytes
+        )
+        return Rounds(
+            self._planner,
+            decoder,
+            net_writer,
+            self._tables,
+            self._schema_changes,
+            self._control,
+            self.options,
+            self._note,
+            self._pulse.applied,
         )
 
     def _reporting(self, show: Callable[[MirrorStatus], None] | None, beats: Beats) -> Pulse:
@@ -388,133 +392,17 @@ class Mirror:
     def _round(self, until: StreamOffset | None) -> bool:
         """One round of the tables that are furthest behind; whether there was anything to read."""
         try:
-            return self._next_range(until)
+            progressed = self._rounds.make(until)
         except FormatError as error:
             error.hint = LOG_IS_DAMAGED
             raise
-
-    def _next_range(self, until: StreamOffset | None) -> bool:
-        if not self._tables.followed:
-            return False
-        self._after_failover()
-        places = sorted(
-            {place_key(table.offset.position) for table in self._tables.followed.values()}
-        )
-        group = [
-            table
-            for table in self._tables.followed.values()
-            if place_key(table.offset.position) == places[0]
-        ]
-        start = group[0].offset
-        ahead = [
-            t.offset
-            for t in self._tables.followed.values()
-            if place_key(t.offset.position) > places[0]
-        ]
-        ahead += [t.snapshot_until for t in group if t.is_being_completed]
-        if until is not None:
-            ahead.append(until)
-        target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None
-        try:
-            end = self._planner.advance(start, Limits(bytes=self.options.round_bytes), target)
-        except PositionLostError as error:
-            self._leave_behind(group, error)
-            return True
-        if end.place == start.place:
-            return False
-        found = self._decoder.decode_until_change(group, start, end)
-        first = self._schema_changes.first(found.ddl, group)
-        if first is None:
-            self._apply(group, found, end)
-        else:
-            self._apply_ddl(group, start, first)
-        self._after_round(end)
-        return True
-
-    def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
-        """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""
-        newest = max(
-            self._tables.followed.values(), key=lambda table: place_key(table.offset.position)
-        )
-        if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
-            raise error
-        for table in group:
-            name = table.full_name
-            hint = f"`binlake mirror resync LAKE {name}` copies the table again"
-            self._tables.quarantine(name, str(PositionLostError(error.message, hint=hint)))
-
-    def _after_failover(self) -> None:
-        """If some tables have changed to another server, change the others too, because positions of two servers have no order."""
-        tables = list(self._tables.followed.values())
-        if len({table.offset.position.server_uuid for table in tables}) > 1:
-            for table in tables:
-                table.offset = self._planner.here(table.offset)
-
-    def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
-        """Commit the changes of a range, table by table."""
-        sound = [t for t in group if self._tables.follows(t) and t.id not in found.failed]
-        written = self._net_writer.write(sound, found)
-        for table in group:
-            if not self._tables.follows(table):
-                continue
-            if table.id in found.failed:
-                self._tables.quarantine(table.full_name, found.failed[table.id])
-                continue
-            changes = found.changes.get(table.id)
-            try:
-                if changes is not None:
-                    number = self._control.round + 1
-                    by_tasks = written.get(table.id)
-                    rows = commit_range(table, changes, by_tasks, end, number, self.options)
-                    self._pulse.applied(rows)
-                table.offset = end
-            except IncompleteError as error:
-                self._lacks_a_row(table, str(error))
-            except (*OF_ONE_TABLE, CommitConflictError) as error:
-                self._tables.quarantine(table.full_name, str(error))
-            except DAMAGED as error:
-                self._tables.quarantine_damaged(table.full_name, error)
-
-    def _lacks_a_row(self, table: Followed, why: str) -> None:
-        """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""
-        name = table.full_name
-        self._copied_anew[name] += 1
-        if table.may_be_ahead and self._copied_anew[name] <= _TRIES:
-            self._note(f"{why}: it is copied again")
-            self._tables.copy(name)
-        else:
-            self._tables.quarantine(name, why)
-
-    # -- DDL ---------------------------------------------------------------------------------------
-
-    def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
-        """Apply the changes before a statement, then the statement, in separate rounds."""
-        if self._schema_changes.copied_again(group, ddl):
-            self._tables.add()  # no other table may be so far behind that it reads the statement
-            return
-        position = ddl.position
-        place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
-        before = self._planner.advance(start, UNLIMITED, place)
-        if before.place != start.place:
-            self._apply(group, self._decoder.decode(group, start, before), before)
-            return
-        end = self._planner.advance(start, Limits(transactions=1))
-        found = self._decoder.decode(group, start, end)
-        for table in group:
-            for statement in found.ddl:
-                if self._tables.follows(table):
-                    self._schema_changes.apply(table, statement, end)
-        self._apply([t for t in group if self._is_at(t, start)], found, end)
-        self._tables.add()
-
-    def _is_at(self, table: Followed, start: StreamOffset) -> bool:
-        """Whether a table is still followed as it was, from a place on."""
-        same = self._tables.follows(table)
-        return same and place_key(table.offset.position) == place_key(start.position)
+        if progressed:
+            self._after_round()
+        return progressed
 
     # -- recording rounds --------------------------------------------------------------------------
 
-    def _after_round(self, end: StreamOffset) -> None:
+    def _after_round(self) -> None:
         self._task_files.clear()
         if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_place():
             self._record()

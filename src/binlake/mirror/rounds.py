@@ -1,0 +1,178 @@
+"""The rounds of a mirror: each reads a range of the log once, and commits the changes of each table.
+
+The loop makes them, see `loop.Mirror`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from binlake.errors import IncompleteError, PositionLostError
+from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.apply.decode_tables import TablesDecoder
+from binlake.mirror.apply.net import OF_ONE_TABLE
+from binlake.mirror.commits import NetWriter, commit_range
+from binlake.mirror.control import Control, place_key
+from binlake.mirror.ddl.schema_changes import SchemaChanges
+from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.tables import FollowedTables
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
+from binlake.stream.positions.boundary import UNLIMITED, Limits
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.position import Position
+
+_TRIES = 3
+
+
+class Rounds:
+    """Rounds over the followed tables. `note` receives messages for the user, `applied` the number of committed rows.
+
+    A table that cannot be followed is quarantined. Raises BinlogError for all other errors.
+    """
+
+    def __init__(
+        self,
+        planner: StreamPlanner,
+        decoder: TablesDecoder,
+        net_writer: NetWriter,
+        tables: FollowedTables,
+        schema_changes: SchemaChanges,
+        control: Control,
+        options: MirrorOptions,
+        note: Callable[[str], None],
+        applied: Callable[[int], None],
+    ) -> None:
+        self._planner = planner
+        self._decoder = decoder
+        self._net_writer = net_writer
+        self._tables = tables
+        self._schema_changes = schema_changes
+        self._control = control
+        self._options = options
+        self._note = note
+        self._applied = applied
+        self._copied_anew: Counter[str] = Counter()
+
+    def make(self, until: StreamOffset | None) -> bool:
+        """Make one round of the tables that are furthest behind, up to `until`; return whether there was anything to read."""
+        if not self._tables.followed:
+            return False
+        self._after_failover()
+        places = sorted(
+            {place_key(table.offset.position) for table in self._tables.followed.values()}
+        )
+        group = [
+            table
+            for table in self._tables.followed.values()
+            if place_key(table.offset.position) == places[0]
+        ]
+        start = group[0].offset
+        ahead = [
+            t.offset
+            for t in self._tables.followed.values()
+            if place_key(t.offset.position) > places[0]
+        ]
+        ahead += [t.snapshot_until for t in group if t.is_being_completed]
+        if until is not None:
+            ahead.append(until)
+        target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None
+        try:
+            end = self._planner.advance(start, Limits(bytes=self._options.round_bytes), target)
+        except PositionLostError as error:
+            self._leave_behind(group, error)
+            return True
+        if end.place == start.place:
+            return False
+        found = self._decoder.decode_until_change(group, start, end)
+        first = self._schema_changes.first(found.ddl, group)
+        if first is None:
+            self._apply(group, found, end)
+        else:
+            self._apply_ddl(group, start, first)
+        return True
+
+    def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
+        """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""
+        newest = max(
+            self._tables.followed.values(), key=lambda table: place_key(table.offset.position)
+        )
+        if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
+            raise error
+        for table in group:
+            name = table.full_name
+            hint = f"`binlake mirror resync LAKE {name}` copies the table again"
+            self._tables.quarantine(name, str(PositionLostError(error.message, hint=hint)))
+
+    def _after_failover(self) -> None:
+        """If some tables have changed to another server, change the others too, because positions of two servers have no order."""
+        tables = list(self._tables.followed.values())
+        if len({table.offset.position.server_uuid for table in tables}) > 1:
+            for table in tables:
+                table.offset = self._planner.here(table.offset)
+
+    def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
+        """Commit the changes of a range, table by table."""
+        sound = [t for t in group if self._tables.follows(t) and t.id not in found.failed]
+        written = self._net_writer.write(sound, found)
+        for table in group:
+            if not self._tables.follows(table):
+                continue
+            if table.id in found.failed:
+                self._tables.quarantine(table.full_name, found.failed[table.id])
+                continue
+            changes = found.changes.get(table.id)
+            try:
+                if changes is not None:
+                    number = self._control.round + 1
+                    by_tasks = written.get(table.id)
+                    rows = commit_range(table, changes, by_tasks, end, number, self._options)
+                    self._applied(rows)
+                table.offset = end
+            except IncompleteError as error:
+                self._lacks_a_row(table, str(error))
+            except (*OF_ONE_TABLE, CommitConflictError) as error:
+                self._tables.quarantine(table.full_name, str(error))
+            except DAMAGED as error:
+                self._tables.quarantine_damaged(table.full_name, error)
+
+    def _lacks_a_row(self, table: Followed, why: str) -> None:
+        """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""
+        name = table.full_name
+        self._copied_anew[name] += 1
+        if table.may_be_ahead and self._copied_anew[name] <= _TRIES:
+            self._note(f"{why}: it is copied again")
+            self._tables.copy(name)
+        else:
+            self._tables.quarantine(name, why)
+
+    # -- DDL ---------------------------------------------------------------------------------------
+
+    def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
+        """Apply the changes before a statement, then the statement, in separate rounds."""
+        if self._schema_changes.copied_again(group, ddl):
+            self._tables.add()  # no other table may be so far behind that it reads the statement
+            return
+        position = ddl.position
+        place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
+        before = self._planner.advance(start, UNLIMITED, place)
+        if before.place != start.place:
+            self._apply(group, self._decoder.decode(group, start, before), before)
+            return
+        end = self._planner.advance(start, Limits(transactions=1))
+        found = self._decoder.decode(group, start, end)
+        for table in group:
+            for statement in found.ddl:
+                if self._tables.follows(table):
+                    self._schema_changes.apply(table, statement, end)
+        self._apply([t for t in group if self._is_at(t, start)], found, end)
+        self._tables.add()
+
+    def _is_at(self, table: Followed, start: StreamOffset) -> bool:
+        """Whether a table is still followed as it was, from a place on."""
+        same = self._tables.follows(table)
+        return same and place_key(table.offset.position) == place_key(start.position)
