@@ -312,6 +312,7 @@ class Mirror:
             raise
 
     def _reach(self, position: Position | None) -> bool:
+        self._tables.renew_limit()
         log = self._planner.head().position
         if position is None:
             until = self._planner.latest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from binlake.mirror import resync
 from dev.servers import Server, running
+from support.servers.serving import eventually
 from support.spark.mirrored import Lake, chunk_by_chunk, gone, quarantined, rows_of, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -137,8 +139,15 @@ def test_a_partition_becomes_a_table_while_it_is_copied(
                 session.execute("ALTER TABLE parted CONVERT PARTITION p0 TO TABLE fresh")
 
         with chunk_by_chunk(monkeypatch, convert):
-            mirror = lake.catch_up()
-    assert mirror.tables.keys() == {"copied.parted", "copied.fresh"}, "without another start"
+            mirror = lake.mirror()
+            follower = threading.Thread(target=lambda: mirror.run(once=False, interval_s=0.05))
+            follower.start()
+            try:
+                eventually(lambda: len(mirror.tables) == 2, "a table that a statement makes")
+            finally:
+                mirror.stop()
+                follower.join(300)
+                mirror.close()
     assert quarantined(lake) == {}
     assert states(lake) == {"copied.fresh": "equal", "copied.parted": "equal"}
     server.execute("DROP DATABASE copied")

@@ -203,6 +203,12 @@ class FollowedTables:
         server has now, each of them a few times at most.
         """
         self._wanted_from_now = frozenset(self.source.names())
+        self.left_out.clear()
+
+    def renew_limit(self) -> None:
+        """Copy also the tables that the server has got since `limit`, if that was called."""
+        if self._wanted_from_now is not None:
+            self.limit()
 
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
