@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import BinlogError
 from binlake.mirror import compact, resync, status
 from binlake.mirror.delta.stored import DeltaStored
 from dev.servers import Server
@@ -192,7 +193,8 @@ def test_another_writer_beside_a_compaction(
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaStored, "optimize", beside)
-        compact(tmp_path, ["tidied.met"], spark=iceberg_spark)
+        with pytest.raises(BinlogError, match=r"not compacted: tidied\.met"):
+            compact(tmp_path, ["tidied.met"], spark=iceberg_spark)
     assert quarantined(lake).keys() == {"tidied.met"}
     assert "another writer" in quarantined(lake)["tidied.met"]
     mirror = lake.mirror()
