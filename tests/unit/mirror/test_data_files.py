@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,32 +126,41 @@ def test_a_file_that_cannot_be_finished_is_removed(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[None]:
-    """Files of this process cannot become larger than 4 KB, as on a full disk."""
+    """Files of this process cannot become larger than 4 KB, as on a full disk.
+
+    It is no fixture: pytest writes the result of a test, perhaps into a file, before the fixtures end.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_named_with_the_file(tmp_path: Path, full_disk: None) -> None:
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
     schema = storage_schema(iceberg_schema(pa.schema([("v", pa.binary())])))
     rows = pa.table([[os.urandom(100_000)]], schema=schema)
     writer = DataFileWriter(schema, f"{tmp_path}/t-")
-    with pytest.raises(
-        SourceError, match=rf"^{tmp_path}/t-\w+\.parquet cannot be written: File too large$"
-    ):
-        list(writer.write([rows]))
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(
-        SourceError, match=rf"^{tmp_path}/x\.puffin cannot be written: File too large$"
-    ):
-        data_files.write_file(f"{tmp_path}/x.puffin", os.urandom(100_000))
+    with full_disk():
+        with pytest.raises(
+            SourceError, match=rf"^{tmp_path}/t-\w+\.parquet cannot be written: File too large$"
+        ):
+            list(writer.write([rows]))
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(
+            SourceError, match=rf"^{tmp_path}/x\.puffin cannot be written: File too large$"
+        ):
+            data_files.write_file(f"{tmp_path}/x.puffin", os.urandom(100_000))
 
 
-def test_an_index_on_a_full_disk(tmp_path: Path, full_disk: None) -> None:
+def test_an_index_on_a_full_disk(tmp_path: Path) -> None:
     index = RowIndex(tmp_path / "index")
     many = keys_of([pa.chunked_array([pa.array(range(10_000), pa.int64())])], ["id"])
-    with pytest.raises(SourceError, match=rf"^{tmp_path}/index cannot be written: File too large$"):
-        index.add("a.parquet", sorted_keys(many))
+    with full_disk():
+        with pytest.raises(
+            SourceError, match=rf"^{tmp_path}/index cannot be written: File too large$"
+        ):
+            index.add("a.parquet", sorted_keys(many))
