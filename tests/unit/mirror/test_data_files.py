@@ -159,8 +159,8 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
 def test_an_index_on_a_full_disk(tmp_path: Path) -> None:
     index = RowIndex(tmp_path / "index")
     many = keys_of([pa.chunked_array([pa.array(range(10_000), pa.int64())])], ["id"])
-    with full_disk():
-        with pytest.raises(
-            SourceError, match=rf"^{tmp_path}/index cannot be written: File too large$"
-        ):
-            index.add("a.parquet", sorted_keys(many))
+    with (
+        full_disk(),
+        pytest.raises(SourceError, match=rf"^{tmp_path}/index cannot be written: File too large$"),
+    ):
+        index.add("a.parquet", sorted_keys(many))
