@@ -27,8 +27,8 @@ _OF_DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-# A commit is too little work for the JVM's second compiler: it would take up to 40 % of the CPU time of the first
-# rounds, and most of that of the first idle minutes. Tasks are Python.
+# A commit is too little work for the JVM's second compiler: it would take up to 45 % of the CPU time of the first
+# rounds, and half of that of the first idle minute. Tasks are Python.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 
 

@@ -53,7 +53,7 @@ class Run:
     def release(self) -> None:
         """Give the resident pages of its files back. The system may still keep them in its cache.
 
-        Without this, the resident memory of the process grows to the size of the index.
+        Otherwise, they count as resident memory of the process, up to the size of the index.
         """
         for mapping in self.mappings:
             mapping.madvise(mmap.MADV_DONTNEED)
