@@ -242,7 +242,11 @@ class MirrorOptions:
     commit_bytes: int = _size(
         512 << 20, "Limit on the changes of one table held in memory.", "--commit-bytes"
     )
-    chunk_rows: int = _option(250_000, "Rows of a chunk of a copy.", least=1)
+    chunk_rows: int = _option(
+        1_000_000,
+        "Limit on the rows of a chunk of a copy. A chunk also has at most 1 GB, and at most the rows of a minute with `max_rows_per_s`.",
+        least=1,
+    )
     max_rows_per_s: int = _option(
         0,
         "Limit on the rows per second that a copy reads.",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -141,6 +142,15 @@ def test_types_and_tables_of_mariadb_only(filled: Server) -> None:
     assert len(set(found)) == len(found) == 27
     with pytest.raises(UnsupportedError, match=r"parts.aside: tables with system versioning"):
         read_tables(url_of(filled), ["parts.aside"])
+
+
+def test_chunks_are_small_where_rows_are_large_or_the_rate_is_bounded(filled: Server) -> None:
+    (table,) = read_tables(url_of(filled), ["parts.case"])
+    assert table.row_bytes > 0
+    url = url_of(filled)
+    assert len(Snapshot(url, table).chunks()) == 1
+    assert len(Snapshot(url, replace(table, row_bytes=1 << 26)).chunks()) > 3
+    assert len(Snapshot(url, table, SnapshotOptions(max_rows_per_s=1)).chunks()) > 1
 
 
 def test_unsupported_tables_and_options_are_refused(filled: Server) -> None:

@@ -64,8 +64,12 @@ def test_a_job_is_bounded() -> None:
     jobs = list(all_groups(many, POLICY))
     assert sum(len(group) for job in jobs for group in job) == 40
     assert len(jobs) > 1
-    rows = files(*[(1_500_000, 0, 5 * MB)] * 16)
-    assert [len(group) for group in due_groups(rows, POLICY)] == [2] * 8, "the index is in memory"
+    rows = files(*[(900_000, 0, 5 * MB)] * 16)
+    assert [len(group) for group in due_groups(rows, POLICY)] == [4] * 4, "the index is in memory"
+
+
+def test_files_that_a_copy_writes_are_large_enough() -> None:
+    assert due_groups(files(*[(1_000_000, 0, 40 * MB)] * 40), POLICY) == []
 
 
 def test_a_compacted_table_is_left_alone() -> None:

@@ -77,7 +77,7 @@ def one_table(create: Callable[[], str], database: str = "shop", name: str = "t"
         if sql.startswith("SHOW CREATE TABLE"):
             return ((name, create()),)
         if "ENGINE" in sql:
-            return ((database, name, "InnoDB", "5"),)
+            return ((database, name, "InnoDB", "5", "40"),)
         if "information_schema.TABLES" in sql:
             return ((database, name),)
         if sql.startswith("SHOW KEYS"):
@@ -151,7 +151,9 @@ def test_tables_whose_joined_names_are_equal() -> None:
             found = next(of for of in tables if sql.endswith(f"`{of[0]}`.`{of[1]}`"))
             return ((found[1], f"CREATE TABLE `{found[1]}` (`{tables[found]}` int)"),)
         if "information_schema.TABLES" in sql:
-            return tuple((*name, "InnoDB", "5")[: 4 if "ENGINE" in sql else 2] for name in tables)
+            return tuple(
+                (*name, "InnoDB", "5", "40")[: 5 if "ENGINE" in sql else 2] for name in tables
+            )
         return None
 
     with answering(answers) as url:

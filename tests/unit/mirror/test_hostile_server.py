@@ -194,7 +194,7 @@ def listing(create_table: str) -> Callable[[Conversation], None]:
     """A server with one table, which has this definition."""
 
     def talk(conversation: Conversation) -> None:
-        text(("shop", "t", "InnoDB", "5"))(conversation)
+        text(("shop", "t", "InnoDB", "5", "40"))(conversation)
         text(("t", create_table))(conversation)
 
     return talk
@@ -206,7 +206,7 @@ HOSTILE: dict[str, tuple[Callable[[ServerConnection], Any], Callable[[Conversati
     "a clock of words": (_moment_us, text(("noon",))),
     "no least key": (lambda s: even_bounds(s, TABLE, 10), text()),
     "keys of words": (lambda s: even_bounds(s, TABLE, 10), text(("least", "most"))),
-    "a table twice": (read_tables, text(*[("shop", "t", "InnoDB", "5")] * 2)),
+    "a table twice": (read_tables, text(*[("shop", "t", "InnoDB", "5", "40")] * 2)),
     "a key of another table": (read_tables, listing(CREATE.replace("KEY (`id`)", "KEY (`nope`)"))),
     "a key of 5,000 digits": (
         lambda s: even_bounds(s, TABLE, 10), binary([b"\2", column(253), column(253), EOF,

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
+from binlake.source.arrays import scalar
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
 from binlake.table.metadata import NAMES
@@ -106,7 +107,7 @@ def _refuse_uncomputed(changes: TableChanges, absent: pa.Array) -> None:
     ]  # the lake does not have these columns
     if definition.flavour != "mariadb" or not generated:
         return
-    written = absent.filter(pc.not_equal(changes.facts.op, _DELETE))
+    written = absent.filter(pc.not_equal(changes.facts.op, scalar(_DELETE)))
     lacking = set(pc.unique(written.flatten()).to_pylist())
     for column in generated:
         if column in lacking:

@@ -18,6 +18,7 @@ from binlake.mirror.apply.change_rows import (
     is_special,
 )
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+from binlake.source.arrays import array
 from binlake.table.metadata import NAMES
 
 
@@ -88,7 +89,7 @@ class LakeTypes:
 def _without(absent: pa.Array, hidden: Sequence[str]) -> pa.Array:
     """Lists of absent columns without hidden ones; null where none is left."""
     left = [[name for name in names or () if name not in hidden] for names in absent.to_pylist()]
-    return pa.array([names or None for names in left], NAMES)
+    return array([names or None for names in left], NAMES)
 
 
 def _stored(name: str, kind: pa.DataType) -> pa.DataType:

@@ -30,6 +30,7 @@ from binlake.errors import (
 )
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP, is_special
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
+from binlake.source.arrays import array, from_numpy, scalar, to_numpy
 
 __all__ = [
     "DELETE",
@@ -54,7 +55,7 @@ OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextEr
 INSERT, UPDATE, DELETE = range(3)
 #: An update that changes the key, after which the row of the old key stays.
 MOVE = 3
-_UPDATES = pa.array([UPDATE, MOVE], pa.uint8())
+_UPDATES = array([UPDATE, MOVE], pa.uint8())
 Indices = npt.NDArray[np.int64]
 
 #: For rows of key columns: (for each the index of its row in the lake, or -1; those rows).
@@ -91,7 +92,7 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     deleted = last[last & 1 == 0] >> 1
     return Net(
         found.rows_after(table, upserted, rows_of),
-        found.before.take(pa.array(deleted)),
+        found.before.take(from_numpy(deleted)),
         found.keys.take(upserted),
         found.keys.take(found.places[deleted]),
     )
@@ -116,7 +117,7 @@ class KeySteps:
     @classmethod
     def of(cls, changes: pa.Table, key: Sequence[str]) -> KeySteps:
         """The steps of changes in their order. Raises SchemaError for a NULL in a key."""
-        op = changes[OP].to_numpy()
+        op = to_numpy(changes[OP])
         names = list(key)
         after = changes.select(names)
         before = pa.table(
@@ -131,7 +132,7 @@ class KeySteps:
         moved = np.flatnonzero(keys_differ(before, after))
         keys = keys_after(changes, names)
         if len(moved):
-            old_keys = before.take(pa.array(moved)).cast(after.schema)
+            old_keys = before.take(from_numpy(moved)).cast(after.schema)
             keys = Keys.joined([keys, keys_of([old_keys[name] for name in names], names)])
         ids = keys.ids()
         places = np.arange(rows)
@@ -152,14 +153,14 @@ class KeySteps:
         """
         columns = _columns(self.changes)
         if self.changes[ABSENT].null_count == self.changes.num_rows:
-            return self.changes.select(columns).take(pa.array(chosen))
+            return self.changes.select(columns).take(from_numpy(chosen))
         return _completed(table, self, columns, chosen, rows_of)
 
 
 def keys_after(changes: pa.Table, names: list[str]) -> Keys:
     """The keys of rows after changes. Raises SchemaError for a NULL."""
     if HASH[0] in changes.column_names:
-        return Keys(*(changes[name].to_numpy() for name in HASH))
+        return Keys(*(to_numpy(changes[name]) for name in HASH))
     return keys_of([changes[name] for name in names], names)
 
 
@@ -185,8 +186,8 @@ def differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool
         one.type
     ):  # -0.0 equals 0.0; no list equals another
         one, other = value_bytes(one), value_bytes(other)
-    same = pc.fill_null(pc.equal(one, other), fill_value=False)
-    found: npt.NDArray[np.bool_] = ~same.combine_chunks().to_numpy(zero_copy_only=False)
+    same = pc.fill_null(pc.equal(one, other), scalar(False))
+    found: npt.NDArray[np.bool_] = ~to_numpy(same.combine_chunks())
     return found
 
 
@@ -201,11 +202,13 @@ def net_of_rows(table: str, changes: pa.Table) -> Net:
             hint="set binlog_row_image=FULL on the server, or give the table a primary key",
         )
     columns = _columns(changes)
-    is_update = pc.equal(changes[OP], UPDATE)
+    is_update = pc.equal(changes[OP], scalar(UPDATE))
     after = changes.select(columns)
     old = pa.table([changes[BEFORE + name] for name in columns], schema=after.schema)
-    inserted = after.filter(pc.not_equal(changes[OP], DELETE))
-    removed = pa.concat_tables([after.filter(pc.equal(changes[OP], DELETE)), old.filter(is_update)])
+    inserted = after.filter(pc.not_equal(changes[OP], scalar(DELETE)))
+    removed = pa.concat_tables(
+        [after.filter(pc.equal(changes[OP], scalar(DELETE))), old.filter(is_update)]
+    )
     both = pa.concat_tables([inserted, removed])
     if both.num_rows == 0:
         return Net(inserted, removed)
@@ -221,7 +224,7 @@ def _more(rows: pa.Table, ids: Indices, others: Indices) -> pa.Table:
     rank = np.arange(len(ids)) - np.searchsorted(ordered, ordered)
     size = int(max(ids.max(initial=-1), others.max(initial=-1))) + 1
     counts = np.bincount(others, minlength=size)
-    return rows.take(pa.array(order[rank >= counts[ordered]]))
+    return rows.take(from_numpy(order[rank >= counts[ordered]]))
 
 
 def _columns(changes: pa.Table) -> list[str]:
@@ -264,7 +267,7 @@ def _completed(
     changes = of.changes
     absent = changes[ABSENT].combine_chunks()
     lacking = np.flatnonzero(~np.asarray(absent.is_null()))
-    op = changes[OP].to_numpy()
+    op = to_numpy(changes[OP])
     inserted = lacking[op[lacking] == INSERT]
     if len(inserted):
         names = ", ".join(absent[int(inserted[0])].as_py())
@@ -278,7 +281,7 @@ def _completed(
     in_range = (previous >= 0) & (previous & 1 == 1)
     base[lacking[in_range]] = previous[in_range] >> 1
     outside = lacking[previous == -1]
-    where, lake = rows_of(of.before.take(pa.array(outside)))
+    where, lake = rows_of(of.before.take(from_numpy(outside)))
     base[outside] = np.where(where >= 0, where + rows, -1)
     nowhere = rows + lake.num_rows
     patterns = _patterns(absent, lacking)
@@ -296,7 +299,7 @@ def _completed(
             )
         kind = changes[name].type
         all_values = pa.chunked_array([*changes[name].chunks, *_values(lake, name, kind)], kind)
-        taken.append(all_values.take(pa.array(chosen)))
+        taken.append(all_values.take(from_numpy(chosen)))
     schema = pa.schema([changes.schema.field(name) for name in columns])
     return pa.Table.from_arrays(taken, schema=schema)
 
@@ -310,7 +313,7 @@ def _values(lake: pa.Table, name: str, kind: pa.DataType) -> list[Any]:
 def _patterns(absent: pa.Array, rows: Indices) -> list[frozenset[str]]:
     """The names of the columns that each of these rows lacks; equal ones are one object."""
     known: dict[tuple[str, ...], frozenset[str]] = {}
-    lists = absent.take(pa.array(rows)).to_pylist()
+    lists = absent.take(from_numpy(rows)).to_pylist()
     return [known.setdefault(tuple(names), frozenset(names)) for names in lists]
 
 

@@ -24,6 +24,7 @@ from binlake.mirror.tables.data_files import DataFileWriter, remove_file, writin
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
+from binlake.source.arrays import from_numpy, to_numpy
 
 # to find the places of a key takes four times as much as the key and its position
 _KEY_BYTES = 96
@@ -157,11 +158,11 @@ def _in_file(found: Sequence[SortedKeys], directory: str) -> str:
     batches = [
         pa.RecordBatch.from_pydict(
             {
-                "high": one.keys.high,
+                "high": from_numpy(one.keys.high),
                 "low": pa.nulls(len(one.keys), pa.uint64())
                 if one.keys.low is None
-                else one.keys.low,
-                "position": one.positions,
+                else from_numpy(one.keys.low),
+                "position": from_numpy(one.positions),
             }
         )
         for one in found
@@ -175,5 +176,5 @@ def _in_file(found: Sequence[SortedKeys], directory: str) -> str:
 def _sorted_keys(batch: pa.RecordBatch) -> SortedKeys:
     high, low, positions = (batch.column(name) for name in ("high", "low", "position"))
     is_whole = pa.types.is_signed_integer(high.type)
-    keys = Keys(high.to_numpy(), None if is_whole else low.to_numpy())
-    return SortedKeys(keys, positions.to_numpy())
+    keys = Keys(to_numpy(high), None if is_whole else to_numpy(low))
+    return SortedKeys(keys, to_numpy(positions))

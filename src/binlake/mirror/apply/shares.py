@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from binlake.mirror.apply.change_rows import BEFORE, HASH, OP, SPECIAL
 from binlake.mirror.apply.net import UPDATE, Net, keys_after, keys_differ
 from binlake.mirror.tables.keys import Keys, keys_of
+from binlake.source.arrays import from_numpy, scalar, to_numpy
 
 #: The number of a change within the batch from which it was taken.
 ROW = f"{SPECIAL}row"
@@ -37,7 +38,7 @@ class KeyShare:
         """The changes whose old or new key is one of these."""
         names = list(self.key)
         old, new = _shares(changes, keys_after(changes, names), names, self.parts)
-        return changes.filter(pa.array((old == self.part) | (new == self.part)))
+        return changes.filter(from_numpy((old == self.part) | (new == self.part)))
 
     def net(self, net: Net) -> Net:
         """The net change of these keys, of one that has the keys of its rows."""
@@ -45,8 +46,8 @@ class KeyShare:
         assert net.delete_keys is not None
         upserted, deleted = self._own(net.upsert_keys), self._own(net.delete_keys)
         return Net(
-            net.upserts.take(pa.array(upserted)),
-            net.deletes.take(pa.array(deleted)),
+            net.upserts.take(from_numpy(upserted)),
+            net.deletes.take(from_numpy(deleted)),
             net.upsert_keys.take(upserted),
             net.delete_keys.take(deleted),
         )
@@ -60,36 +61,40 @@ def cut(changes: pa.Table, key: Sequence[str], parts: int) -> Iterator[pa.Record
     names = list(key)
     keys = keys_after(changes, names)
     old, new = _shares(changes, keys, names, parts)
-    numbered = changes.append_column(ROW, pa.array(np.arange(changes.num_rows, dtype=np.uint32)))
+    numbered = changes.append_column(ROW, from_numpy(np.arange(changes.num_rows, dtype=np.uint32)))
     if keys.low is not None:
         for name, half in zip(HASH, (keys.high, keys.low), strict=True):
-            numbered = numbered.append_column(name, pa.array(half))
+            numbered = numbered.append_column(name, from_numpy(half))
     for part in range(parts):
-        of = numbered.filter(pa.array((old == part) | (new == part))).combine_chunks()
+        of = numbered.filter(from_numpy((old == part) | (new == part))).combine_chunks()
         batches = of.to_batches()
-        yield batches[0] if batches else pa.RecordBatch.from_pylist([], of.schema)
+        yield batches[0] if batches else _no_changes(of.schema)
+
+
+def _no_changes(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """The changes that `cut` has cut, in their order."""
     rows = pa.Table.from_batches(batches)
-    _, first = np.unique(rows[ROW].to_numpy(), return_index=True)
+    _, first = np.unique(to_numpy(rows[ROW]), return_index=True)
     added = [name for name in (ROW, *HASH) if name in rows.column_names]
-    return rows.drop_columns(added).take(pa.array(first))
+    return rows.drop_columns(added).take(from_numpy(first))
 
 
 def _shares(
     changes: pa.Table, keys: Keys, names: list[str], parts: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The numbers of the shares of the key before each change, and of the key after it, of which there are `keys`."""
-    is_update = pc.equal(changes[OP], UPDATE)
+    is_update = pc.equal(changes[OP], scalar(UPDATE))
     before = pa.table(
         [pc.if_else(is_update, changes[BEFORE + n], changes[n]) for n in names], names=names
     )
     new = _numbers(keys, parts)
     moved = np.flatnonzero(keys_differ(before, changes.select(names)))
     old = new.copy()
-    taken = before.take(pa.array(moved))
+    taken = before.take(from_numpy(moved))
     old[moved] = _numbers(keys_of([taken[n] for n in names], names), parts)
     return old, new
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from binlake.errors import OptionError
 from binlake.mirror.equality.value_texts import is_digested, texts_of
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
+from binlake.source.arrays import array
 
 KEY_VARIABLE = "BINLAKE_HASH_KEY"
 _LEAST_BYTES, _MOST_BYTES = 16, 1 << 16
@@ -48,7 +49,7 @@ class KeyedHash:
         texts = texts_of(stored, self)
         if not is_digested(stored.type):
             texts = [None if text is None else self.hex(text.encode()) for text in texts]
-        return pa.array(texts, pa.string())
+        return array(texts, pa.string())
 
 
 class _Key:

@@ -14,6 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from binlake.mirror.equality.value_texts import Texts, real_text, texts_of
+from binlake.source.arrays import array
 from binlake.values.plan import ColumnDefinition
 
 _FLOAT_DIGITS = 6  # a server prints so many of a FLOAT
@@ -33,7 +34,7 @@ def server_texts(values: pa.Array, column: ColumnDefinition) -> pa.Array:
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return values.cast(pa.string())
-    return pa.array(_texts(values, kind, column), pa.string())
+    return array(_texts(values, kind, column), pa.string())
 
 
 def _texts(values: pa.Array, kind: pa.DataType, column: ColumnDefinition) -> Texts:

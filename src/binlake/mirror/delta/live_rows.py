@@ -15,6 +15,7 @@ from binlake.errors import SourceError
 from binlake.mirror.delta.log import DeltaLog
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.schema import FIELD_ID
+from binlake.source.arrays import from_numpy
 
 _BATCH_ROWS = 1 << 17
 
@@ -50,7 +51,7 @@ def _of_file(
                     for name, field in zip(stored, fields, strict=True)
                 ]
                 rows = pa.Table.from_arrays(columns, schema=pa.schema(fields))
-                yield rows if keep.all() else rows.filter(pa.array(keep))
+                yield rows if keep.all() else rows.filter(from_numpy(keep))
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error}") from error
 

@@ -29,6 +29,7 @@ from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import conformed
+from binlake.source.arrays import from_numpy, to_numpy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -149,7 +150,7 @@ class DeltaTable:
         wanted = conformed(keys, pa.schema([self._schema.field(n) for n in keys.column_names]))
         names = [f"k{i}" for i in range(wanted.num_columns)]
         numbered = wanted.rename_columns(names).append_column(
-            "number", pa.array(np.arange(keys.num_rows))
+            "number", from_numpy(np.arange(keys.num_rows))
         )
         with in_one_line(self.full_name):
             self._stored.frame(numbered).createOrReplaceTempView(_SOURCE)
@@ -162,7 +163,7 @@ class DeltaTable:
                 f"SELECT s.number, {columns} FROM {self._stored.sql_name} t JOIN {_SOURCE} s ON "
                 + " AND ".join([*same, *self._only_open()])
             ).toArrow()
-        found[rows["number"].to_numpy()] = np.arange(rows.num_rows)
+        found[to_numpy(rows["number"])] = np.arange(rows.num_rows)
         return found, conformed(
             rows.drop_columns(["number"]).rename_columns(self._schema.names), self._schema
         )
@@ -252,7 +253,7 @@ class DeltaTable:
         if self._open_column is not None:
             gone = pa.concat_tables([gone.select(self.key), upserts.select(self.key)])
             gone = conformed(gone.group_by(list(self.key)).aggregate([]), self._schema)
-        is_gone = pa.array(np.arange(upserts.num_rows + gone.num_rows) >= upserts.num_rows)
+        is_gone = from_numpy(np.arange(upserts.num_rows + gone.num_rows) >= upserts.num_rows)
         columns = [f"c{i}" for i in range(len(self._schema))]
         rows = pa.concat_tables([upserts, gone]).rename_columns(columns)
         frame = self._stored.frame(rows.append_column(_GONE, is_gone))

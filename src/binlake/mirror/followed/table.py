@@ -48,6 +48,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
+from binlake.source.arrays import scalar
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
@@ -124,7 +125,7 @@ class Followed:
             yield from self.lake.scan(names)
             return
         for rows in self.lake.scan([*names, self.shard_column]):
-            own = rows.filter(pc.equal(rows[self.shard_column], self.full_name))
+            own = rows.filter(pc.equal(rows[self.shard_column], scalar(self.full_name)))
             if own.num_rows:
                 yield own.select(list(names))
 

@@ -18,6 +18,7 @@ from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
+from binlake.source.arrays import from_numpy, scalar, to_numpy
 
 _BATCH_ROWS = 1 << 17
 
@@ -86,7 +87,7 @@ def live_batches(
             if len(gone):
                 keep = np.ones(len(positions), bool)
                 keep[np.array(gone.to_array()) - positions[0]] = False
-                rows, positions = rows.filter(pa.array(keep)), positions[keep]
+                rows, positions = rows.filter(from_numpy(keep)), positions[keep]
             yield rows, positions
 
 
@@ -101,7 +102,7 @@ def marked_rows(
         before = deleted.get(path, BitMap())
         found = BitMap()
         for rows, positions in live_batches(path, before, schema, [column]):
-            of = pc.fill_null(pc.equal(rows[column], value), fill_value=False).to_numpy()
+            of = to_numpy(pc.fill_null(pc.equal(rows[column], value), scalar(False)))
             found |= BitMap(array("I", positions[of].astype(np.uint32).tobytes()))
         if found:
             marks[path] = before | found
@@ -139,7 +140,7 @@ class Lookup:
         rows = rows.filter(is_open)
         if not rows.num_rows:
             return None
-        return sorted_keys(keys_of_rows(rows, schema, self.key), np.flatnonzero(is_open.to_numpy()))
+        return sorted_keys(keys_of_rows(rows, schema, self.key), np.flatnonzero(to_numpy(is_open)))
 
 
 def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
@@ -156,7 +157,7 @@ def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
             inside = at[(at >= first) & (at < first + count)] - first
             if len(inside):
                 rows = file.read_row_group(group, columns=wanted, use_threads=False)
-                parts.append(_as_stored(rows.take(pa.array(inside)), stored, schema))
+                parts.append(_as_stored(rows.take(from_numpy(inside)), stored, schema))
             first += count
     return pa.concat_tables(parts) if parts else schema.empty_table()
 

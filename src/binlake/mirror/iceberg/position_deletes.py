@@ -15,6 +15,7 @@ from pyroaring import BitMap
 from binlake.mirror.tables.data_files import FILE_PREFIX, file_system, finished
 from binlake.mirror.tables.partitions import Partition
 from binlake.mirror.tables.schema import FIELD_ID
+from binlake.source.arrays import array, from_numpy
 
 # Iceberg's ids of the columns of a file of position deletes
 _DELETES = pa.schema(
@@ -52,8 +53,8 @@ def _position_delete_file(
     paths = sorted(deletes)
     positions = [np.array(deletes[file].to_array(), np.int64) for file in paths]
     numbers = np.repeat(np.arange(len(paths)), [len(of) for of in positions])
-    names = pa.DictionaryArray.from_arrays(numbers, pa.array(paths, pa.string())).cast(pa.string())
-    rows = pa.table([names, pa.array(np.concatenate(positions))], schema=_DELETES)
+    names = pa.DictionaryArray.from_arrays(numbers, array(paths, pa.string())).cast(pa.string())
+    rows = pa.table([names, from_numpy(np.concatenate(positions))], schema=_DELETES)
     fs, inner = file_system(path)
     fs.create_dir(inner.rpartition("/")[0], recursive=True)
     writer = pq.ParquetWriter(inner, _DELETES, filesystem=fs, compression="zstd")

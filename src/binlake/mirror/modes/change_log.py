@@ -22,6 +22,7 @@ from binlake.mirror.modes.mode import BEFORE_ALL_ROWS, Emptying, Mode, RowChange
 from binlake.mirror.modes.names import APPEND
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes
+from binlake.source.arrays import array, from_numpy, scalar, to_numpy
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import METADATA
 from binlake.values.position import Position
@@ -65,7 +66,7 @@ class ChangeLog(Mode):
         last = _present(scan, key, columns)
         first = 0
         for rows in scan([*columns, _ABSENT]):
-            chosen = rows.filter(pa.array(last[first : first + rows.num_rows]))
+            chosen = rows.filter(from_numpy(last[first : first + rows.num_rows]))
             first += rows.num_rows
             if chosen[_ABSENT].null_count < chosen.num_rows:
                 raise UnsupportedError(
@@ -87,23 +88,23 @@ def logged_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Row changes (see `change_rows`, with the facts) as rows of the lake, in the same order."""
     names = [name for name in changes.column_names if not is_special(name)]
     own = {name: changes[fact(name)] for name in _FACTS}
-    own["op"] = pa.array(OPERATIONS, pa.string()).take(changes[OP].combine_chunks())
+    own["op"] = array(OPERATIONS, pa.string()).take(changes[OP].combine_chunks())
     own["absent"] = changes[ABSENT]
     after = _as_rows(changes.select(names), own)
-    is_update = changes[OP].to_numpy() == UPDATE
+    is_update = to_numpy(changes[OP]) == UPDATE
     moved = is_update & _moved(changes, key) if key else is_update
     if not moved.any():
         return after
-    of = changes.filter(pa.array(moved))
+    of = changes.filter(from_numpy(moved))
     old = {name: of[BEFORE + name] for name in (key or names)}
     rest = [name for name in names if name not in old]
     values = {name: old.get(name, pa.nulls(of.num_rows, of[name].type)) for name in names}
     own = {name: of[fact(name)] for name in _FACTS}
-    own["op"] = pa.array([UPDATE_BEFORE] * of.num_rows, pa.string())
-    own["absent"] = pa.array([rest or None] * of.num_rows, _COLUMNS["absent"].type)
+    own["op"] = array([UPDATE_BEFORE] * of.num_rows, pa.string())
+    own["absent"] = array([rest or None] * of.num_rows, _COLUMNS["absent"].type)
     before = _as_rows(pa.table(values), own).cast(after.schema)
     places = np.concatenate([np.arange(len(moved)) * 2 + 1, np.flatnonzero(moved) * 2])
-    return pa.concat_tables([after, before]).take(pa.array(np.argsort(places, kind="stable")))
+    return pa.concat_tables([after, before]).take(from_numpy(np.argsort(places, kind="stable")))
 
 
 def _as_rows(rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:
@@ -125,7 +126,7 @@ def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDAr
     for rows in scan([*(key or columns), _OP, _SEQ]):
         ops.append(rows[_OP].to_numpy())
         sequences.append([_numbers(rows[_SEQ], name) for name in ("file", "pos", "row")])
-        keyed = rows.filter(pc.not_equal(rows[_OP], TRUNCATE))
+        keyed = rows.filter(pc.not_equal(rows[_OP], scalar(TRUNCATE)))
         keys.append(
             keys_of([keyed[name] for name in key], list(key))
             if key
@@ -148,8 +149,8 @@ def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDAr
 
 
 def _numbers(sequences: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
-    numbers: npt.NDArray[np.int64] = (
-        pc.struct_field(sequences, name).cast(pa.int64()).fill_null(BEFORE_ALL_ROWS).to_numpy()
+    numbers: npt.NDArray[np.int64] = to_numpy(
+        pc.struct_field(sequences, name).cast(pa.int64()).fill_null(BEFORE_ALL_ROWS)
     )
     return numbers
 

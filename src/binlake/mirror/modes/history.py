@@ -34,6 +34,7 @@ from binlake.mirror.modes.mode import (
 from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.schema import conformed
+from binlake.source.arrays import from_numpy, to_numpy
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position
@@ -131,16 +132,16 @@ def versions(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf)
     begins = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
     ends = np.append(begins[1:], True)[: len(ids)]
     found, open_rows = rows_of(_keys(of, steps[begins], key))
-    times = changes[fact("ts")].cast(pa.int64()).to_numpy()[steps >> 1]
+    times = to_numpy(changes[fact("ts")].cast(pa.int64()))[steps >> 1]
     times = _ascending(times, begins, _began(found, open_rows))
     # the first step of a key closes the open version
-    closed = open_rows.take(pa.array(found[found >= 0]))
+    closed = open_rows.take(from_numpy(found[found >= 0]))
     closed = _with(closed, _TO, times[begins][found >= 0])
     # every step but the last closes the version that it opens
     is_put = steps & 1 == 1
     until = pa.array(np.append(times[1:], 0)[is_put], pa.int64(), mask=ends[is_put])
     puts = steps[is_put] >> 1
-    own = _with_own(changes).select([field.name for field in History.fields]).take(pa.array(puts))
+    own = _with_own(changes).select([field.name for field in History.fields]).take(from_numpy(puts))
     opened = of.rows_after(table, puts, rows_of)
     for field in History.fields:
         opened = opened.append_column(field, own[field.name])
@@ -153,12 +154,12 @@ def _keys(of: KeySteps, first: Numbers, key: Sequence[str]) -> pa.Table:
     """The key of each of some steps."""
     both = pa.concat_tables([of.before, of.changes.select(list(key)).cast(of.before.schema)])
     is_put = first & 1
-    return both.take(pa.array((first >> 1) + is_put * of.changes.num_rows))
+    return both.take(from_numpy((first >> 1) + is_put * of.changes.num_rows))
 
 
 def _began(found: Numbers, open_rows: pa.Table) -> Numbers:
     """When the current version of each key began; a time before all others for a key without a version."""
-    began = open_rows[_FROM].cast(pa.int64()).fill_null(0).to_numpy()
+    began = to_numpy(open_rows[_FROM].cast(pa.int64()).fill_null(0))
     times = np.full(len(found), np.iinfo(np.int64).min)
     times[found >= 0] = began[found[found >= 0]]
     return times

@@ -19,6 +19,7 @@ from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
 from binlake.mirror.modes.names import SOFT_DELETES
 from binlake.mirror.tables.change import Change
+from binlake.source.arrays import array, from_numpy, scalar, to_numpy
 
 #: The column of the lake: null while the server has the row. Iceberg reserves `_deleted`.
 DELETED = "_deleted_at"
@@ -61,26 +62,26 @@ class SoftDeletes(Mode):
 
 def marked_deletes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Changes (see `change_rows`, with its commit time) in the order of the log, with `DELETED` and without deletes."""
-    is_delete = pc.equal(changes[OP], DELETE).combine_chunks()
-    is_update = pc.equal(changes[OP], UPDATE).combine_chunks()
+    is_delete = pc.equal(changes[OP], scalar(DELETE)).combine_chunks()
+    is_update = pc.equal(changes[OP], scalar(UPDATE)).combine_chunks()
     differing = [differs(changes[name], changes[BEFORE + name]) for name in key]
-    moved = np.logical_or.reduce(differing) & is_update.to_numpy(zero_copy_only=False)
+    moved = np.logical_or.reduce(differing) & to_numpy(is_update)
     none = pa.nulls(changes.num_rows, _TIME)
     deleted = pc.if_else(is_delete, changes[_COMMITTED].combine_chunks(), none)
-    ops = np.where(moved, MOVE, changes[OP].to_numpy())
-    ops = np.where(is_delete.to_numpy(zero_copy_only=False), UPDATE, ops)
+    ops = np.where(moved, MOVE, to_numpy(changes[OP]))
+    ops = np.where(to_numpy(is_delete), UPDATE, ops)
     found = changes.drop_columns([_COMMITTED])
     for name in key:  # of a delete there is one image
         before = pc.if_else(is_delete, changes[name].combine_chunks(), _one(changes[BEFORE + name]))
         found = _with(found, BEFORE + name, before)
-    found = _with(found, OP, pa.array(ops, pa.uint8()))
+    found = _with(found, OP, from_numpy(ops.astype(np.uint8)))
     found = found.append_column(pa.field(DELETED, _TIME), deleted)
     if not moved.any():
         return found
     # the old row of each stands before the new one: its key as it was, all else as the lake has it
-    old = _old_rows(changes.filter(pa.array(moved)), found.schema, key)
+    old = _old_rows(changes.filter(from_numpy(moved)), found.schema, key)
     places = np.concatenate([np.arange(len(moved)) * 2 + 1, np.flatnonzero(moved) * 2])
-    return pa.concat_tables([found, old]).take(pa.array(np.argsort(places, kind="stable")))
+    return pa.concat_tables([found, old]).take(from_numpy(np.argsort(places, kind="stable")))
 
 
 def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
@@ -92,9 +93,9 @@ def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Tabl
         elif field.name.startswith(BEFORE):
             columns.append(_one(moves[field.name]))
         elif field.name == OP:
-            columns.append(pa.array([UPDATE] * moves.num_rows, field.type))
+            columns.append(array([UPDATE] * moves.num_rows, field.type))
         elif field.name == ABSENT:
-            columns.append(pa.array([rest or None] * moves.num_rows, field.type))
+            columns.append(array([rest or None] * moves.num_rows, field.type))
         elif field.name == DELETED:
             columns.append(_one(moves[_COMMITTED]))
         else:

@@ -39,17 +39,20 @@ from binlake.values.position import Position
 from binlake.values.times import since_epoch_us
 
 _MOST_CHUNKS = 100_000
+# A mirror that is stopped waits for the chunks that it reads, and one that is killed reads them again.
+_MOST_CHUNK_BYTES = 1 << 30
+_MOST_CHUNK_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions(PickledByName):
     """How a snapshot is read.
 
-    `chunk_rows`: about how many rows a chunk has. `batch_rows` and `batch_bytes` bound a batch.
+    `chunk_rows`: about how many rows a chunk has, fewer if rows are large or the rate is bounded. `batch_rows` and `batch_bytes` bound a batch.
     `max_rows_per_s` bounds the rate of one reader, 0 does not: divide a total by the number of readers.
     """
 
-    chunk_rows: int = 250_000
+    chunk_rows: int = 1_000_000
     batch_rows: int = 65_536
     batch_bytes: int = 32 << 20
     max_rows_per_s: int = 0
@@ -91,7 +94,7 @@ class Snapshot:
                     hint="add a primary key, or change the engine to InnoDB",
                 )
             return [TableChunk(self.table, self.options, 0, None, None)]
-        rows = self.options.chunk_rows
+        rows = self._chunk_rows()
         with open_session(self.url) as server:
             bounds = even_bounds(server, self.table, rows)
             if bounds is None:
@@ -105,6 +108,15 @@ class Snapshot:
             TableChunk(self.table, self.options, number, lower, upper)
             for number, (lower, upper) in enumerate(pairwise(edges))
         ]
+
+    def _chunk_rows(self) -> int:
+        """About how many rows a chunk has."""
+        rows = self.options.chunk_rows
+        if self.table.row_bytes:
+            rows = min(rows, _MOST_CHUNK_BYTES // self.table.row_bytes)
+        if self.options.max_rows_per_s:
+            rows = min(rows, _MOST_CHUNK_S * self.options.max_rows_per_s)
+        return max(1, rows)
 
 
 @dataclass(frozen=True, slots=True)

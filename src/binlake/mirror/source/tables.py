@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -29,8 +30,8 @@ from binlake.values.table_filter import TableFilter
 #: The databases of the servers themselves, which are never mirrored.
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 _TABLES = (
-    "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES"
-    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
+    "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, COALESCE(TABLE_ROWS, 0), COALESCE(AVG_ROW_LENGTH, 0)"
+    " FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
 )
 _KEY_COLUMNS = frozenset(("key_name", "column_name", "non_unique", "sub_part", "null"))
 # every engine whose reads are of one moment, and whose commits the binary log orders
@@ -46,8 +47,8 @@ class SourceTable(PickledByName):
     """A table of the source.
 
     `key`: names of the columns that identify a row, in key order: those of the primary key, or else of the
-    first unique key whose columns are all NOT NULL and whole; () where there is none. `rows` is the
-    server's estimate. `options` decide the types, as in `log.changes` (time, zero_date, invalid, columns).
+    first unique key whose columns are all NOT NULL and whole; () where there is none. `rows` and `row_bytes`,
+    the average size of a row, are the server's estimates; 0 if it has none. `options` decide the types, as in `log.changes` (time, zero_date, invalid, columns).
     `engine` is in lower case.
     """
 
@@ -57,6 +58,7 @@ class SourceTable(PickledByName):
     key: tuple[str, ...]
     engine: str = "innodb"
     rows: int = 0
+    row_bytes: int = 0
     options: ReadOptions = field(default_factory=ReadOptions)
 
     @property
@@ -114,7 +116,7 @@ def read_tables(
                 hint="the user of the URL sees only tables that it may SELECT from",
             )
         with raw_definitions(server):
-            return [_table(server, *row, options) for row in wanted]
+            return [_table(server, row, options) for row in wanted]
 
 
 def read_table(
@@ -130,7 +132,7 @@ def read_table(
         if found is None:
             return None
         with raw_definitions(server):
-            return _table(server, *found, options)
+            return _table(server, found, options)
 
 
 @contextmanager
@@ -143,20 +145,35 @@ def _session(source: str | ServerConnection) -> Iterator[ServerConnection]:
             yield server
 
 
-def _listed(server: ServerConnection) -> list[tuple[str, str, str, int]]:
-    """Database, name, engine and number of rows of each table. Raises ServerError."""
+class _Listed(NamedTuple):
+    """What the server lists of a table."""
+
+    schema: str
+    name: str
+    engine: str
+    rows: int
+    row_bytes: int
+
+
+def _listed(server: ServerConnection) -> list[_Listed]:
+    """The tables of the server. Raises ServerError."""
     found = [
-        (schema or "", name or "", (engine or "").lower(), whole_number(rows, "TABLE_ROWS"))
-        for schema, name, engine, rows, *_ in server.rows(_TABLES, 4)
+        _Listed(
+            schema or "",
+            name or "",
+            (engine or "").lower(),
+            whole_number(rows, "TABLE_ROWS"),
+            whole_number(row_bytes, "AVG_ROW_LENGTH"),
+        )
+        for schema, name, engine, rows, row_bytes, *_ in server.rows(_TABLES, 5)
     ]
     if len({row[:2] for row in found}) < len(found):
         raise ServerError(f"{server.where} lists a table twice")
     return found
 
 
-def _table(
-    server: ServerConnection, schema: str, name: str, engine: str, rows: int, options: ReadOptions
-) -> SourceTable:
+def _table(server: ServerConnection, listed: _Listed, options: ReadOptions) -> SourceTable:
+    schema, name = listed[:2]
     quoted = quoted_name(schema, name)
     text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
     try:
@@ -175,7 +192,9 @@ def _table(
     key = _key(server.table(f"SHOW KEYS FROM {quoted}"), definition)
     ordinals = {column.name: column.ordinal for column in definition.columns}
     definition = replace(definition, primary_key=tuple(ordinals[part] for part in key))
-    return SourceTable(schema, name, definition, key, engine, rows, options)
+    return SourceTable(
+        schema, name, definition, key, listed.engine, listed.rows, listed.row_bytes, options
+    )
 
 
 def _key(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
 _SMALLEST = 4096  # fractions of a full file that are distinguished
+# A file of this fill level is good to read. To make it larger would mean to write most rows once more.
+_FULL_ENOUGH = 0.25
 _MIN_FILES = 8
 _NO_SMALL_WASTE_BYTES = 8 << 20
 
@@ -56,7 +58,7 @@ class CompactionPolicy:
 
     def is_full(self, file: FileState) -> bool:
         """Whether a file is large enough to stay by itself."""
-        return self.fill(file) >= 0.5
+        return self.fill(file) >= _FULL_ENOUGH
 
     def size_class(self, file: FileState) -> int:
         """A number that files of about one size have in common."""

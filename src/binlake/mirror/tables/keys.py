@@ -18,8 +18,12 @@ import pyarrow.compute as pc
 
 from binlake.core.columns.value_digests import value_digests
 from binlake.errors import SchemaError
+from binlake.source.arrays import array, scalar, to_numpy
 
 Numbers = npt.NDArray[np.generic]
+
+_EMPTY, _COLON, _OF_NULL = map(scalar, ("", ":", "-"))
+_NO_BYTES = scalar(b"", pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def keys_of(columns: list[pa.ChunkedArray], names: list[str]) -> Keys:
                 hint="zero dates in a key need the option zero_date=text",
             )
     if is_whole([column.type for column in columns]):
-        return Keys(columns[0].cast(pa.int64()).to_numpy(), None)
+        return Keys(to_numpy(columns[0].cast(pa.int64())), None)
     return _hashed(columns)
 
 
@@ -112,11 +116,12 @@ def _hashed(columns: list[pa.ChunkedArray]) -> Keys:
         data = value_bytes(column)
         if len(columns) > 1:  # a length before each, so that no two rows look the same
             length = pc.cast(pc.binary_length(data), pa.string())
-            mark = pc.if_else(pc.is_null(data), "-", pc.binary_join_element_wise(length, ":", ""))
+            framed = pc.binary_join_element_wise(length, _COLON, _EMPTY)
+            mark = pc.if_else(pc.is_null(data), _OF_NULL, framed)
             parts.append(mark.cast(pa.binary()))
-            data = pc.fill_null(data, b"")
+            data = pc.fill_null(data, _NO_BYTES)
         parts.append(data)
-    whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
+    whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NO_BYTES)
     pairs = np.concatenate([np.empty((0, 2), "<u8"), *map(_digests, whole.chunks)])
     return Keys(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
@@ -130,7 +135,7 @@ def _digests(values: pa.BinaryArray) -> Numbers:
     bytes_of_all = b"" if data is None else np.frombuffer(data, np.uint8)
     pairs = np.frombuffer(value_digests(ends, bytes_of_all), "<u8").reshape(-1, 2)
     if values.null_count:
-        pairs[values.is_null().to_numpy(zero_copy_only=False)] = 0
+        pairs[to_numpy(values.is_null())] = 0
     return pairs
 
 
@@ -139,7 +144,7 @@ def value_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_nested(kind):
         texts = [None if v is None else json.dumps(v, default=_plain) for v in column.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.string())]).cast(pa.binary())
+        return pa.chunked_array([array(texts, pa.string())]).cast(pa.binary())
     if pa.types.is_floating(kind):  # the bits: as bytes, -0.0 and 0.0 differ
         width = kind.bit_width // 8
         values = column.cast(pa.float64() if width == 2 else kind).combine_chunks()

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.schema import FIELD_ID
+from binlake.source.arrays import array, from_numpy, scalar, to_numpy
 
 _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
 _OF_DAYS = ("year", "month", "day")
@@ -81,7 +82,7 @@ class Partitioning:
         codes = np.zeros(rows.num_rows, np.int64)
         for column in columns:
             encoded = column.combine_chunks().dictionary_encode("encode")
-            codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(False)
+            codes = codes * (len(encoded.dictionary) + 1) + to_numpy(encoded.indices)
             codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -89,7 +90,7 @@ class Partitioning:
             of = order[start:end]
             first = int(of[0])
             values = [_json(column[first], field[1]) for column, field in zip(columns, self.fields, strict=True)]  # fmt: skip
-            chosen = rows if len(of) == rows.num_rows else rows.take(pa.array(of))
+            chosen = rows if len(of) == rows.num_rows else rows.take(from_numpy(of))
             yield Partition(self.spec, json.dumps(values)), chosen
 
     @staticmethod
@@ -153,17 +154,17 @@ def _transformed(column: pa.ChunkedArray, transform: str, width: int) -> pa.Chun
         return column
     if transform == "bucket":
         hashes = _hashes(column) & np.uint32(0x7FFFFFFF)
-        return _with_nulls(pa.array((hashes % np.uint32(width)).astype(np.int32)), column)
+        return _with_nulls(from_numpy((hashes % np.uint32(width)).astype(np.int32)), column)
     if transform == "truncate":
         return _truncated(column, width)
     if transform in _OF_DAYS:
         days = _days(column)
         if transform == "day":
             return days
-        years = pc.subtract(pc.year(days), 1970)
+        years = pc.subtract(pc.year(days), scalar(1970))
         if transform == "year":
             return years
-        return pc.add(pc.multiply(years, 12), pc.subtract(pc.month(days), 1))
+        return pc.add(pc.multiply(years, scalar(12)), pc.subtract(pc.month(days), scalar(1)))
     if transform == "hour":
         return _floored(column.cast(pa.int64()), 3_600_000_000)
     raise UnsupportedError(f"the mirror does not write partitions by {transform} of {kind}")
@@ -177,13 +178,13 @@ def _days(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _floored(column: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
     """Whole numbers divided by a width, rounded down, also below zero."""
-    values = pc.fill_null(column, 0).to_numpy()
-    return _with_nulls(pa.array(values // width), column)
+    values = to_numpy(pc.fill_null(column, scalar(0)))
+    return _with_nulls(from_numpy(values // width), column)
 
 
 def _with_nulls(values: pa.Array, column: pa.ChunkedArray) -> pa.ChunkedArray:
     nulls = column.is_valid().combine_chunks()
-    return pa.chunked_array([pc.if_else(nulls, values, pa.scalar(None, values.type))])
+    return pa.chunked_array([pc.if_else(nulls, values, scalar(None, values.type))])
 
 
 def _truncated(column: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
@@ -193,12 +194,12 @@ def _truncated(column: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
     if pa.types.is_binary(kind):
         return pc.binary_slice(column, 0, width)
     if pa.types.is_decimal(kind):
-        values = [
+        floored = [
             None if v is None else _floored_decimal(v, width, kind) for v in column.to_pylist()
         ]
-        return pa.chunked_array([pa.array(values, kind)])
-    values = pc.fill_null(column, 0).to_numpy().astype(np.int64)
-    return _with_nulls(pa.array(values - values % width).cast(kind), column)
+        return pa.chunked_array([array(floored, kind)])
+    values = to_numpy(pc.fill_null(column, scalar(0))).astype(np.int64)
+    return _with_nulls(from_numpy(values - values % width).cast(kind), column)
 
 
 def _unscaled(value: Any, kind: pa.DataType) -> int:
@@ -216,11 +217,11 @@ def _hashes(column: pa.ChunkedArray) -> Hashes:
     if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         if pa.types.is_date32(kind):
             column = column.cast(pa.int32())
-        numbers = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+        numbers = to_numpy(pc.fill_null(column.cast(pa.int64()), scalar(0)))
         return _murmur(np.ascontiguousarray(numbers, "<i8").view(np.uint8).reshape(-1, 8))
     encoded = column.combine_chunks().dictionary_encode("encode")
     known = [_hashed_bytes(value, kind) for value in encoded.dictionary.to_pylist()]
-    found: Hashes = _murmur_of(known)[encoded.indices.to_numpy(False)]
+    found: Hashes = _murmur_of(known)[to_numpy(encoded.indices)]
     return found
 
 
