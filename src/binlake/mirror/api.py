@@ -166,7 +166,8 @@ def resync(
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
 ) -> None:
-    """Ask for tables to be copied again, by the running mirror or at its next start.
+    """Ask for tables to be copied again, by the running mirror or at its next start. A table that is being copied is copied
+    once more after that.
 
     `tables` are names and patterns; a pattern stands for the followed tables that match it. Raises OptionError for
     a pattern that matches none of them, and for a name that the lake does not have, also not in quarantine.

@@ -47,6 +47,7 @@ _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
 _MOMENTS = "binlake.moments"
 _RESYNC = "binlake.resync"
+_RESYNCING = "binlake.resyncing"
 _COMPACT = "binlake.compact"
 _ADDED = "binlake.added"
 _REMOVED = "binlake.removed"
@@ -224,12 +225,33 @@ class Control:
 
     @property
     def to_resync(self) -> set[str]:
-        """The tables that a user has asked to copy again."""
+        """The tables that are to be copied again: those of requests, and those whose copy has begun and is not complete."""
+        return self._requested | self._resyncing
+
+    @property
+    def _requested(self) -> set[str]:
         return set(json.loads(self._properties.get(_RESYNC, "[]")))
 
+    @property
+    def _resyncing(self) -> set[str]:
+        return set(json.loads(self._properties.get(_RESYNCING, "[]")))
+
     def request_resync(self, names: set[str]) -> None:
-        """Ask the mirror to copy tables again."""
-        self._change(lambda: {_RESYNC: _texts(self.to_resync | names)})
+        """Ask the mirror to copy tables again. A table that is being copied is copied once more after that."""
+        self._change(lambda: {_RESYNC: _texts(self._requested | names)})
+
+    def resync_begins(self, names: set[str]) -> None:
+        """Record that tables are being copied again until `resynced`, also after a restart. A request from now on is another one."""
+        self._change(
+            lambda: {
+                _RESYNC: _texts(self._requested - names),
+                _RESYNCING: _texts(self._resyncing | names),
+            }
+        )
+
+    def keep_resyncing(self, name: str) -> None:
+        """Record that a table is being copied again until `resynced`, also after a restart. Requests stay."""
+        self._change(lambda: {_RESYNCING: _texts(self._resyncing | {name})})
 
     @property
     def to_compact(self) -> set[str]:
@@ -245,9 +267,9 @@ class Control:
         self._change(lambda: {_COMPACT: _texts(self.to_compact - names)})
 
     def resynced(self, name: str) -> None:
-        """Record that a table has been copied again."""
-        if name in self.to_resync:
-            self._change(lambda: {_RESYNC: _texts(self.to_resync - {name})})
+        """Record that a table has been copied again. A request since `resync_begins` stays."""
+        if name in self._resyncing:
+            self._change(lambda: {_RESYNCING: _texts(self._resyncing - {name})})
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -265,7 +287,7 @@ class Control:
             lambda: {
                 _ADDED: _texts({*self.added, *patterns}),
                 _REMOVED: _texts({*self.removed} - patterns),
-                _RESYNC: _texts(self.to_resync | again),
+                _RESYNC: _texts(self._requested | again),
             }
         )
 
@@ -275,7 +297,8 @@ class Control:
             lambda: {
                 _ADDED: _texts({*self.added} - patterns),
                 _REMOVED: _texts({*self.removed, *patterns}),
-                _RESYNC: _texts(self.to_resync - known),
+                _RESYNC: _texts(self._requested - known),
+                _RESYNCING: _texts(self._resyncing - known),
                 _QUARANTINE: _without(self.quarantined, *known),
                 _GONE: _without(self.gone, *known),
             }

@@ -378,7 +378,10 @@ class Mirror:
         """Handle the requests of other processes."""
         self._tables.begin_round()
         begun = self._tables.unfinished | self._tables.restless
-        for full_name in sorted(self._control.to_resync - begun):
+        wanted = self._control.to_resync - begun
+        if wanted:
+            self._control.resync_begins(wanted)
+        for full_name in sorted(wanted):
             self._control.release(full_name)
             self._tables.forget(full_name)
             self._tables.unfinished.add(full_name)

@@ -302,6 +302,32 @@ def test_a_copy_that_gave_way_continues_after_a_kill(
         assert lake.equals_source(one) == [one]
 
 
+def test_a_resync_that_is_asked_for_during_the_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log lacks a change of a chunk that the copy has read already: the table is copied once more."""
+    table = f"{DATABASE}.asked"
+    lake = lake_of(server, iceberg_spark, tmp_path, "asked")
+    lake.catch_up()
+    asked: list[int] = []
+
+    def before(number: int) -> None:
+        if number < 10 or asked:
+            return
+        asked.append(number)
+        with server.session(DATABASE) as session:
+            session.execute("SET SESSION sql_log_bin = 0", "UPDATE asked SET v = -1 WHERE id = 0")
+        resync(tmp_path, [table], spark=iceberg_spark, catalog=lake.catalog)
+
+    resync(tmp_path, [table], spark=iceberg_spark, catalog=lake.catalog)
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert asked
+    lake.catch_up()
+    assert lake.equals_source(table) == [table]
+    assert Control(IcebergLake(iceberg_spark, lake.catalog), None, None).to_resync == set()
+
+
 def test_copies_and_rounds_share_the_time(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -49,8 +49,23 @@ def test_requests_since_the_last_reading_stay(control: Make) -> None:
     user.request_resync({"shop.b"})
     user.request_compaction({"shop.b"})
     mirror.compaction_begins(mirror.to_compact)
+    mirror.resync_begins({"shop.a"})
     mirror.resynced("shop.a")
     assert (mirror.to_resync, mirror.to_compact) == ({"shop.b"}, {"shop.b"})
+
+
+def test_a_request_during_the_copy_that_it_concerns_stays(control: Make) -> None:
+    mirror, user = control(), control()
+    user.request_resync({"shop.a"})
+    mirror.resync_begins({"shop.a"})
+    assert control().to_resync == {"shop.a"}, "the copy continues after a restart"
+    user.request_resync({"shop.a"})
+    mirror.keep_resyncing("shop.a")
+    mirror.resynced("shop.a")
+    assert mirror.to_resync == {"shop.a"}
+    mirror.resync_begins({"shop.a"})
+    mirror.resynced("shop.a")
+    assert mirror.to_resync == set()
 
 
 def test_quarantines_and_patterns_of_several_processes_add_up(control: Make) -> None:

@@ -79,8 +79,8 @@ def resync(
 ) -> None:
     """Copy tables again.
 
-    The running mirror does it soon, or the next one when it starts. A name that the lake does
-    not have is an error. If the columns
+    The running mirror does it soon, or the next one when it starts. If it is already copying a table, it copies the table
+    once more after that. A name that the lake does not have is an error. If the columns
     are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
 
     Examples:

@@ -250,13 +250,13 @@ class FollowedTables:
         the copy necessary; the request survives this process.
         """
         if full_name in self.followed:
-            self._control.request_resync({full_name})
+            self._control.keep_resyncing(full_name)
             self.forget(full_name)
         self.unfinished.add(full_name)
 
     def _leave_to_next_run(self, full_name: str) -> None:
         """Copy a table in the next run. Until then its rows are those of an earlier copy."""
-        self._control.request_resync({full_name})
+        self._control.keep_resyncing(full_name)
         self.forget(full_name)
         self.restless.add(full_name)
 
