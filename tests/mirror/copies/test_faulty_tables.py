@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,76 @@ def test_a_lake_table_with_a_missing_file_does_not_stop_the_others(
         "files.rows",
     ]
     assert lake.table("files.emptied").num_rows == 0
+
+
+def _rewritten(file: Path, content: bytes) -> None:
+    """Give a file of a lake other content, as a fault of a disk or a store does: there, no checksums are beside it."""
+    file.write_bytes(content)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def _damage(folder: Path) -> None:
+    """Damage a file of each lake table except `good`."""
+    [*cut] = folder.glob("cut/metadata/*-m*.avro")
+    [*zeros] = folder.glob("zeros/metadata/*-m*.avro")
+    [*flipped] = folder.glob("flipped/metadata/*-m*.avro")
+    [*listed] = folder.glob("listed/metadata/snap-*.avro")
+    [marks] = folder.glob("marks/data/*.puffin")
+    versions = folder.glob("described/metadata/v*.metadata.json")
+    newest = max(versions, key=lambda file: int(file.name[1:].partition(".")[0]))
+    assert cut and zeros and flipped and listed  # noqa: PT018
+    for file in cut:
+        _rewritten(file, file.read_bytes()[: file.stat().st_size * 2 // 3])
+    for file in (*zeros, *listed, newest):
+        _rewritten(file, bytes(file.stat().st_size))
+    for file in flipped:  # the file system has checksums
+        content = file.read_bytes()
+        file.write_bytes(content[:-30] + bytes([content[-30] ^ 1]) + content[-29:])
+    content = marks.read_bytes()
+    _rewritten(marks, content[:30] + bytes([content[30] ^ 1]) + content[31:])
+
+
+def test_a_lake_table_with_a_damaged_file_does_not_stop_the_others(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Manifests of `cut`, `zeros` and `flipped`, the manifest list of `listed`, a deletion vector of `marks`, and the
+    metadata file of `described`.
+    """
+    tables = ("cut", "described", "flipped", "good", "listed", "marks", "zeros")
+    server.execute("CREATE DATABASE damage")
+    with server.session("damage") as session:
+        for table in tables:
+            session.execute(
+                f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO {table} VALUES (1, 1), (2, 2)",
+            )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("damage.*",))
+    lake.catch_up()
+    with server.session("damage") as session:
+        session.execute(*(f"UPDATE {table} SET v = 5 WHERE id = 2" for table in tables))
+    lake.catch_up()
+    _damage(tmp_path / "damage")
+    with server.session("damage") as session:
+        session.execute(*(f"UPDATE {table} SET v = 9 WHERE id = 1" for table in tables))
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert reasons.keys() == {f"damage.{table}" for table in tables} - {"damage.good"}
+    for reason in reasons.values():
+        assert "a file of its lake table is missing or damaged: " in reason
+        assert reason.endswith("; `binlake mirror resync` copies the table again")
+    assert "remove the table from the catalog" in reasons["damage.described"]
+    assert lake.equals_source("damage.*", *reasons) == ["damage.good"]
+    shown = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    assert set(shown.quarantined) == reasons.keys()
+
+    resync(tmp_path, ["damage.described"], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert quarantined(lake).keys() == reasons.keys()
+    shutil.rmtree(tmp_path / "damage" / "described")
+    resync(tmp_path, list(reasons), spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("damage.*") == [f"damage.{table}" for table in tables]
 
 
 def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(

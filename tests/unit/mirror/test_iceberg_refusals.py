@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.errors import IllegalArgumentException
 from binlake.errors import BinlogError, SourceError, UnsupportedError
 from binlake.mirror.iceberg.jvm import IcebergTable, Lake
 from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED, DamagedFileError, MissingFileError
 
 ICEBERG = "org.apache.iceberg.exceptions."
 
@@ -85,7 +87,40 @@ def test_a_refused_change_of_a_schema(
     def refuse(_table: Any, _request: str) -> None:
         raise JavaError(said)
 
-    table = IcebergTable(SimpleNamespace(commit=refuse), None, "shop", "t")
+    helper = SimpleNamespace(commit=refuse, damaged=lambda _table: None)
+    table = IcebergTable(helper, None, "shop", "t")
     with pytest.raises(raised) as found:
         table.commit({"schema": schema})
     assert type(found.value) is raised
+
+
+def _failing(error: str) -> Callable[[Any], str]:
+    def fail(_table: Any) -> str:
+        raise JavaError(error)
+
+    return fail
+
+
+UNREADABLE = f"{ICEBERG}RuntimeIOException: Failed to open file: s3://b/shop/t/metadata/1-m0.avro"
+
+
+@pytest.mark.parametrize(
+    ("said", "damaged", "raised"),
+    [
+        (UNREADABLE, lambda _table: "s3://b/shop/t/metadata/1-m0.avro", DamagedFileError),
+        (UNREADABLE, lambda _table: None, SourceError),
+        (UNREADABLE, _failing(f"{ICEBERG}RuntimeIOException: 503 Slow Down"), SourceError),
+        (f"{ICEBERG}NotFoundException: File does not exist", _failing("not asked"), MissingFileError),
+        ("java.io.StreamCorruptedException: Failed to read file: v3.metadata.json", _failing("not asked"),
+         DamagedFileError),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_told_apart_from_a_store_that_fails(
+    said: str, damaged: Callable[[Any], str | None], raised: type[BinlogError]
+) -> None:
+    """A store that cannot be read stops the mirror: it would quarantine all tables."""
+    helper = SimpleNamespace(files=_failing(said), damaged=damaged)
+    with pytest.raises(raised, match=r"metadata|exist") as found:
+        IcebergTable(helper, None, "shop", "t").files()
+    assert type(found.value) is raised
+    assert isinstance(found.value, DAMAGED) == (raised is not SourceError)

@@ -45,7 +45,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.change import Change, Step, in_order
-from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.damage import DAMAGED, RESTORE, DamagedFileError, MissingFileError
 from binlake.mirror.tables.formats import (
     LakeTable,
     LakeTables,
@@ -104,7 +104,7 @@ class CopyTargets:
         name, column, before = self.name(table), self.shard_column(table), ""
         mode = self.mode(table)
         key = mode.index_key((*table.key, column) if table.key and column else table.key)
-        known = self.lake.load(*name).describe() if self.lake.exists(*name) else None
+        known = self._known(name)
         why = "its columns or options have changed"
         # another table of the same name: values from before are those of other rows
         is_other = self.was_dropped(table.full_name)
@@ -136,6 +136,15 @@ class CopyTargets:
             properties = {**properties, **text_properties(texts)}
         new = NewTable(schema, key, self.options.deletes, mode.open_column, properties, partition)
         return self.lake.create_table(*name, new, self.indexes)
+
+    def _known(self, name: tuple[str, str]) -> dict[str, Any] | None:
+        """The description of the lake table; None if there is none. Raises SourceError."""
+        if not self.lake.exists(*name):
+            return None
+        try:
+            return self.lake.load(*name).describe()
+        except (MissingFileError, DamagedFileError) as error:
+            raise error.hinted(RESTORE) from None
 
     def _intact(
         self, name: tuple[str, str], key: Sequence[str] | None, open_column: str | None

@@ -26,7 +26,7 @@ from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
@@ -161,8 +161,8 @@ class FollowedTables:
             self._take(known)
 
     def _in_lake(self) -> dict[str, list[tuple[str, str]]]:
-        """The lake tables of each table. One of the newest round whose metadata is missing is quarantined. Raises SourceError
-        if one cannot be read for another reason.
+        """The lake tables of each table. One of the newest round whose metadata is missing or damaged is quarantined. Raises
+        SourceError if one cannot be read for another reason.
         """
         unread: dict[tuple[str, str], SourceError] = {}
         found = mirrored_tables(self._lake, unreadable=unread.__setitem__)
@@ -172,7 +172,7 @@ class FollowedTables:
                 continue
             if not isinstance(unread[name], DAMAGED):
                 raise unread[name]  # left out, it would be copied again
-            error = unread.pop(name)
+            error = unread.pop(name).hinted(RESTORE)
             if full_name not in {*self._control.quarantined, *self._control.to_resync}:
                 self.quarantine_damaged(full_name, error)
         if unread:

@@ -1,10 +1,16 @@
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.StreamCorruptedException;
 import java.util.*;
 import java.util.function.Consumer;
+import java.util.zip.ZipException;
 import org.apache.iceberg.*;
 import org.apache.iceberg.catalog.*;
 import org.apache.iceberg.encryption.EncryptionManager;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
+import org.apache.iceberg.exceptions.NotFoundException;
+import org.apache.iceberg.exceptions.RuntimeIOException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
@@ -50,14 +56,125 @@ public class Lake {
     return (Catalog) wrapped.get(catalog);
   }
 
+  /** Whether the catalog has a table, also one that `load` cannot read. */
   public boolean exists(Catalog catalog, String namespace, String table) throws Exception {
-    return direct(catalog).tableExists(name(namespace, table));
+    try {
+      return direct(catalog).tableExists(name(namespace, table));
+    } catch (NotFoundException error) {
+      return true;
+    } catch (RuntimeException error) {
+      if (ofMetadataFile(error) != error) {
+        return true;
+      }
+      throw error;
+    }
   }
 
   /** Load a table from the catalog; Spark's next query does the same. */
   public Table load(Catalog catalog, String namespace, String table) throws Exception {
     catalog.invalidateTable(name(namespace, table));
-    return direct(catalog).loadTable(name(namespace, table));
+    try {
+      return direct(catalog).loadTable(name(namespace, table));
+    } catch (RuntimeException error) {
+      throw ofMetadataFile(error);
+    }
+  }
+
+  public void refresh(Table table) throws Exception {
+    try {
+      table.refresh();
+    } catch (RuntimeException error) {
+      throw ofMetadataFile(error);
+    }
+  }
+
+  /** The error that names a metadata file of a table which is missing or damaged; other errors are returned as they are. */
+  private Exception ofMetadataFile(RuntimeException error) {
+    String message = String.valueOf(error.getMessage());
+    if (error instanceof ValidationException && message.startsWith("Metadata file for version")) {
+      return new NotFoundException(error, "%s", new Object[] {message});
+    }
+    // not the answer of a REST catalog, which may come from a proxy
+    if (!(error instanceof RuntimeIOException) || !message.startsWith("Failed to read file")) {
+      return error;
+    }
+    for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+      if (cause instanceof ZipException || cause.getClass().getName().contains(".jackson.") || isChecksum(cause)) {
+        return new StreamCorruptedException(message);
+      }
+    }
+    return error;
+  }
+
+  /** Whether Hadoop's local file system has found that a file differs from its checksums. */
+  private boolean isChecksum(Throwable error) {
+    return error.getClass().getName().equals("org.apache.hadoop.fs.ChecksumException");
+  }
+
+  /**
+   * The first manifest, or manifest list, of the current snapshot whose bytes can be read but not decoded; null if there is
+   * none. An exception says that the store does not return the bytes.
+   */
+  public String damaged(Table table) throws Exception {
+    Snapshot head = table.currentSnapshot();
+    String list = head == null ? null : head.manifestListLocation();
+    if (list == null) {
+      return null;
+    }
+    long listBytes = readable(table.io(), list);
+    Iterator manifests = null;
+    try {
+      manifests = head.allManifests(table.io()).iterator();
+    } catch (Throwable error) {
+      return list;
+    }
+    while (manifests.hasNext()) {
+      ManifestFile manifest = (ManifestFile) manifests.next();
+      if (readable(table.io(), manifest.path()) < manifest.length() || !isDecodable(manifest, table)) {
+        return manifest.path();
+      }
+    }
+    return listBytes < 0 ? list : null;
+  }
+
+  /** How many bytes of a file can be read; -1 if they differ from its checksums. */
+  private long readable(FileIO io, String path) throws IOException {
+    byte[] bytes = new byte[65536];
+    long total = 0;
+    InputStream stream = io.newInputFile(path).newStream();
+    try {
+      for (int count = stream.read(bytes); count >= 0; count = stream.read(bytes)) {
+        total += count;
+      }
+    } catch (IOException error) {
+      if (!isChecksum(error)) {
+        throw error;
+      }
+      return -1;
+    } finally {
+      stream.close();
+    }
+    return total;
+  }
+
+  private boolean isDecodable(ManifestFile manifest, Table table) {
+    try {
+      CloseableIterable entries =
+          manifest.content() == ManifestContent.DATA
+              ? (CloseableIterable) ManifestFiles.read(manifest, table.io(), table.specs())
+              : (CloseableIterable) ManifestFiles.readDeleteManifest(manifest, table.io(), table.specs());
+      try {
+        Iterator each = entries.iterator();
+        while (each.hasNext()) {
+          each.next();
+        }
+      } finally {
+        entries.close();
+      }
+      return true;
+    } catch (Throwable error) {
+      return false;
+    }
   }
 
   public boolean drop(Catalog catalog, String namespace, String table) {

@@ -23,7 +23,7 @@ from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
-from binlake.mirror.tables.damage import MissingFileError
+from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.partitions import UNPARTITIONED
 from binlake.mirror.tables.schema import conformed, storage_schema
@@ -62,7 +62,7 @@ class Lake:
             return [(space, name) for space, name in json.loads(self._helper.tables(self._catalog))]
 
     def load(self, namespace: str, table: str) -> IcebergTable:
-        """A table that exists. Raises SourceError."""
+        """A table that exists. Raises SourceError; MissingFileError or DamagedFileError because of its metadata file."""
         with _in_one_line(f"{namespace}.{table}"):
             return IcebergTable(
                 self._helper, self._helper.load(self._catalog, namespace, table), namespace, table
@@ -102,7 +102,7 @@ class Lake:
 
 class IcebergTable:
     """One table. Raises SourceError if Iceberg refuses a request, MissingFileError if a file of its metadata is missing,
-    CommitConflictError.
+    DamagedFileError if one is damaged, CommitConflictError.
     """
 
     def __init__(self, helper: Any, table: Any, namespace: str, name: str) -> None:
@@ -110,20 +110,43 @@ class IcebergTable:
         self._table = table
         self.full_name = f"{namespace}.{name}"
 
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Raise Java's exceptions as BinlogErrors."""
+        try:
+            with _in_one_line(self.full_name):
+                yield
+        except SourceError as error:
+            # Java's exceptions for damaged files are many, and are those of a store that fails, too
+            if type(error) is SourceError and (file := self._damaged_file()):
+                raise DamagedFileError(f"{file} is damaged: {error.message}") from None
+            raise
+
+    def _damaged_file(self) -> str | None:
+        """The file of the current snapshot's metadata that is damaged; None if there is none, or if the store fails."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            found: str | None = self._helper.damaged(self._table)
+        except (Py4JError, PySparkException):
+            return None
+        return found
+
     def refresh(self) -> None:
         """Reload the table from the catalog."""
-        with _in_one_line(self.full_name):
-            self._table.refresh()
+        with self._asked():
+            self._helper.refresh(self._table)
 
     def describe(self) -> dict[str, Any]:
         """location, uuid, schema, spec (of its partitions), properties; with a snapshot: snapshot, summary, parent."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             found: dict[str, Any] = json.loads(self._helper.describe(self._table))
             return found
 
     def files(self) -> dict[str, Any]:
         """`data`: path, rows, bytes and ids of deletes of each file; `deletes`: by id, as JSON."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             found: dict[str, Any] = json.loads(self._helper.files(self._table))
             return found
 
@@ -193,13 +216,13 @@ class IcebergTable:
 
     def history(self) -> list[dict[str, Any]]:
         """The snapshots that are kept, with their summaries and, if they have any, their parents."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             found: list[dict[str, Any]] = json.loads(self._helper.history(self._table))
             return found
 
     def data_path(self, name: str) -> str:
         """The path of a new data file of this name."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             return str(self._helper.data(self._table, name))
 
     def commit(self, request: Mapping[str, Any]) -> int:
@@ -208,12 +231,12 @@ class IcebergTable:
         Raises UnsupportedError if Iceberg refuses the change of the schema.
         """
         refused = _of_one_table(self.full_name) if request.get("schema") else nullcontext()
-        with _in_one_line(self.full_name), refused:
+        with self._asked(), refused:
             return int(self._helper.commit(self._table, json.dumps(request)))
 
     def rewrite(self, request: Mapping[str, Any]) -> int:
         """Put files in the place of others with the same rows, as `Lake.java` takes it."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             return int(self._helper.rewrite(self._table, json.dumps(request)))
 
     def remove_orphans(self, prefix: str, older_than_ms: int) -> int:
@@ -221,12 +244,12 @@ class IcebergTable:
 
         Only those that were last changed before a time. Returns how many.
         """
-        with _in_one_line(self.full_name):
+        with self._asked():
             return int(self._helper.removeOrphans(self._table, prefix, older_than_ms))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table, without a snapshot."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             self._helper.set(self._table, json.dumps(dict(properties)))
 
     def replace_properties(
@@ -234,33 +257,33 @@ class IcebergTable:
     ) -> None:
         """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
         request = {"expected": dict(expected), "set": dict(properties)}
-        with _in_one_line(self.full_name):
+        with self._asked():
             self._helper.replaceProperties(self._table, json.dumps(request))
 
     def tag(self, name: str) -> None:
         """Give the current snapshot a name, unless there is one of that name."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             self._helper.tag(self._table, name)
 
     def tag_at(self, name: str, snapshot: int) -> None:
         """Give one snapshot a name, unless there is one of that name."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             self._helper.tagAt(self._table, name, snapshot)
 
     def tags(self) -> list[str]:
         """The names of all tags."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             found: list[str] = json.loads(self._helper.tags(self._table))
             return found
 
     def drop_tag(self, name: str) -> None:
         """Remove a tag; its snapshot expires like others."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             self._helper.dropTag(self._table, name)
 
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
         """Expire the snapshots before a time, and those beyond the newest `most`; `keep` stay anyway."""
-        with _in_one_line(self.full_name):
+        with self._asked():
             self._helper.expire(self._table, older_than_ms, keep, most)
 
 
@@ -291,6 +314,8 @@ _CONFLICTS = (
 )
 #: Iceberg's exception for a file of metadata that the store does not have; errors of the store have other names.
 _MISSING = "org.apache.iceberg.exceptions.NotFoundException"
+#: The exception of `Lake.java` for a metadata file that is damaged.
+_DAMAGED = "java.io.StreamCorruptedException"
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
 
 
@@ -309,6 +334,10 @@ def _in_one_line(where: str) -> Iterator[None]:
         if any(name in first for name in _CONFLICTS):
             raise CommitConflictError(
                 f"{where}: another writer has committed to the table: {first}"
+            ) from None
+        if _DAMAGED in first:
+            raise DamagedFileError(
+                f"{where}: its metadata is damaged: {first.partition(': ')[2]}"
             ) from None
         kind = MissingFileError if _MISSING in first else SourceError
         raise kind(f"{where}: Iceberg refuses: {first}") from None

@@ -11,5 +11,11 @@ class MissingFileError(SourceError, FileNotFoundError):
     """The lake has no such file, but the metadata of a table names it."""
 
 
+class DamagedFileError(SourceError):
+    """The store returns a file of a table, but its content is not what the format of the file allows."""
+
+
 #: Errors of reading a lake table with a missing or damaged file.
-DAMAGED = (FileNotFoundError, pa.ArrowInvalid)
+DAMAGED = (FileNotFoundError, DamagedFileError, pa.ArrowInvalid)
+#: What to do before a table can be copied again whose current metadata file is missing or damaged.
+RESTORE = "restore the metadata file, or remove the table from the catalog"

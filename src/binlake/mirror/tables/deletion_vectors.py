@@ -11,7 +11,8 @@ import zlib
 
 from pyroaring import BitMap
 
-from binlake.errors import ChecksumError, MalformedError, UnsupportedError
+from binlake.errors import UnsupportedError
+from binlake.mirror.tables.damage import DamagedFileError
 
 _MAGIC = b"\xd1\xd3\x39\x64"
 
@@ -23,13 +24,13 @@ def encode_vector(positions: BitMap) -> bytes:
 
 
 def decode_vector(blob: bytes, file: str) -> BitMap:
-    """The positions of a blob of `file`. Raises MalformedError, ChecksumError, UnsupportedError."""
+    """The positions of a blob of `file`. Raises DamagedFileError, UnsupportedError."""
     if len(blob) < 20 or struct.unpack(">I", blob[:4])[0] != len(blob) - 8 or blob[4:8] != _MAGIC:
-        raise MalformedError("a deletion vector is damaged", file=file)
+        raise DamagedFileError("a deletion vector is damaged", file=file)
     body = blob[4:-4]
     (stored,) = struct.unpack(">I", blob[-4:])
     if zlib.crc32(body) != stored:
-        raise ChecksumError("a deletion vector is damaged", file=file, expected=stored)
+        raise DamagedFileError("the checksum of a deletion vector is wrong", file=file)
     (count,) = struct.unpack("<Q", body[4:12])
     if count == 0:
         return BitMap()
