@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -146,15 +146,15 @@ class Lease:
         self._control = control
         self._lake = lake
         self._locked = locked
-        self._own = Holder.here(state, identity_of(locked))
-        self._renew_at = time.monotonic() + _EVERY_S
-        try:
+        with ExitStack() as taken:
+            taken.callback(locked.close)
+            self._own = Holder.here(state, identity_of(locked))
+            taken.callback(self._end)
+            self._renew_at = time.monotonic() + _EVERY_S
             control.take_lease(self._instead_of)
-        except BaseException:
-            locked.close()
-            raise
-        if self._before is not None:
-            note(f"the lease of another process has ended and is taken over: {self._before}")
+            if self._before is not None:
+                note(f"the lease of another process has ended and is taken over: {self._before}")
+            taken.pop_all()
 
     def _instead_of(self, text: str) -> str:
         """The record of this process, instead of that of another one."""
@@ -191,9 +191,13 @@ class Lease:
 
     def close(self) -> None:
         """End the lease, so that any process can write to the lake."""
+        self._end()
+        self._locked.close()
+
+    def _end(self) -> None:
+        """Clear the record if it is that of this process."""
         # whatever the error, also if Spark has ended: without a renewal, the lease ends by itself
         with suppress(Exception):
             self._control.refresh()
             if self._control.lease == self._own.to_text():
                 self._control.renew_lease("")
-        self._locked.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -104,28 +105,36 @@ class Mirror:
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         read = options.read_options()
-        self._logs = logs_of(url, logs, read)
-        self._host = SourceHost(url, self._logs)
-        self._planner = StreamPlanner(self._logs, read, remedy=remedy_without_position(logs))
-        self._indexes = index_directory(lake, state)
-        locked = lock(self._indexes, lake)
-        self._control_url = without_password(url)
-        self._control = Control(self._lake, self._control_url, options)
-        self._lease = Lease(self._control, lake, self._indexes, locked, note)
-        # removes files in the lake, which a process with the lease may use
-        self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
-        self._tables = self._followed_tables(watch, copy_s)
-        self._schema_changes = SchemaChanges(
-            options, self._rules, self._control, self._tables, note
-        )
-        self._server = None if logs is None else ArchivedServer(self._host, read, note)
-        self._pulse = self._reporting(show, beats)
-        self._verification = ScheduledVerification(options, self._pulse, note)
-        self.round_error: BinlogError | None = None
-        self._stop = threading.Event()
-        self._recorded = time.monotonic()
-        self._rounds = self._rounds_of(split_bytes)
-        self._upkeep = upkeep_of(self._engine, self._control, options, note)
+        with ExitStack() as opened:
+            self._logs = opened.enter_context(closing(logs_of(url, logs, read)))
+            self._host = SourceHost(url, self._logs)
+            self._planner = StreamPlanner(self._logs, read, remedy=remedy_without_position(logs))
+            self._indexes = index_directory(lake, state)
+            locked = opened.enter_context(lock(self._indexes, lake))
+            self._control_url = without_password(url)
+            self._control = Control(self._lake, self._control_url, options)
+            self._lease = opened.enter_context(
+                closing(Lease(self._control, lake, self._indexes, locked, note))
+            )
+            # removes files in the lake, which a process with the lease may use
+            self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
+            opened.callback(self._task_files.close)
+            self._tables = self._followed_tables(watch, copy_s)
+            self._schema_changes = SchemaChanges(
+                options, self._rules, self._control, self._tables, note
+            )
+            self._server = None if logs is None else ArchivedServer(self._host, read, note)
+            if self._server is not None:
+                opened.callback(self._server.close)
+            self._pulse = self._reporting(show, beats)
+            self._verification = ScheduledVerification(options, self._pulse, note)
+            self.round_error: BinlogError | None = None
+            self._stop = threading.Event()
+            self._recorded = time.monotonic()
+            self._rounds = self._rounds_of(split_bytes)
+            self._upkeep = upkeep_of(self._engine, self._control, options, note)
+            opened.callback(self._upkeep.close)
+            self._opened = opened.pop_all()
 
     def _followed_tables(
         self, watch: Callable[[CopyProgress], None], copy_s: float
@@ -188,12 +197,7 @@ class Mirror:
 
     def close(self) -> None:
         """Release all resources."""
-        self._upkeep.close()
-        self._logs.close()
-        if self._server is not None:
-            self._server.close()
-        self._task_files.close()
-        self._lease.close()
+        self._opened.close()
 
     def stop(self) -> None:
         """End `run` after the round, or the chunks of a copy, that are being made."""

@@ -399,8 +399,7 @@ def compact_tables(
     if lease is None:
         control.request_compaction(wanted)
         return
-    with closing(lease):
-        upkeep = upkeep_of(engine, control, options, note)
+    with closing(lease), closing(upkeep_of(engine, control, options, note)) as upkeep:
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
             if name not in tables:

@@ -114,6 +114,22 @@ def test_a_start_with_another_state_directory_after_a_kill(
     assert states(lake) == {"after_a_kill.t": "equal"}
 
 
+def test_a_mirror_that_cannot_be_made_leaves_the_lake_to_others(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A file is where the mirror wants a directory for the files of tasks. The process goes on, as a notebook does."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "not_made")
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "mirror.staging").write_text("")
+    with pytest.raises(OSError, match=r"mirror\.staging"):
+        lake.mirror(state=str(first))
+    lake.catch_up(state=str(tmp_path / "other"))
+    (first / "mirror.staging").unlink()
+    lake.catch_up(state=str(first))
+    assert states(lake) == {"not_made.t": "equal"}
+
+
 def test_an_idle_mirror_writes_no_metadata(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -146,6 +146,23 @@ def _check_taken_over(lake: FakeLake, tmp_path: Path, **changed: Any) -> None:
     assert notes == [f"the lease of another process has ended and is taken over: {before}"]
 
 
+def test_a_start_that_fails_after_it_has_taken_the_lease_ends_it(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """A notebook goes on after the error, so the process of the lease is alive."""
+    held_by(lake, tmp_path / "a", process=ended_process())
+
+    def failing(_sentence: str) -> None:
+        raise BlockingIOError("a pipe is full")
+
+    locked = lock(tmp_path / "b", "s3://b/lake")
+    with pytest.raises(BlockingIOError):
+        Lease(lake.control(), "s3://b/lake", tmp_path / "b", locked, failing)
+    assert lake.control().lease == ""
+    assert locked.closed
+    taken(lake, tmp_path / "c").close()
+
+
 @pytest.mark.parametrize("changed", [{"host": "db2"}, {"namespace": "pid:[1]"}])
 def test_the_lease_of_another_machine_or_container_holds_until_it_ends(
     lake: FakeLake, tmp_path: Path, changed: dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -176,8 +176,8 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             watch=bar,
             show=exported,
         )
-        stack.enter_context(end_by_signal(made.stop))
-        try:
+        with closing(made):
+            stack.enter_context(end_by_signal(made.stop))
             made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
             if once:
                 made.tidy()
