@@ -103,6 +103,34 @@ def test_status_and_metrics_of_a_running_mirror(
         _check_a_password_that_tasks_do_not_know(lake, monkeypatch)
 
 
+def test_a_comparison_on_a_schedule_reports_the_tables_that_it_leaves_out(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute(
+            "CREATE DATABASE part",
+            "CREATE TABLE part.t (id INT PRIMARY KEY)",
+            "CREATE TABLE part.keyless (v INT) ENGINE=MyISAM",
+        )
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("part.*",), verify_every_s=1)
+        with running_mirror(lake) as shown:
+            until(lambda: _is(shown(), lambda s: bool(s.not_compared)))
+        after = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        assert after.not_compared == after.to_json()["not_compared"]
+        [(name, reason)] = after.not_compared.items()
+        assert (name, after.different) == ("part.keyless", ())
+        assert "needs a primary key" in reason
+        assert f"{name} was not compared with the server: {reason}" in lake.notes
+    done = subprocess.run(
+        [sys.executable, "-m", "binlake_program", "mirror", "status", str(tmp_path),
+         "--master", "local[1]", "--iceberg-jar", str(iceberg_jar())],
+        capture_output=True, text=True, check=False, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert ": all compared tables equal\n" in done.stdout
+    assert f"    not compared: part.keyless: {reason}\n" in done.stdout
+
+
 def _check_a_password_that_tasks_do_not_know(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.server.execute(
         "CREATE USER late@'127.0.0.1' IDENTIFIED BY 'geheim'",

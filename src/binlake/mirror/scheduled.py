@@ -58,17 +58,24 @@ class ScheduledVerification:
             self._note(f"the tables could not be compared with the server: {error}")
             return
         different = [table for table in found.tables if table.state == "different"]
-        self._pulse.verified(tuple(table.table for table in different))
+        left = {
+            table.table: table.reason for table in found.tables if table.state == "not compared"
+        }
+        self._pulse.verified(tuple(table.table for table in different), left)
         place = f"{found.log_file}:{found.log_pos}"
         if self._options.sample < 1:
             place = f"{place} (sample {found.sample_number})"
         for table in different:
             first = str(table.differences[0]) if table.differences else "checksums differ"
             self._note(f"{table.table} differs from the server at {place}: {first}")
-        differ = "differs" if len(different) == 1 else "differ"
-        self._note(
-            f"compared with the server at {place}: {counted(len(different), 'table')} {differ}"
+        for name, reason in left.items():
+            self._note(f"{name} was not compared with the server: {reason}")
+        result = (
+            f"{counted(len(different), 'table')} {'differs' if len(different) == 1 else 'differ'}"
         )
+        if left:
+            result += f", {len(left)} {'was' if len(left) == 1 else 'were'} not compared"
+        self._note(f"compared with the server at {place}: {result}")
 
     def _next_sample(self) -> VerifyOptions:
         """The options with a number that the comparison before did not have, also before a restart."""

@@ -28,6 +28,7 @@ METRICS = {f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_MET
 STATUS = MirrorStatus(
     "mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "",
     (TableStatus("shop.orders", "quarantined", "why", rows=30, deleted_rows=10),),
+    not_compared={"shop.orders": "why"},
     fresh_at=utc_time(1.6e9),
     checked_at=utc_time(1.7e9),
 )  # fmt: skip
@@ -53,6 +54,7 @@ def test_a_status_as_text() -> None:
         'binlake_mirror_checked_timestamp_seconds{source="mysql://db1/"} 1.7e+09',
         'binlake_mirror_behind_bytes{source="mysql://db1/"} NaN',
         'binlake_mirror_tables_quarantined{source="mysql://db1/"} 1.0',
+        'binlake_mirror_tables_not_compared{source="mysql://db1/"} 1.0',
         f"binlake_mirror_table_deleted_share{{{table}}} 0.25",
         f"binlake_mirror_table_quarantined{{{table}}} 1.0",
     ):

@@ -46,13 +46,13 @@ def test_a_beat_is_read_back(tmp_path: Path) -> None:
     assert found is not None
     assert (found.behind_bytes, found.changes_per_second, found.different) == (400, 2.0, ())
     assert len(shown) == 1
-    pulse.verified(("a.b",))
+    pulse.verified(("a.b",), {"a.c": "it is quarantined"})
     pulse.beat(place)
     again = Pulse(tmp_path, lambda: LOGS, lambda: None)
     again.beat_now(place)
     found = last_beat(tmp_path)
     assert found is not None
-    assert found.different == ("a.b",)
+    assert (found.different, found.not_compared) == (("a.b",), {"a.c": "it is quarantined"})
     assert found.verified_s == pytest.approx(time.time(), abs=60)
 
 

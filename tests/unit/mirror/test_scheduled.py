@@ -14,9 +14,10 @@ from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.reporting.pulse import Pulse
+from binlake.mirror.reporting.pulse import Pulse, last_beat
 from binlake.mirror.scheduled import ScheduledVerification
-from binlake.mirror.verification import StoppedError, Verification
+from binlake.mirror.verification import StoppedError, TableVerification, Verification
+from binlake.values.position import Position
 
 DAY_S = 86_400
 
@@ -56,6 +57,33 @@ def test_an_error_of_a_round_ends_the_mirror(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as raised:
         _notes_of(tmp_path, error, error)
     assert raised.value is error
+
+
+def test_tables_that_are_not_compared_are_reported(tmp_path: Path) -> None:
+    tables = (
+        TableVerification("a.different", "different"),
+        TableVerification("a.equal", "equal"),
+        TableVerification("a.new", "not compared", "its copy is not complete"),
+        TableVerification("a.odd", "not compared", "the server has no such table"),
+    )
+    notes: list[str] = []
+    mirror: Any = None
+    logs: Any = None
+    pulse = Pulse(tmp_path, lambda: logs, lambda: None)
+    options = MirrorOptions(verify_every_s=DAY_S)
+    ScheduledVerification(
+        options, pulse, notes.append, lambda *_: Verification("binlog.000001", 4, "", tables)
+    ).work(mirror)
+    pulse.beat_now(Position("uuid", "binlog.000001", 4))
+    assert notes == [
+        "a.different differs from the server at binlog.000001:4: checksums differ",
+        "a.new was not compared with the server: its copy is not complete",
+        "a.odd was not compared with the server: the server has no such table",
+        "compared with the server at binlog.000001:4: 1 table differs, 2 were not compared",
+    ]
+    beat = last_beat(tmp_path)
+    assert beat is not None
+    assert (beat.different, sorted(beat.not_compared)) == (("a.different",), ["a.new", "a.odd"])
 
 
 def test_each_comparison_has_the_next_sample(

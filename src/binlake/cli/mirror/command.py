@@ -181,8 +181,6 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
             if once:
                 made.tidy()
-        finally:
-            made.close()
         found = mirror_status(open_lake(spark, session.catalog, lake))
     stays_behind = once and found.paused
     if stays_behind:
@@ -294,8 +292,12 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
         f"{found.changes_per_second or 0:,.0f} rows/s in the last minute"
     )
     if found.verified_at:
-        different = ", ".join(found.different) or "all tables equal"
-        yield f"verified   {found.verified_at}: {different}{' differ' if found.different else ''}"
+        equal = "all compared tables equal" if found.not_compared else "all tables equal"
+        different = f"{', '.join(found.different)} differ" if found.different else equal
+        later = "; none while the mirror is paused" if found.paused else ""
+        yield f"verified   {found.verified_at}: {different}{later}"
+        for name, reason in found.not_compared.items():
+            yield f"    not compared: {name}: {reason}"
 
 
 def _table_lines(table: TableStatus, width: int) -> Iterator[str]:

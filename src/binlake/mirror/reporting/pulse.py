@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from binlake.errors import BinlogError
@@ -43,7 +43,8 @@ class Beat:
     `behind_bytes`: of log that the lake did not have at `checked_s`; 0: it had everything, None: the end of the source's
     log was not known. `complete_s`: the last time when the lake had everything, 0: not since the mirror started.
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
-    compared the tables with the source, 0: never; `different` are those that were not equal.
+    compared the tables with the source, 0: never; `different` are those that were not equal, `not_compared` those that it
+    did not compare, each with the reason.
     """
 
     checked_s: float
@@ -52,6 +53,7 @@ class Beat:
     verified_s: float = 0.0
     different: tuple[str, ...] = ()
     complete_s: float = 0.0
+    not_compared: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pulse:
@@ -82,6 +84,7 @@ class Pulse:
         known = last_beat(directory)
         self._verified_s = 0.0 if known is None else known.verified_s
         self._different: tuple[str, ...] = () if known is None else known.different
+        self._not_compared: Mapping[str, str] = {} if known is None else known.not_compared
         self._complete_s = 0.0
 
     @property
@@ -93,9 +96,10 @@ class Pulse:
         """Count committed rows."""
         self._applied.append((time.monotonic(), rows))
 
-    def verified(self, different: tuple[str, ...]) -> None:
-        """Record a comparison of all tables, and those that differ."""
+    def verified(self, different: tuple[str, ...], not_compared: Mapping[str, str]) -> None:
+        """Record a comparison of all tables, those that differ, and why others were not compared."""
         self._verified_s, self._different = time.time(), different
+        self._not_compared = not_compared
         self._next = float("-inf")
 
     def beat(self, position: Position) -> None:
@@ -118,6 +122,7 @@ class Pulse:
             self._verified_s,
             self._different,
             self._complete_s,
+            self._not_compared,
         )
         try:
             with replacing(self._path) as file:
@@ -152,7 +157,8 @@ def last_beat(directory: Path) -> Beat | None:
     """The newest beat; None where there is none on this machine."""
     try:
         known = json.loads((directory / _NAME).read_text("utf-8"))
-        return Beat(**{**known, "different": tuple(known["different"])})
+        found = Beat(**{**known, "different": tuple(known["different"])})
+        return replace(found, not_compared=dict(found.not_compared))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class MirrorStatus:
     `checked_at`, the time of its last check of the source; `behind_bytes` of log that the source
     had more at that time;
     `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
-    running mirror, and the tables that were not equal. `fresh_at`: the newest moment that the lake shows, ""
+    running mirror, and the tables that were not equal; `not_compared`: those that it did not compare, each with the reason. `fresh_at`: the newest moment that the lake shows, ""
     if none is known.
     """
 
@@ -98,6 +98,7 @@ class MirrorStatus:
     changes_per_second: float | None = None
     verified_at: str = ""
     different: tuple[str, ...] = ()
+    not_compared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lag_seconds(self) -> float | None:
@@ -163,6 +164,7 @@ def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
         changes_per_second=beat.changes_per_second,
         verified_at=utc_time(beat.verified_s) if beat.verified_s else "",
         different=beat.different,
+        not_compared=beat.not_compared,
     )
 
 
