@@ -171,7 +171,7 @@ def test_a_commit_that_fails_before_a_scheduled_comparison_ends_the_mirror(
 
     def session(url: str) -> Any:
         server.execute("INSERT INTO ops.t VALUES (1, 1)")
-        monkeypatch.setattr("binlake.mirror.loop.commit_range", commit)
+        monkeypatch.setattr("binlake.mirror.rounds.commit_range", commit)
         return exact_session(url)
 
     monkeypatch.setattr("binlake.mirror.verification.exact_session", session)
