@@ -219,7 +219,7 @@ class MirrorOptions:
     on_statement: str = _choice(
         "--on-statement",
         "HOW",
-        "Changes that are logged as statements, not as rows: error, or ignore.",
+        "Changes that are logged as statements, not as rows, and events that are missing from the log: error, or ignore.",
         *("error", "ignore"),
     )
     on_cascade: str = _choice(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from binlake.errors import IncompleteError, PositionLostError
-from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.apply.decode import LOST_EVENTS, Decoded
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import NetWriter, commit_range
@@ -57,6 +57,7 @@ class Rounds:
         self._note = note
         self._applied = applied
         self._copied_anew: Counter[str] = Counter()
+        self._incidents: set[str] = set()
 
     def make(self, until: StreamOffset | None) -> bool:
         """Make one round of the tables that are furthest behind, up to `until`; return whether there was anything to read."""
@@ -89,12 +90,20 @@ class Rounds:
         if end.place == start.place:
             return False
         found = self._decoder.decode_until_change(group, start, end)
+        self._note_incidents(found)
         first = self._schema_changes.first(found.ddl, group)
         if first is None:
             self._apply(group, found, end)
         else:
             self._apply_ddl(group, start, first)
         return True
+
+    def _note_incidents(self, found: Decoded) -> None:
+        """Report the incidents of a range that is applied nevertheless, each once."""
+        for place in found.incidents:
+            if place not in self._incidents:
+                self._incidents.add(place)
+                self._note(f"{place}: {LOST_EVENTS}")
 
     def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
         """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""

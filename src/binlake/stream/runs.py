@@ -141,7 +141,7 @@ class Statement(NamedTuple):
 
     `kind` is one of `stream.statements.KINDS`, or INCIDENT. `at` is the ordinal of the byte after
     it among the transaction's bytes. `undone` is true if a ROLLBACK TO undid it. `table` is the
-    only table that statement-format DML changes, where that is certain (see `stream.sql.dml_targets`),
+    only table that statement-format DML or LOAD DATA changes, where that is certain (see `stream.sql.dml_targets`),
     else None. `empties`: it removes all rows of `table`, and is the only change of the transaction.
     """
 

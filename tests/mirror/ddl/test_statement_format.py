@@ -1,12 +1,16 @@
-"""Statements in the log of a server whose format is ROW: those of other tables, of one mirrored table, and those that the server makes."""
+"""Statements in the log of a server whose format is ROW: those of other tables, of one mirrored table, and those that the
+server makes; and events that are missing from the log."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from binlake.errors import IncompleteError
+from binlake.mirror import resync
 from dev.servers import running
 from support.spark.mirrored import Lake, quarantined
 
@@ -57,3 +61,86 @@ def test_statements_in_the_log(
         lake.catch_up()
         assert list(quarantined(lake)) == ["shop.u"]
         assert lake.equals_source("shop.*", "shop.u") == ["shop.mem", "shop.t"]
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-9.7", "mariadb-11.8"])
+def test_load_data_as_a_statement(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Into a table that is not mirrored, then into one that is."""
+    with running(provisioned(name)) as server:
+        server.execute(
+            "CREATE DATABASE shop",
+            "CREATE DATABASE other",
+            *(f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(9))" for table in ("other.x", "shop.t", "shop.u")),
+            "INSERT INTO shop.t VALUES (1, 'a')",
+            "INSERT INTO shop.u VALUES (1, 'a')",
+        )  # fmt: skip
+        lake = Lake(iceberg_spark, tmp_path / "lake", server, tables=("shop.*",))
+        lake.catch_up()
+        (tmp_path / "rows.csv").write_text("7,seven\n8,eight\n")
+        load = f"LOAD DATA INFILE '{tmp_path}/rows.csv'"
+        fields = "FIELDS TERMINATED BY ',' LINES TERMINATED BY '\\n' (id, @v) SET v = UPPER(@v)"
+        with server.session("shop") as session:
+            session.execute(
+                "SET SESSION binlog_format = 'STATEMENT'",
+                f"{load} INTO TABLE other.x {fields}",
+                "SET SESSION binlog_format = 'ROW'",
+                f"{load} INTO TABLE t {fields}",
+            )
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source("shop.*") == ["shop.t", "shop.u"]
+        with server.session("other") as session:
+            session.execute(
+                "SET SESSION binlog_format = 'STATEMENT'", f"{load} INTO TABLE shop.u {fields}"
+            )
+        server.execute("INSERT INTO shop.t VALUES (2, 'b')")
+        lake.catch_up()
+        [(table, reason)] = quarantined(lake).items()
+        assert table == "shop.u"
+        assert "set binlog_format=ROW" in reason
+        assert "`binlake mirror resync` copies the table again" in reason
+        assert lake.equals_source("shop.*", "shop.u") == ["shop.t"]
+        resync(tmp_path / "lake", ["shop.u"], spark=iceberg_spark, catalog=lake.catalog)
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source("shop.*") == ["shop.t", "shop.u"]
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-9.7", "mariadb-11.8"])
+def test_events_that_are_missing_from_the_log(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The rows of a statement are more than the cache of the log may hold, and MyISAM has no rollback."""
+    with running(provisioned(name)) as server:
+        server.execute(
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)",
+            "CREATE TABLE shop.wide (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=MyISAM",
+            "INSERT INTO shop.t VALUES (1, 1)",
+            "INSERT INTO shop.wide VALUES (1, 'a')",
+        )
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",))
+        lake.catch_up()
+        before = lake.table("shop.wide").num_rows
+        server.execute(
+            "SET GLOBAL binlog_stmt_cache_size = 4096",
+            "SET GLOBAL max_binlog_stmt_cache_size = 4096",
+        )
+        rows = ", ".join(f"({number}, REPEAT('x', 200))" for number in range(2, 500))
+        with server.session("shop") as session, suppress(Exception):  # an error in some versions
+            session.execute(f"INSERT INTO wide VALUES {rows}")
+        server.execute("INSERT INTO shop.t VALUES (2, 2)")
+        for _ in range(2):
+            with pytest.raises(IncompleteError, match=r"events are missing from its log") as stop:
+                lake.catch_up()
+            assert "binlake mirror resync LAKE '*.*'" in (stop.value.hint or "")
+            assert lake.table("shop.wide").num_rows == before
+        resync(tmp_path, ["*.*"], spark=iceberg_spark, catalog=lake.catalog)
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source("shop.*") == ["shop.t", "shop.wide"]
+        server.execute("INSERT INTO shop.t VALUES (3, 3)")
+        lake.catch_up()
+        assert lake.equals_source("shop.*") == ["shop.t", "shop.wide"]

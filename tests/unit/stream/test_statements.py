@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import binlake
+from binlake.format.event_types import EXECUTE_LOAD_QUERY_EVENT
 from binlake.stream.runs import Statement, Transaction
-from binlake.stream.sql.statements import DML, KINDS, statement_kind
+from binlake.stream.sql.statements import DML, KINDS, LOAD_DATA, statement_kind
 from support.logs.stream_log import StreamLog, transactions
 
 CHECKSUMS = (
@@ -21,6 +22,14 @@ CHECKSUMS = (
 HEARTBEAT = (
     b"INSERT INTO mysql.rds_heartbeat2(id, value) values (1,1732672800009) "
     b"ON DUPLICATE KEY UPDATE value = 1732672800009"
+)
+
+# after INTO, as servers write it
+LOADED = b" TABLE `s` FIELDS TERMINATED BY ',' ENCLOSED BY '' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' (`a`, `b`)"
+
+LOADED_IN_PARTS = (
+    b" TABLE `a b`.`c``d` PARTITION (`p0`, `p1`) CHARACTER SET utf8mb4 LINES STARTING BY '>' TERMINATED BY '\\''"
+    b" IGNORE 1 LINES (`a`, @`b`) SET `b`=upper(@b)"
 )
 
 
@@ -107,6 +116,40 @@ def test_targets(tmp_path: Path, sql: bytes, table: tuple[str, str] | None) -> N
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("tail", "table"),
+    [
+        (LOADED, ("shop", "s")),
+        (LOADED_IN_PARTS, ("a b", "c`d")),
+        (b" TABLE t", ("shop", "t")),
+        # programs that may change other tables
+        (LOADED + b" SET `b`=f(@b)", None),
+        (LOADED + b" SET `b`=`db`.`f`(@b)", None),
+        # texts that may mean something else
+        (b" TABLE `t` /*!50000 FIELDS */ (`a`)", None),
+        (b" TABLE `t` FIELDS TERMINATED BY ',' (`a`) SET `b`='\\', `c`=f('x')", None),
+        (b" `t` (`a`)", None),
+        (b"", None),
+    ],
+)  # fmt: skip
+def test_targets_of_load_data(tmp_path: Path, tail: bytes, table: tuple[str, str] | None) -> None:
+    sql = b"LOAD DATA LOCAL INFILE 'into table x' REPLACE INTO"
+    log = StreamLog().gtid(1).query(b"BEGIN")
+    log.add(EXECUTE_LOAD_QUERY_EVENT, load_query(sql + tail, len(sql)))
+    statement = only_statement(log.xid(), tmp_path)
+    assert (statement.kind, statement.table, statement.empties) == (LOAD_DATA, table, False)
+
+
+def test_a_load_data_of_another_table_is_counted_as_that(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).gtid(2).query(b"BEGIN")
+    log.add(EXECUTE_LOAD_QUERY_EVENT, load_query(b"LOAD DATA INFILE 'x' INTO TABLE t", 25))
+    opened = binlake.open(
+        str(log.xid().write(tmp_path)), exclude_table="shop.*", on_unshown="error"
+    )
+    list(opened.changes())
+    assert (dict(opened.ledger.unshown), opened.ledger.unshown_of_others) == ({LOAD_DATA: 1}, 1)
+
+
 def test_a_statement_beside_other_changes_empties_no_table(tmp_path: Path) -> None:
     """The rows may have come before it or after it."""
     for log in (
@@ -145,6 +188,12 @@ def test_statements_of_other_tables_are_counted_as_those(tmp_path: Path) -> None
 def query_with_databases(sql: bytes, listed: bytes) -> bytes:
     status = b"\x0c" + listed
     return struct.pack("<IIBHH", 7, 0, 4, 0, len(status)) + status + b"shop\0" + sql
+
+
+def load_query(sql: bytes, name_end: int) -> bytes:
+    """The body of a LOAD DATA whose text after INTO begins at `name_end`."""
+    head = struct.pack("<IIBHH", 7, 0, 4, 0, 0) + struct.pack("<IIIB", 1, 9, name_end, 0)
+    return head + b"shop\0" + sql
 
 
 def only_statement(log: Any, folder: Path) -> Statement:

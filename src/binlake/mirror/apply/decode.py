@@ -35,7 +35,10 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
 
-_UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
+_UNSHOWN = (DML, LOAD_DATA, ORPHAN_XA_COMMIT)
+
+#: What an INCIDENT event of a log means.
+LOST_EVENTS = "the server reports that events are missing from its log (INCIDENT_EVENT), so the lake may lack changes of any table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +62,15 @@ class Wanted:
 @dataclass
 class Decoded:
     """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why. `stated`:
-    tables that statements in statement format change, in lower case, and why their rows are missing. `local`: see
-    `RangeChanges`.
+    tables that statements in statement format change, in lower case, and why their rows are missing. `incidents`: the
+    positions at which the server reports that events are missing. `local`: see `RangeChanges`.
     """
 
     changes: dict[TableName, RangeChanges] = field(default_factory=dict)
     ddl: list[DdlStatement] = field(default_factory=list)
     failed: dict[TableName, str] = field(default_factory=dict)
     stated: dict[TableName, str] = field(default_factory=dict)
+    incidents: list[str] = field(default_factory=list)
     local: Callable[[str], str] = lambda path: path
 
     def of(self, name: TableName) -> RangeChanges:
@@ -95,7 +99,7 @@ def decode_range(
 
     With `refuse_statements`, a table has failed if a statement in statement format changes it and no other table.
     Raises BinlogError; IncompleteError, with `refuse_statements`, for other changes in the log that are not in row
-    events and may be those of any table.
+    events and may be those of any table, and for events that are missing from it.
     """
     parts = packed(splits, task_bytes)
     if sum(split.bytes for split in splits) <= task_bytes:
@@ -107,6 +111,7 @@ def decode_range(
         ledger, found = _by_tasks(parts, options, wanted, engine, task_files)
     _check_joined(ledger, splits)
     if refuse_statements:
+        _refuse_incident(found)
         _refuse_unshown(ledger)
         for name in wanted.keys:
             if (why := found.stated.get(lower_name(name))) is not None:
@@ -129,23 +134,26 @@ def _runs(part: LogPart, options: ReadOptions, ledger: Ledger, into: Decoded) ->
         into.ddl.append(ddl._replace(sql=without_comments(ddl.sql)))
 
     for reader in part.readers(options, ledger):
-        for run in reader.runs(take, shown_kinds=(DML,)):
+        for run in reader.runs(take, shown_kinds=(DML, LOAD_DATA, INCIDENT)):
             if isinstance(run, Transaction):
-                _take_dml(run, ledger, into)
+                _take_statements(run, ledger, into)
             yield run
 
 
-def _take_dml(transaction: Transaction, ledger: Ledger, into: Decoded) -> None:
-    """Note the statement-format DML of a transaction: by table, where it is certain which one a statement changes.
+def _take_statements(transaction: Transaction, ledger: Ledger, into: Decoded) -> None:
+    """Note the statement-format DML and LOAD DATA of a transaction, by table where it is certain which one a statement
+    changes; and incidents.
 
     A server logs a `DELETE` for each table of the engine MEMORY when it opens the table for the first time after a
     restart. Such a statement empties the table, and is applied as TRUNCATE.
     """
     for statement in transaction.statements:
-        if statement.kind != DML or statement.undone:
+        if statement.kind == INCIDENT:
+            into.incidents.append(str(statement.position))
+        if statement.kind not in (DML, LOAD_DATA) or statement.undone:
             continue
         if (table := statement.table) is None:
-            ledger.unshown[DML] += 1
+            ledger.unshown[statement.kind] += 1
         elif statement.empties:
             sql = f"TRUNCATE TABLE {quoted_name(*table)}"
             into.ddl.append(DdlStatement(statement.position, table[0], sql, 0, None, 0))
@@ -212,6 +220,16 @@ def _base_name(path: str) -> str:
     return name.removesuffix(".gz").removesuffix(".zst")
 
 
+def _refuse_incident(found: Decoded) -> None:
+    """Raise IncompleteError if events are missing from the log: they may be those of any table."""
+    if found.incidents:
+        raise IncompleteError(
+            f"{found.incidents[0]}: {LOST_EVENTS}",
+            hint="run `binlake mirror resync LAKE '*.*'`, and start the mirror again: it copies all tables at a later "
+            "position of the log; or continue with --on-statement ignore, and compare the tables with `binlake mirror verify`",
+        )
+
+
 def _refuse_unshown(ledger: Ledger) -> None:
     """Raise IncompleteError for changes that are not in row events."""
     kinds = [kind for kind in _UNSHOWN if ledger.unshown.get(kind)]
@@ -241,6 +259,7 @@ class _DecodeTask(Task):
             "ddl": [list(statement) for statement in found.ddl],
             "failed": [[*name, why] for name, why in found.failed.items()],
             "stated": [[*name, why] for name, why in found.stated.items()],
+            "incidents": found.incidents,
             "ledger": ledger.to_json(),
         }
         return json.dumps(answer)
@@ -292,4 +311,5 @@ def _by_tasks(
             found.failed[(database, table)] = why
         for database, table, why in result["stated"]:
             found.stated.setdefault((database, table), why)
+        found.incidents += result["incidents"]
     return ledger, found

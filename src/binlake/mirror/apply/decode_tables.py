@@ -97,7 +97,7 @@ class TablesDecoder:
                 continue
             found.changes.update(alone.changes)
             found.failed.update(alone.failed)
-            found.ddl = alone.ddl
+            found.ddl, found.incidents = alone.ddl, alone.incidents
         if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:
             raise failed[group[0].full_name]
         for full_name, why in failed.items():

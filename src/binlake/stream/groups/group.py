@@ -37,7 +37,11 @@ from binlake.events.common.xa_prepare import XaPrepareEvent
 from binlake.events.common.xid import XidEvent
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
-from binlake.format.event_types import QUERY_COMPRESSED_EVENT, QUERY_EVENT
+from binlake.format.event_types import (
+    EXECUTE_LOAD_QUERY_EVENT,
+    QUERY_COMPRESSED_EVENT,
+    QUERY_EVENT,
+)
 from binlake.format.flags import FL_ROLLBACK_ALTER, FL_STANDALONE, FL_START_ALTER
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.transaction_frames import TransactionFrames
@@ -240,7 +244,9 @@ class Group:
         if type_code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
             self._thread(window, index, steps)
             kind = statement_kind(_text(window, index, steps))
-            target = _dml_target(window, index) if kind == DML else None
+            target = _target(window, index) if kind == DML else None
+        elif type_code == EXECUTE_LOAD_QUERY_EVENT:
+            target = _target(window, index)
         kind = self._record(window, index, kind, target)
         taken = {DDL: self.ddl, TRUNCATE: self.truncates}.get(kind)
         if taken is not None:
@@ -358,8 +364,8 @@ def _text(window: Window, index: int, steps: Steps) -> bytes:
         raise error.at(file=window.file.name, event_pos=frame.offset) from None
 
 
-def _dml_target(window: Window, index: int) -> DmlTarget | None:
-    """The table that a statement of a QUERY event changes, if that is certain."""
+def _target(window: Window, index: int) -> DmlTarget | None:
+    """The table that a statement of a QUERY event, or a LOAD DATA, changes, if that is certain."""
     try:
         event = event_at(window, index)
     except BinlogError:

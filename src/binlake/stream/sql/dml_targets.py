@@ -1,4 +1,5 @@
-"""Find the table that a statement in statement format changes, from its text.
+"""Find the table that a statement in statement format changes, from its text: an INSERT, REPLACE, UPDATE or DELETE, or a
+LOAD DATA, whose text the server writes itself.
 
 The result is certain or None. It is None for statements of several tables, for texts in which a stored function may
 be called, and for names in other characters than those of ASCII, whose bytes depend on the character set. The text does
@@ -12,6 +13,7 @@ import re
 from typing import NamedTuple
 
 from binlake.errors import BinlogError
+from binlake.events.common.execute_load_query import ExecuteLoadQueryEvent
 from binlake.events.common.query import QueryEvent
 from binlake.format.sql_names import GAP, SPACE, TableName, unquoted_name
 from binlake.stream.sql.statements import without_set_statement
@@ -42,6 +44,19 @@ _STATEMENTS = tuple(
         ),
     )
 )  # fmt: skip
+_LITERAL = rb"'(?:[^'\\]|\\.|'')*+'"
+# The text of LOAD DATA after INTO. The clauses come in the forms and the order in which servers write them.
+_LOAD = re.compile(
+    rb"%(gap)bTABLE%(space)b%(table)b"
+    rb"(?:%(gap)bPARTITION%(gap)b\([^()'\"/]*+\))?+"
+    rb"(?:%(gap)bCHARACTER%(space)bSET%(space)b\w++)?+"
+    rb"(?:%(gap)b(?:FIELDS|COLUMNS|LINES)|%(space)b(?:TERMINATED|STARTING|(?:OPTIONALLY%(space)b)?+ENCLOSED|ESCAPED)%(space)bBY"
+    rb"%(space)b%(literal)b)*+"
+    rb"(?:%(gap)bIGNORE%(space)b\d++%(space)b(?:LINES|ROWS))?+"
+    rb"(?P<rest>(?:[\s(].*)?)"
+    % {b"gap": _GAP, b"space": _SPACE, b"table": _TABLE, b"literal": _LITERAL},
+    _FLAGS,
+)
 _EMPTIES = re.compile(rb"%b;?%b" % (_GAP, _GAP), re.DOTALL)
 _DELETE = re.compile(rb"%bDELETE\b" % _GAP, re.IGNORECASE)
 
@@ -95,12 +110,17 @@ class _Target(NamedTuple):
 
 
 def target_of(event: QueryEvent) -> DmlTarget | None:
-    """Return the target of an INSERT, REPLACE, UPDATE or DELETE; None if it is not certain, and for other statements.
+    """Return the target of an INSERT, REPLACE, UPDATE, DELETE or LOAD DATA; None if it is not certain, and for other
+    statements.
 
     A statement that failed has the same target, and does not empty it.
     """
-    text = without_set_statement(event.sql_raw)
-    found = _target(text)
+    if isinstance(event, ExecuteLoadQueryEvent):
+        text = event.sql_raw[event.file_name_end :]
+        found = _load_target(text)
+    else:
+        text = without_set_statement(event.sql_raw)
+        found = _target(text)
     if found is None:
         return None
     try:
@@ -123,6 +143,13 @@ def _target(text: bytes) -> _Target | None:
         return None
     empties = _DELETE.match(text) is not None and _EMPTIES.fullmatch(found["rest"]) is not None
     return _Target(_unquoted(found["database"] or b""), _unquoted(found["table"]), empties)
+
+
+def _load_target(text: bytes) -> _Target | None:
+    found = _LOAD.fullmatch(text)
+    if found is None or not _CALLS_NO_PROGRAM.fullmatch(found["rest"]):
+        return None
+    return _Target(_unquoted(found["database"] or b""), _unquoted(found["table"]), empties=False)
 
 
 def _unquoted(name: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.errors import IncompleteError
+from binlake.format import event_types as types
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
 from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles, opened
@@ -72,6 +74,15 @@ class StatementLog:
 
     def decoded(self, sql: bytes, *, refuse_statements: bool = True) -> Decoded:
         log = StreamLog().plain(1).gtid(2).query(b"BEGIN").query(sql).query(b"COMMIT").plain(3)
+        return self.decoded_log(log, refuse_statements=refuse_statements)
+
+    def decoded_event(self, code: int, body: bytes, *, refuse_statements: bool = True) -> Decoded:
+        """Decode the log with an event that is alone in its transaction."""
+        log = StreamLog().plain(1).gtid(2)
+        log.add(code, body)
+        return self.decoded_log(log.plain(3), refuse_statements=refuse_statements)
+
+    def decoded_log(self, log: StreamLog, *, refuse_statements: bool) -> Decoded:
         read = MirrorOptions().read_options([("shop", "t")])
         return decode_range(
             plan_splits([str(log.write(self.folder))], read, 1 << 20),
@@ -114,6 +125,37 @@ def test_a_statement_that_empties_a_table_is_applied_as_truncate(
     found = statement_log.decoded(b"DELETE FROM `shop`.`t`")
     assert found.failed == {}
     assert [ddl.sql for ddl in found.ddl] == ["TRUNCATE TABLE `shop`.`t`"]
+
+
+def load_query(table: bytes) -> bytes:
+    """The body of a LOAD DATA."""
+    sql = b"LOAD DATA INFILE 'x' INTO"
+    head = struct.pack("<IIBHH", 7, 0, 4, 0, 0) + struct.pack("<IIIB", 1, 9, len(sql), 0)
+    return head + b"shop\0" + sql + b" TABLE " + table
+
+
+def test_load_data_concerns_the_table_that_it_names(statement_log: StatementLog) -> None:
+    load = types.EXECUTE_LOAD_QUERY_EVENT
+    found = statement_log.decoded_event(load, load_query(b"`other` (`id`)"))
+    assert found.failed == {}
+    assert found.changes["shop", "t"].rows == 2
+    failed = statement_log.decoded_event(load, load_query(b"`t`")).failed
+    assert list(failed) == [("shop", "t")]
+    assert "a statement that changes the table" in failed["shop", "t"]
+    with pytest.raises(IncompleteError, match="may be those of any table: LOAD DATA"):
+        statement_log.decoded_event(load, load_query(b"`other` (@a) SET `id`=f(@a)"))
+
+
+def test_an_incident_concerns_all_tables(statement_log: StatementLog) -> None:
+    lost = struct.pack("<H", 1) + b"\x04lost"
+    with pytest.raises(IncompleteError, match=r"events are missing from its log") as refused:
+        statement_log.decoded_event(types.INCIDENT_EVENT, lost)
+    found = statement_log.decoded_event(types.INCIDENT_EVENT, lost, refuse_statements=False)
+    [place] = found.incidents
+    assert str(refused.value).startswith(f"{place}: the server reports")
+    assert place.startswith("binlog.000001:")
+    assert "binlake mirror resync LAKE '*.*'" in (refused.value.hint or "")
+    assert found.changes["shop", "t"].rows == 2
 
 
 @pytest.mark.parametrize("sql", [b"CALL p()", b"UPDATE other, t SET t.id = 1", b"INSERT INTO other VALUES (f())"])  # fmt: skip
