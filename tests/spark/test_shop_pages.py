@@ -239,7 +239,7 @@ class Steps:
         shown = f"={self.world.ports['3307']},"
         folder = self.world.mariadb.folder / "archive" / self.world.mariadb.identity
         serve = f"binlake serve --port {port.number} --password-file etc/binlake/serve.password {folder}"
-        self.reader.command(serve, "", serve)
+        self.reader.command(f"{serve} &", "", serve)  # it runs until the end of the page
         with running("mariadb-11.8", ["--server-id=3"]) as replica:
             replica.run_script(code.replace(shown, f"={port.number},").encode())
             until(lambda: has_shop(replica, self.world.mariadb.server), SECONDS)

@@ -92,7 +92,6 @@ NOT_RUN = (
         "MASTER_AUTO_POSITION",
         "needs an old source; tests/server/test_serve.py has one",
     ),
-    ("docs/serve.md", "MASTER_USE_GTID=slave_pos", "tests/server/test_serve.py has such replicas"),
     ("docs/spark.md", "environment", "packs 1 GB; tests/spark/test_cluster.py sends one"),
     ("docs/start.md", "git clone", "the address is that of the repository that the reader has"),
     ("docs/start.md", "make setup", "has run before every test"),
