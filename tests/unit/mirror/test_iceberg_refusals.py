@@ -115,7 +115,7 @@ UNREADABLE = f"{ICEBERG}RuntimeIOException: Failed to open file: s3://b/shop/t/m
          DamagedFileError),
     ],
 )  # fmt: skip
-def test_a_damaged_file_is_told_apart_from_a_store_that_fails(
+def test_a_damaged_file_is_no_failure_of_the_store(
     said: str, damaged: Callable[[Any], str | None], raised: type[BinlogError]
 ) -> None:
     """A store that cannot be read stops the mirror: it would quarantine all tables."""
