@@ -22,13 +22,15 @@ __all__ = [
 class Alteration:
     """A statement on a table `t` with the columns `id INT PRIMARY KEY, …`, whose first column after the key has values.
 
-    `columns`: those after the key. `effect`: on the lake table. `reason`: of a quarantine, a part of its text.
+    `columns`: those after the key. `effect`: on the lake table. `reason`: of a quarantine, a part of its text. `servers`:
+    the beginnings of the names of the servers on which it runs.
     """
 
     columns: str
     statement: str
     effect: str
     reason: str = ""
+    servers: tuple[str, ...] = ("",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ _DEFAULT = "added; existing rows have the default"
 #: By the name of the test's table.
 APPLIED = {
     "adds": Alteration("v INT", "ALTER TABLE t ADD COLUMN n VARCHAR(20) CHARACTER SET utf8mb4 NULL", "added"),
+    "noted": Alteration("v INT", "ALTER TABLE t ADD n INT NULL -- not t", "added"),
     "adds_first": Alteration("v INT", "ALTER TABLE t ADD n BIGINT DEFAULT NULL FIRST, ADD m DATE AFTER id", "added at their places"),
     "instant_null": Alteration("v INT", "ALTER TABLE t ADD n TIMESTAMP NULL DEFAULT NULL", "added"),
     "defaults": Alteration("v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 7", _DEFAULT),
@@ -90,6 +93,7 @@ APPLIED = {
     "no_default": Alteration("v INT DEFAULT 7", "ALTER TABLE t ALTER v DROP DEFAULT", _SAME),
     "indexes": Alteration("v INT", "ALTER TABLE t ADD INDEX (v), ENGINE = InnoDB, COMMENT = 'default'", _SAME),
     "unique_key": Alteration("v INT", "ALTER TABLE t ADD UNIQUE KEY (v, id)", _SAME),
+    "indexes_off": Alteration("v INT", "/*!40000 ALTER TABLE t DISABLE KEYS */", _SAME),
     "no_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t DROP KEY k", _SAME),
     "counter": Alteration("v INT", "ALTER TABLE t AUTO_INCREMENT = 100", _SAME),
     "rebuilds": Alteration("v INT", "ALTER TABLE t FORCE", _SAME),

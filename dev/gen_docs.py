@@ -335,7 +335,7 @@ def alter_page() -> str:
         "# ALTER statements and their outcomes",
         "",
         "On this page you can look up what a [mirror](mirror-schema-changes.md#schema-changes) does when it reads an ALTER statement in the log. A test runs",
-        "each of these statements on real servers while a mirror follows the table, and then compares the lake with the server:",
+        "each of these statements on the real servers that know it while a mirror follows the table, and then compares the lake with the server:",
         "",
         '    .venv/bin/python -m pytest tests/mirror/test_schema_changes.py -k "follows or refused"',
         "",

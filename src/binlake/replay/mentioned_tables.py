@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator
 
 from binlake.format.sql_names import NAME
+from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import named_tables, possible_tables, without_comments
+from binlake.stream.sql.ddl_targets import named_tables, possible_tables
 from binlake.stream.sql.statements import ACCOUNT
 
 _FLAGS = re.IGNORECASE | re.DOTALL
-# White space and comments, which stay in a statement with backslashes.
-_START = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+"
 _IF_EXISTS = r"(?:IF\s+(?:NOT\s+)?EXISTS\s+)?"
 _ACCOUNT = rf"(?:{NAME}|'[^']*+'|\"[^\"]*+\")(?:\s*@\s*(?:{NAME}|'[^']*+'|\"[^\"]*+\"))?"
 _ITEMS = (
@@ -24,14 +23,14 @@ _ITEMS = (
     r"SQL\s+SECURITY\s+\w+\s+)*"
 )
 # The name of a view stands among the names of tables, so it is part of the rest.
-_VIEW = re.compile(rf"{_START}(?:CREATE|ALTER|DROP)\s+{_ITEMS}VIEW\s+{_IF_EXISTS}", _FLAGS)
+_VIEW = re.compile(rf"\s*(?:CREATE|ALTER|DROP)\s+{_ITEMS}VIEW\s+{_IF_EXISTS}", _FLAGS)
 _PROGRAM = re.compile(
-    rf"{_START}(?:CREATE|ALTER|DROP)\s+{_ITEMS}(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\s+{_IF_EXISTS}"
+    rf"\s*(?:CREATE|ALTER|DROP)\s+{_ITEMS}(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\s+{_IF_EXISTS}"
     rf"(?:{NAME}\s*\.\s*)?{NAME}",
     _FLAGS,
 )
 _DATABASE = re.compile(
-    rf"{_START}(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\s+{_IF_EXISTS}(?P<name>{NAME})",
+    rf"\s*(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\s+{_IF_EXISTS}(?P<name>{NAME})",
     _FLAGS,
 )
 # The first ON outside of quotes.
@@ -80,7 +79,7 @@ _RESERVED = frozenset((
 
 def tables_to_change(ddl: DdlStatement, kind: str) -> list[tuple[str, str]]:
     """Return (database, table) of each table that a statement of a kind may change."""
-    plain = _without_comments(ddl)
+    plain = without_comments(ddl)
     if kind == ACCOUNT or _VIEW.match(plain.sql) or _PROGRAM.match(plain.sql):
         return []
     return possible_tables(plain)
@@ -91,7 +90,7 @@ def mentioned_tables(ddl: DdlStatement, kind: str) -> list[tuple[str, str]]:
 
     The table "" stands for all tables of a database, which only a pattern for all of them matches.
     """
-    sql = _without_comments(ddl).sql
+    sql = without_comments(ddl).sql
     if kind == ACCOUNT:
         return list(_granted(sql, ddl.database))
     if (database := _DATABASE.match(sql)) is not None:
@@ -102,10 +101,6 @@ def mentioned_tables(ddl: DdlStatement, kind: str) -> list[tuple[str, str]]:
     if "\\" not in rest:  # a backslash may or may not escape a quote
         rest = _NO_NAME.sub(lambda found: found["name"] or found["word"] or " ", rest)
     return named_tables(ddl._replace(sql=_WORD.sub(_kept, rest)))
-
-
-def _without_comments(ddl: DdlStatement) -> DdlStatement:
-    return ddl._replace(sql=without_comments(ddl.sql))
 
 
 def _granted(sql: str, database: str) -> Iterator[tuple[str, str]]:

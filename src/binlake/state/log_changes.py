@@ -17,8 +17,9 @@ from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import LoggedChange
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun, Run
+from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.sql.ddl_targets import renaming, spelling_decides, without_comments
+from binlake.stream.sql.ddl_targets import renaming, spelling_decides
 from binlake.stream.sql.statements import ACCOUNT
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.batches import Changes, TableChanges
@@ -221,7 +222,7 @@ class LogChanges:
 
     def _is_of_table(self, ddl: DdlStatement) -> bool:
         name = self._names.at(ddl.position.ordinal, ddl.position.offset)
-        return concerns(ddl._replace(sql=without_comments(ddl.sql)), *name)
+        return concerns(without_comments(ddl), *name)
 
     def _see(self, run: Run) -> list[DdlStatement]:
         """Take a run of the log before its rows are decoded; returns its statements on the table."""
@@ -229,8 +230,7 @@ class LogChanges:
         found = []
         for statement in watched_statements(run):
             position = statement.position
-            ddl = DdlStatement.of(statement.event, position)
-            ddl = ddl._replace(sql=without_comments(ddl.sql))
+            ddl = without_comments(DdlStatement.of(statement.event, position))
             self._foreign.check_names(ddl, self._name)
             if self._is_of_table(ddl):
                 found.append(ddl)

@@ -10,13 +10,13 @@ from binlake.errors import SourceError, UnsupportedError
 from binlake.format.sql_names import TableName
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
+from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement, ignore_ddl
 from binlake.stream.sql.ddl_targets import (
     renamed_tables,
     renames_what_exists,
     renaming,
     spelling_decides,
-    without_comments,
 )
 from binlake.stream.watched_statements import WATCHED_KINDS, watched_statements
 from binlake.table.schema.ddl_effects import concerns, creates, drops
@@ -144,4 +144,4 @@ def _statements(chain: Chain, options: ReadOptions) -> Iterator[DdlStatement]:
             for statement in watched_statements(run):
                 ddl = DdlStatement.of(statement.event, statement.position)
                 if _MAY_MOVE.search(ddl.sql):
-                    yield ddl._replace(sql=without_comments(ddl.sql))
+                    yield without_comments(ddl)

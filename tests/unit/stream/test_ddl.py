@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from binlake.format.flags import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
+from binlake.stream.sql.comments import text_without_comments, without_comments
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import may_change, renamed_tables, without_comments
+from binlake.stream.sql.ddl_targets import may_change, renamed_tables
 from binlake.stream.sql.executed import with_if_exists
 from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.values.ledger import Ledger
@@ -76,7 +78,7 @@ def test_a_reader_receives_ddl_before_the_rows_after_it(tmp_path: Path) -> None:
     ("ALTER DATABASE shop /* t */ UPGRADE DATA DIRECTORY NAME", ["t"]),
     ("DROP DATABASE `Shop`", ["t", "p", "s"]),
     ("DROP DATABASE t", []),
-    ("DROP DATABASE t -- not shop", ["t", "p", "s"]),
+    ("DROP DATABASE t -- not shop", []),
     ("CREATE OR REPLACE DATABASE `Shop` CHARACTER SET utf8mb4 COMMENT 'p'", ["t", "p", "s"]),
     ("CREATE OR REPLACE SCHEMA t COMMENT 'shop'", []),
     ("CREATE OR REPLACE DATABASE \"shop\"", ["t", "p", "s"]),
@@ -107,14 +109,14 @@ GHOST = "rename /* gh-ost */ table `shop`.`t` to `shop`.`_t_del`, `shop`.`_t_gho
     ("ALTER TABLE t RENAME COLUMN a TO b, RENAME INDEX c TO d", {}),
     ("ALTER TABLE t ADD COLUMN (a INT, rename INT, b INT)", None),
     ("ALTER TABLE t COMMENT ', RENAME TO p'", None),
-    ("RENAME TABLE t TO p -- really", None),
+    ("RENAME TABLE t TO p -- really", {"shop.t": "shop.p"}),
+    ("RENAME TABLE t TO p /* open", None),
     ("RENAME TABLE t WAIT 5 TO p", None),
     ("DROP TABLE t", {}),
 ])  # fmt: skip
 def test_which_tables_a_statement_renames(sql: str, renamed: dict[str, str] | None) -> None:
-    text = without_comments(sql)
-    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", text, 1, None, 0)
-    found = renamed_tables(ddl)
+    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, 0)
+    found = renamed_tables(without_comments(ddl))
     named = None if found is None else {".".join(a): ".".join(b) for a, b in found.items()}
     assert named == renamed
 
@@ -124,11 +126,33 @@ def test_which_tables_a_statement_renames(sql: str, renamed: dict[str, str] | No
     ('DROP TABLE `/* a */`, "/* b */"', 'DROP TABLE `/* a */`, "/* b */"'),
     ("ALTER TABLE t COMMENT '''/* a */'", "ALTER TABLE t COMMENT '''/* a */'"),
     (r"ALTER TABLE t COMMENT '\' /* a */'", r"ALTER TABLE t COMMENT '\' /* a */'"),
-    ("DROP TABLE t /*!50100 , p */ /*M! , q */", "DROP TABLE t /*!50100 , p */ /*M! , q */"),
-    ("DROP TABLE t /* open", "DROP TABLE t /* open"),
+    ("ALTER TABLE t COMMENT '-- # a', ADD b INT # b", "ALTER TABLE t COMMENT '-- # a', ADD b INT  "),
+    ("-- one\nDROP TABLE t, --\tu\nv--w", " \nDROP TABLE t,  \nv--w"),
+    ("DROP TABLE t --", "DROP TABLE t  "),
+    ("/*!40000 DROP DATABASE IF EXISTS `shop`*/", " DROP DATABASE IF EXISTS `shop` "),
+    ("DROP TABLE t /*!50100 , p /* not q */ , r */ /*! , s */", "DROP TABLE t  , p   , r    , s  "),
+    ("DROP TABLE t /* open -- a", "DROP TABLE t /* open -- a"),
+    ("DROP TABLE `t -- a", "DROP TABLE `t -- a"),
+    ("SELECT 4 */ 2 -- a", "SELECT 4 */ 2  "),
 ])  # fmt: skip
-def test_comments_that_the_server_ignores(sql: str, text: str) -> None:
-    assert without_comments(sql) == text
+def test_comments_are_ignored_or_executed(sql: str, text: str) -> None:
+    assert text_without_comments(sql) == text
+
+
+def test_the_sql_mode_decides_where_a_comment_begins() -> None:
+    text = r"ALTER TABLE t COMMENT '\' -- '"
+    assert text_without_comments(text) == text
+    plain = r"ALTER TABLE t COMMENT '\'  "
+    assert text_without_comments(text, MODE_NO_BACKSLASH_ESCAPES) == plain
+    name = r'DROP TABLE "\" -- "'
+    assert text_without_comments(name) == name
+    assert text_without_comments(name, MODE_ANSI_QUOTES) == r'DROP TABLE "\"  '
+
+
+def test_only_mariadb_executes_its_own_comments() -> None:
+    sql = "DROP TABLE t /*M!100100 , p */"
+    assert text_without_comments(sql, flavour="mariadb") == "DROP TABLE t  , p  "
+    assert text_without_comments(sql, flavour="mysql") == "DROP TABLE t  "
 
 
 def test_filters_do_not_lose_it(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import Run, Transaction
+from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
 from binlake.table.decode import ChangeDecoder
 from binlake.table.schema.declared import DeclaredSchema
@@ -131,7 +131,7 @@ def _runs(part: LogPart, options: ReadOptions, ledger: Ledger, into: Decoded) ->
     """The transactions of a part; the DDL statements before each are then in `into`."""
 
     def take(ddl: DdlStatement) -> None:
-        into.ddl.append(ddl._replace(sql=without_comments(ddl.sql)))
+        into.ddl.append(without_comments(ddl))
 
     for reader in part.readers(options, ledger):
         for run in reader.runs(take, shown_kinds=(DML, LOAD_DATA, INCIDENT)):

@@ -26,12 +26,13 @@ from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
     concerns_certainly,
-    creates_if_new,
+    creates_another,
     drops,
     moves_partitions,
     new_name,
     replaces,
     retaken_names,
+    switches_keys,
     truncates,
     why_not_followed,
 )
@@ -69,7 +70,7 @@ def effect_of(
 ) -> Effect:
     """The effect of a statement that `concerns` a table."""
     sql = ddl.sql
-    if creates_if_new(sql):
+    if creates_another(ddl) or switches_keys(sql):
         return Effect()
     if truncates(sql):
         return Effect(truncate=True) if concerns_certainly(ddl) else Effect(refused=_UNCERTAIN)
@@ -95,7 +96,7 @@ def effect_of(
 
 def departure_of(ddl: DdlStatement, table: Followed) -> Effect | None:
     """The effect of a statement that `concerns` a table and drops, replaces, renames or converts it; None: it does not."""
-    if creates_if_new(ddl.sql):
+    if creates_another(ddl):
         return None
     if drops(ddl.sql) or replaces(ddl.sql):
         if not concerns_certainly(ddl):

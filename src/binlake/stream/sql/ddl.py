@@ -29,7 +29,7 @@ class DdlStatement(NamedTuple):
     `sql_mode` is the value that the log has for it, 0 if it has none. `connection_charset` is the
     character set to which the server converted the quoted texts of the statement, None when it is
     not logged. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD. If the
-    statement failed, `sql` is the part that took effect.
+    statement failed, `sql` is the part that took effect. `flavour` is mysql or mariadb, "" if it is not known.
     """
 
     position: ChainPosition
@@ -39,6 +39,7 @@ class DdlStatement(NamedTuple):
     server_charset: str | None
     sql_mode: int
     connection_charset: str | None = None
+    flavour: str = ""
 
     @property
     def no_backslash_escapes(self) -> bool:
@@ -58,6 +59,7 @@ class DdlStatement(NamedTuple):
             charset_of(collations.get("server")),
             values.get("sql_mode", 0),
             charset_of(collations.get("connection")),
+            event.flavour,
         )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from binlake.format.sql_names import NAME, TableName, lower_name, unquoted_name
+from binlake.stream.sql.comments import has_comments, without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.table_filter import TableFilter
 
@@ -28,7 +29,7 @@ _STATEMENTS = tuple(
         rf"DROP\s+(?:TEMPORARY\s+)?TABLES?{_IF_EXISTS}\s+(?P<tables>{_TABLES})(?:\s+(?:RESTRICT|CASCADE))?",
         rf"ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<tables>{_TABLE})\s(?P<rest>.*)",
         rf"(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX{_IF_EXISTS}\s+{NAME}\s+(?:USING\s+\w+\s+)?ON\s+(?P<tables>{_TABLE})(?=[\s(;]|$).*",
-        rf"TRUNCATE\s+(?:TABLE\s+)?(?P<tables>{_TABLE})",
+        rf"TRUNCATE\s+(?:TABLE\s+)?(?P<tables>{_TABLE})(?:\s+(?:WAIT\s+\d+|NOWAIT))?",
         rf"(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?SEQUENCE{_IF_EXISTS}\s+(?P<tables>{_TABLE})(?:\s.*)?",
         rf"DROP\s+(?:TEMPORARY\s+)?SEQUENCE{_IF_EXISTS}\s+(?P<tables>{_TABLES})",
     )
@@ -86,10 +87,6 @@ _OF_A_DATABASE = re.compile(
     r"\b(?:ALTER|DROP|CREATE\s+OR\s+REPLACE)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE
 )
 _ANY_TABLE = re.compile(r'\b(?:DATABASE|SCHEMA)\b|"', re.IGNORECASE)
-_COMMENT_OR_QUOTED = re.compile(
-    r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|`(?:[^`]|``)*+`|(?P<comment>/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)""",
-    re.DOTALL,
-)
 _ONE_TABLE = re.compile(rf"(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})")
 
 
@@ -100,7 +97,7 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
     sql = _GENERATED.sub("", ddl.sql)
     if _NO_TABLE.match(sql):
         return []  # the body of a program may have comments
-    if "/*" in sql or "--" in sql or "#" in sql:
+    if has_comments(ddl._replace(sql=sql)):
         return None  # a comment may hide or execute anything
     if (renamed := _RENAME.fullmatch(sql)) is not None:
         return _names(re.sub(r"(?i)\sTO\s", ",", renamed["pairs"]), ddl.database)
@@ -176,16 +173,6 @@ def takes_name(ddl: DdlStatement, name: tuple[str, str]) -> bool | None:
     return as_written[1] is not None or not renames_what_exists(ddl.sql)
 
 
-def without_comments(sql: str) -> str:
-    """Return a statement without the comments that the server ignores, where it is certain what they are.
-
-    Tools that change schemas write them: ``rename /* gh-ost */ table``.
-    """
-    if "/*" not in sql or "\\" in sql:  # a backslash may or may not escape a quote
-        return sql
-    return _COMMENT_OR_QUOTED.sub(lambda found: " " if found["comment"] else found[0], sql)
-
-
 def converted_table(ddl: DdlStatement) -> tuple[TableName, TableName] | None:
     """Return the table that ends because a statement makes it a partition of another one, and this other one; None for
     other statements.
@@ -200,7 +187,7 @@ def dropped_database(ddl: DdlStatement) -> str | None:
     """Return the database that a statement drops with all its tables, or replaces; None for other statements, and if
     the text does not determine it.
     """
-    sql = _GENERATED.sub("", without_comments(ddl.sql))
+    sql = without_comments(ddl).sql
     for statement in _DROP_ONE_DATABASE:
         if (found := statement.fullmatch(sql)) is not None:
             return unquoted_name(found["name"])
@@ -213,7 +200,7 @@ def may_change(ddl: DdlStatement, database: str, table: str) -> bool:
     """
     if (dropped := dropped_database(ddl)) is not None:
         return dropped.lower() == database.lower()
-    if _DROP_DATABASE.match(without_comments(ddl.sql)):
+    if _DROP_DATABASE.match(without_comments(ddl).sql):
         return names(ddl.sql, database)
     changed = changed_tables(ddl)
     if changed is None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final
 
-from binlake.stream.sql.ddl_targets import without_comments
+from binlake.stream.sql.comments import text_without_comments
 
 Row = dict[str, Any]
 
@@ -138,7 +138,7 @@ class TableStatement(Entry):
     @property
     def ends_rows(self) -> bool:
         """Whether the table has no rows afterwards, or another table has its name."""
-        sql = without_comments(self.query or "")
+        sql = text_without_comments(self.query or "")
         return self.op == "truncate" or _DROPS.match(sql) is not None
 
     def to_json(self, database: str, table: str) -> Row:

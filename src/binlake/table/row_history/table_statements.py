@@ -7,14 +7,9 @@ from typing import NamedTuple
 
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run, Transaction
+from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import (
-    changed_tables,
-    dropped_database,
-    may_change,
-    takes_name,
-    without_comments,
-)
+from binlake.stream.sql.ddl_targets import changed_tables, dropped_database, may_change, takes_name
 from binlake.stream.sql.statements import TRUNCATE
 from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement
@@ -74,7 +69,7 @@ class StatementsOfTable:
                 place = (statement.position.ordinal, statement.position.offset)
                 made = self._made(run, statement, ddl)
                 self._found[place] = (made, tables)
-                plain = ddl._replace(sql=without_comments(ddl.sql))
+                plain = without_comments(ddl)
                 for name in tables:
                     if (end := _end(place, made, plain, name)) is not None:
                         self._ends[name].append(end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from binlake.errors import UnsupportedError
+from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import (
     changed_tables,
@@ -22,6 +23,11 @@ _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
+# These switch the updates of indexes of MyISAM off and on.
+_SWITCHES_KEYS = re.compile(
+    rf"\s*ALTER\s+TABLE\s+(?:{NAME}\s*\.\s*)?{NAME}\s+(?:DISABLE|ENABLE)\s+KEYS\s*;?\s*",
+    re.IGNORECASE,
+)
 _CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 _DROP = re.compile(
@@ -70,6 +76,12 @@ def creates_if_new(sql: str) -> bool:
     return _CREATE_IF_NEW.match(sql) is not None
 
 
+def creates_another(ddl: DdlStatement) -> bool:
+    """Whether a statement creates a table, and surely none that exists. It may name others: in foreign keys, in a query."""
+    creates_new = creates(ddl.sql) and not replaces(ddl.sql) and not concerns_certainly(ddl)
+    return creates_if_new(ddl.sql) or creates_new
+
+
 def replaces(sql: str) -> bool:
     """Whether a statement drops its table, if there is one, and creates it."""
     found = _CREATE.match(sql)
@@ -86,9 +98,15 @@ def changes_index(sql: str) -> bool:
     return _INDEX.match(sql) is not None
 
 
+def switches_keys(sql: str) -> bool:
+    """Whether a statement disables the indexes of a table, or enables them. Dumps contain such statements."""
+    return _SWITCHES_KEYS.fullmatch(sql) is not None
+
+
 def changes_no_column(ddl: DdlStatement) -> bool:
     """Whether a statement surely leaves the columns of tables as they are."""
-    return truncates(ddl.sql) or changes_index(ddl.sql) or creates_if_new(ddl.sql)
+    is_of_indexes = changes_index(ddl.sql) or switches_keys(ddl.sql)
+    return is_of_indexes or truncates(ddl.sql) or creates_another(ddl)
 
 
 def why_not_followed(sql: str) -> str:

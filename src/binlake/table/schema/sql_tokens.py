@@ -14,18 +14,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from binlake.stream.sql.comments import text_without_comments
+
 # No server's definitions are larger: 4096 columns with comments, 8192 partitions.
 _LONGEST = 4 << 20
 # Of those the longest has 12 words for each partition, and some for each column. A word costs 300 bytes.
 _MOST_TOKENS = 1 << 18
 _MOST_ITEMS = 1 << 14
-_EXECUTED_COMMENT = re.compile(
-    # An unterminated item ends the statement: searching for its end again from each place is
-    # quadratic.
-    r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--(?=\s)[^\n]*+|\#[^\n]*+"""
-    r"""|/\*(?!M?!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?P<open>/\*M?!\d*\s?)|(?P<close>\*/)""",
-    re.DOTALL,
-)
 _SPACE = r" \t\n\r\f\v"
 _SIGNS = r"()\[\]{}&^:,.\-=><%!|+;/\\*~?@#'`\""
 _GAP = rf"(?:[{_SPACE}]++|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|\#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
@@ -77,14 +72,11 @@ _known: dict[str, Token] = {}
 def statement_tokens(sql: str) -> list[Token]:
     """Return the tokens of a statement; executable comments are executed. Raises
     UnreadableTableError.
-
-    Servers log a versioned comment that they did not execute as a plain one, so each remaining
-    executable comment counts.
     """
     if len(sql) > _LONGEST:
         raise UnreadableTableError(f"(the statement has {len(sql)} characters)")
     tokens: list[Token] = []
-    for match in _TOKEN.finditer(_executed(sql) if "/*" in sql else sql):
+    for match in _TOKEN.finditer(text_without_comments(sql) if "/*" in sql else sql):
         gap, quoted, bare = match.groups()
         source = quoted or bare
         if not source:
@@ -132,19 +124,6 @@ def _unescaped(found: re.Match[str], quote: str) -> str:
     if found[1] is not None:
         return _ESCAPED.get(found[1], found[1])
     return quote if found[0][0] == quote else found[0]
-
-
-def _executed(sql: str) -> str:
-    """Replace executable comments in the text by their content."""
-    parts = []
-    at, is_open = 0, False
-    for found in _EXECUTED_COMMENT.finditer(sql):
-        if found.lastgroup is None or (found.lastgroup == "close" and not is_open):
-            continue  # quoted text, another comment
-        is_open = found.lastgroup == "open"
-        parts.append(sql[at : found.start()])
-        at = found.end()
-    return " ".join([*parts, sql[at:]])
 
 
 def read_name(

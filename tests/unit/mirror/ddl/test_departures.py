@@ -15,9 +15,10 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
+from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
-from binlake.table.schema.ddl_effects import concerns
+from binlake.table.schema.ddl_effects import changes_no_column, concerns
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
 
@@ -37,9 +38,11 @@ def statement(sql: str) -> DdlStatement:
 @pytest.mark.parametrize("sql", [
     "DROP TABLE t", "DROP DATABASE shop", "CREATE OR REPLACE TABLE t (id INT)",
     "CREATE OR REPLACE DATABASE shop", "create or replace schema `shop` collate utf8mb4_bin",
+    "/*!40000 DROP DATABASE IF EXISTS `shop`*/", "-- reset\nDROP DATABASE shop", "# reset\nDROP SCHEMA shop -- t",
+    "DROP TABLE IF EXISTS t -- later", "/* new */ CREATE OR REPLACE TABLE t (id INT /*!80000 INVISIBLE */)",
 ])  # fmt: skip
 def test_a_table_that_is_gone(sql: str) -> None:
-    ddl = statement(sql)
+    ddl = without_comments(statement(sql))
     assert concerns(ddl, *_Shop.id)
     assert departure_of(ddl, cast(Followed, _Shop())) == Effect(
         gone=DROPPED, dropped=True, departure="drop"
@@ -76,6 +79,37 @@ def test_a_table_that_may_be_new(sql: str, expected: bool) -> None:
 def test_a_table_that_has_its_name_again(sql: str) -> None:
     table = cast(Followed, _Shop())
     assert effect_of(statement(sql), table, ReadOptions(), ColumnRules()).is_none
+
+
+@pytest.mark.parametrize("sql", [
+    "/*!40000 ALTER TABLE `t` DISABLE KEYS */", "/*!40000 ALTER TABLE `shop`.`t` ENABLE KEYS */;",
+    "CREATE TABLE \"lines\" (id INT, FOREIGN KEY (id) REFERENCES t (id))",
+])  # fmt: skip
+def test_a_statement_without_effect(sql: str) -> None:
+    ddl = without_comments(statement(sql))
+    assert concerns(ddl, *_Shop.id)
+    assert effect_of(ddl, cast(Followed, _Shop()), ReadOptions(), ColumnRules()).is_none
+    assert changes_no_column(ddl)
+
+
+@pytest.mark.parametrize("sql", [
+    "/*!40000 ALTER TABLE `t` DISABLE KEYS */",
+    "CREATE TABLE u (id INT, -- of t\n FOREIGN KEY (id) REFERENCES shop.t (id))",
+    "CREATE TABLE u (id INT /*!80000 INVISIBLE */, FOREIGN KEY (id) REFERENCES shop.t (id))",
+    "CREATE TABLE u (id INT COMMENT 'as t, #fff')", "ALTER TABLE u ADD v INT -- as t",
+])  # fmt: skip
+def test_a_statement_about_a_table_of_another_database(sql: str) -> None:
+    ddl = statement(sql)._replace(database="other")
+    assert not concerns(without_comments(ddl), *_Shop.id)
+
+
+@pytest.mark.parametrize("sql", [
+    "TRUNCATE t -- nightly", "TRUNCATE TABLE t WAIT 5", "/* nightly */ TRUNCATE TABLE t NOWAIT",
+])  # fmt: skip
+def test_a_table_that_is_emptied(sql: str) -> None:
+    ddl = without_comments(statement(sql))
+    found = effect_of(ddl, cast(Followed, _Shop()), ReadOptions(), ColumnRules())
+    assert found == Effect(truncate=True)
 
 
 @pytest.mark.parametrize("sql", [
