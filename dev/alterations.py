@@ -96,6 +96,9 @@ APPLIED = {
     "indexes_off": Alteration("v INT", "/*!40000 ALTER TABLE t DISABLE KEYS */", _SAME),
     "no_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t DROP KEY k", _SAME),
     "counter": Alteration("v INT", "ALTER TABLE t AUTO_INCREMENT = 100", _SAME),
+    "computes": Alteration(
+        "v INT, w INT AS (v + 1) STORED", "ALTER TABLE t MODIFY w INT AS (`v`+1) STORED COMMENT 'next'", _SAME,
+        servers=("mysql-9",)),  # other servers do not know it, or do not log its values
     "rebuilds": Alteration("v INT", "ALTER TABLE t FORCE", _SAME),
     "charset_later": Alteration("v INT", "ALTER TABLE t DEFAULT CHARACTER SET latin1", _SAME),
     "parted": Alteration("v INT", "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2", _SAME),
@@ -124,6 +127,12 @@ QUARANTINED = {
     "scales": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(8,3)", "", "changes from decimal"),
     "doubles": Alteration("v FLOAT", "ALTER TABLE t MODIFY v DOUBLE", "", "changes from float"),
     "reorders": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('b','a')", "", "changes from enum"),
+    "recomputes": Alteration(
+        "v INT, w INT AS (v + 1) STORED", "ALTER TABLE t MODIFY w INT AS (v + 2) STORED", "", "the expression of column w changes",
+        servers=("mysql-9", "mariadb")),
+    "recomputes_virtual": Alteration(
+        "v INT, w INT AS (v + 1) VIRTUAL", "ALTER TABLE t CHANGE w x INT AS (v + 2) VIRTUAL", "", "the expression of column x changes",
+        servers=("mysql-9", "mariadb")),
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),

@@ -18,6 +18,7 @@ from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.sql_tokens import closing, statement_tokens
 
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
@@ -192,8 +193,13 @@ def _same(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | None:
-    """Return whether existing values may change."""
+    """Return the reason why existing values may change, or None."""
     what = f"column {new.name} changes from {old.sql} to {new.sql}"
+    if old.generated and new.generated and not _is_same_expression(old, new):
+        return (
+            f"the expression of column {new.name} changes from {old.expression} to {new.expression},"
+            " and the server computes its values again"
+        )
     if old.sql == new.sql and (old.charset, old.members, old.unsigned, old.generated) == (
         new.charset, new.members, new.unsigned, new.generated
     ):  # fmt: skip
@@ -221,6 +227,22 @@ def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | Non
         fits = old.decimals == new.decimals and old.length <= new.length
         return None if fits and old.unsigned == new.unsigned else what
     return what
+
+
+def _is_same_expression(old: DeclaredColumn, new: DeclaredColumn) -> bool:
+    """Whether two generated columns certainly have the same values. Servers write an expression in their own way."""
+    return _expression_words(old.expression) == _expression_words(new.expression)
+
+
+def _expression_words(text: str) -> list[tuple[str, bool]]:
+    """The words and signs of an expression, and whether each is a quoted text. The case of others has no meaning."""
+    tokens = statement_tokens(text)
+    while tokens and tokens[0].word == "(" and closing(tokens, 0, text) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    return [
+        (token.text if token.kind == "string" else token.text.lower(), token.kind == "string")
+        for token in tokens
+    ]
 
 
 _SIZES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "integer": 4, "bigint": 8}

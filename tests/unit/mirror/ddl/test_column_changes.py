@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,23 +24,30 @@ from unit.table.schema.test_ddl import ddl
 
 MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, Wide VARCHAR(9)) CHARSET=utf8mb4"
 LAKE = pa.schema([("id", pa.int32()), ("v", pa.int32()), ("Wide", pa.string())])
+RULES = ColumnRules()
 OF_TEXT = pa.schema([("id", pa.int32()), ("v", pa.string()), ("Wide", pa.string())])
 
 
 def changes(
-    sql: str, schema: pa.Schema = LAKE, texts: Sequence[str] = ()
+    sql: str,
+    schema: pa.Schema = LAKE,
+    texts: Sequence[str] = (),
+    *,
+    made: str = MADE,
+    rows: Iterable[pa.Table] = (),
+    rules: ColumnRules = RULES,
+    sql_mode: int = 0,
 ) -> column_changes.ColumnChanges:
-    statement = ddl(f"ALTER TABLE t {sql}")
-    old = parse_schema(MADE.encode()).tables[0]
+    statement = ddl(f"ALTER TABLE t {sql}", sql_mode=sql_mode)
+    old = parse_schema(made.encode()).tables[0]
     new = altered_table(statement, ("shop", "t"), old)
     lake = SimpleNamespace(
         schema=schema,
         format="iceberg",
         partition_columns=frozenset(),
         has_initial_defaults=True,
-        scan=lambda _names: (),
+        scan=lambda _names: rows,
     )
-    rules = ColumnRules()
     table: Any = SimpleNamespace(
         id=("shop", "t"), key=("id",), mode=mode_named(MIRROR), shard_column="", lake=lake,
         declared=old, flavour="mysql", text_columns=texts, kept_columns=(),
@@ -70,6 +77,28 @@ def test_the_case_of_a_name_changes() -> None:
 
 def test_columns_that_are_text_keep_their_names_in_any_case() -> None:
     assert changes("CHANGE v V INT, ADD n INT", OF_TEXT, ["wide", "V"]).texts == ("v", "wide")
+
+
+COMPUTED = "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, Wide VARCHAR(9) AS {}) CHARSET=utf8mb4"
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("((`v` + 1)) STORED", "(v + 2) STORED"), ("(`v` + 1) VIRTUAL", "(1 + v) VIRTUAL"), ("(concat('a'))", "(concat('A'))"),
+    ("((`v` + 1) * (2))", "(v + 1 * 2)"),
+])  # fmt: skip
+def test_another_expression_of_a_generated_column(before: str, after: str) -> None:
+    """The server computes all values again, and logs none."""
+    made = COMPUTED.format(before)
+    for action in ("MODIFY wide", "CHANGE wide other"):
+        with pytest.raises(UnsupportedError, match=r"the expression of column \w+ changes from"):
+            changes(f"{action} VARCHAR(9) AS {after}", made=made)
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("((`v` + 1)) STORED", "(V+1) STORED COMMENT 'x'"), ("(`v` + 1) VIRTUAL", "((v /* x */ + 1))"), ("(Concat('a'))", "(concat(\"a\"))"),
+])  # fmt: skip
+def test_the_same_expression_of_a_generated_column(before: str, after: str) -> None:
+    assert changes(f"MODIFY Wide VARCHAR(9) AS {after}", made=COMPUTED.format(before)).steps == ()
 
 
 def test_a_new_name_that_differs_only_in_case_to_readers() -> None:
