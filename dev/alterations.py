@@ -96,6 +96,7 @@ APPLIED = {
     "indexes_off": Alteration("v INT", "/*!40000 ALTER TABLE t DISABLE KEYS */", _SAME),
     "no_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t DROP KEY k", _SAME),
     "counter": Alteration("v INT", "ALTER TABLE t AUTO_INCREMENT = 100", _SAME),
+    "numbers": Alteration("v INT", "ALTER TABLE t MODIFY id INT NOT NULL AUTO_INCREMENT", f"{_SAME}, if no value is 0"),
     "computes": Alteration(
         "v INT, w INT AS (v + 1) STORED", "ALTER TABLE t MODIFY w INT AS (`v`+1) STORED COMMENT 'next'", _SAME,
         servers=("mysql-9",)),  # other servers do not know it, or do not log its values
@@ -133,6 +134,7 @@ QUARANTINED = {
     "recomputes_virtual": Alteration(
         "v INT, w INT AS (v + 1) VIRTUAL", "ALTER TABLE t CHANGE w x INT AS (v + 2) VIRTUAL", "", "the expression of column x changes",
         servers=("mysql-9", "mariadb")),
+    "renumbers": Alteration("v INT, w INT NOT NULL, KEY (w)", "ALTER TABLE t MODIFY w INT NOT NULL AUTO_INCREMENT", "", "may replace 0"),
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),

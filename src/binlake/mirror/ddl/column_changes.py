@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
+from binlake.format.flags import MODE_NO_AUTO_VALUE_ON_ZERO
 from binlake.mirror.apply.lake_types import widens
 from binlake.mirror.columns.names import caseless, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
@@ -24,7 +26,12 @@ from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_in
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
-from binlake.table.schema.alter import altered_columns, dropped_columns, renamed_columns
+from binlake.table.schema.alter import (
+    altered_columns,
+    dropped_columns,
+    numbered_columns,
+    renamed_columns,
+)
 from binlake.table.schema.ddl_effects import why_values_may_change
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
@@ -97,7 +104,8 @@ def column_changes(
     drops, renaming = _drops(table, pairs, rules), _renaming(table, pairs, rules)
     types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
     redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
-    changed = _Changed(ddl, table, types, rules, pairs, redefined)
+    numbered = set() if ddl.sql_mode & MODE_NO_AUTO_VALUE_ON_ZERO else numbered_columns(items)
+    changed = _Changed(ddl, table, types, rules, pairs, redefined, numbered)
     if why := why_ambiguous(changed.schema, table.lake.format):
         raise UnsupportedError(why)
     steps_of_columns = changed.steps(shown)
@@ -179,7 +187,9 @@ def _is_left_out(table: Followed, name: str, rules: ColumnRules) -> bool:
 
 
 class _Changed:
-    """The columns that a statement adds or widens. `redefined`: those whose definitions it contains."""
+    """The columns that a statement adds or widens. `redefined`: those whose definitions it contains; `numbered`: those in
+    which the server replaces 0, unless they were AUTO_INCREMENT before.
+    """
 
     def __init__(
         self,
@@ -189,9 +199,10 @@ class _Changed:
         rules: ColumnRules,
         pairs: _Pairs,
         redefined: set[str],
+        numbered: set[str],
     ) -> None:
         self.ddl, self.table, self.types, self.rules, self.pairs = ddl, table, types, rules, pairs
-        self.redefined = redefined
+        self.redefined, self.numbered = redefined, numbered
         self.schema = rules.lake_schema(*table.id, types.schema)
         self.stored = storage_schema(iceberg_schema(self.schema))
 
@@ -225,12 +236,25 @@ class _Changed:
             raise UnsupportedError(
                 f"column {before.name} becomes NOT NULL, and the server replaces NULL by another value"
             )
+        if column.lower_name in self.numbered and self._may_have_zero(before):
+            raise UnsupportedError(
+                f"column {before.name} is AUTO_INCREMENT afterwards, and the server may replace 0 by another number"
+            )
         there = self.stored.field(name).type
         if _equal(here, there) or (self.table.shard_column and widens(there, here)):
             return []
         if not widens(here, there):
             raise UnsupportedError(f"column {name} changes from {here} to {there}")
         return [{"do": "widen", "name": name, "schema": self._one(name)}]
+
+    def _may_have_zero(self, column: DeclaredColumn) -> bool:
+        """Return whether the lake may have 0 in a column of numbers."""
+        if not self.table.mode.holds_rows:
+            return False
+        if self.rules.treatment(*self.table.id, column.name) == "hashed":
+            return True
+        name = _spelled(self.table, column.name)
+        return any(_has_zero(rows[name]) for rows in self.table.lake.scan([name]))
 
     def _one(self, name: str) -> Step:
         return iceberg_schema(pa.schema([self.schema.field(name)]))
@@ -249,6 +273,12 @@ def _loses_nulls(before: DeclaredColumn, after: DeclaredColumn, table: Followed)
         return False
     name = _spelled(table, before.name)
     return any(rows[name].null_count for rows in table.lake.scan([name]))
+
+
+def _has_zero(numbers: pa.ChunkedArray) -> bool:
+    """Return whether a number is 0, also of those that the lake keeps as text."""
+    zero = pa.scalar("0" if pa.types.is_string(numbers.type) else 0, numbers.type)
+    return bool(pc.any(pc.equal(numbers, zero)).as_py())
 
 
 def _equal(one: pa.DataType, other: pa.DataType) -> bool:

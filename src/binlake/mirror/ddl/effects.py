@@ -22,6 +22,7 @@ from binlake.mirror.table_names import full_name_of
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
+from binlake.table.schema.alter import numbered_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
@@ -36,6 +37,7 @@ from binlake.table.schema.ddl_effects import (
     truncates,
     why_not_followed,
 )
+from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.options import ReadOptions
 
@@ -121,10 +123,9 @@ def _altered(
 ) -> Effect:
     old = table.declared
     new = altered_table(ddl, table.id, old)
-    if not retaken_names(ddl, old, new) and (new.columns, new.primary_key) == (
-        old.columns,
-        old.primary_key,
-    ):
+    is_same = (new.columns, new.primary_key) == (old.columns, old.primary_key)
+    # a definition does not contain AUTO_INCREMENT
+    if is_same and not retaken_names(ddl, old, new) and not numbered_columns(items_of(ddl)):
         return Effect()
     found = column_changes(ddl, new, table, options, rules)
     return Effect(steps=found.steps, create_table=create_table_text(new), texts=found.texts)

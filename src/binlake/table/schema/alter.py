@@ -24,7 +24,13 @@ from binlake.table.schema.create_table import (
 )
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
-from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, split
+from binlake.table.schema.sql_tokens import (
+    Token,
+    UnreadableTableError,
+    closing,
+    outer_words,
+    split,
+)
 from binlake.table.types.registry import STRING_TYPES
 from binlake.values.text import lower_case
 
@@ -134,6 +140,18 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
             parts = _definitions([rest[item[0].word == "CHANGE" :]])
         columns += [column_of(part, None, table) for part in parts]
     return columns
+
+
+def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
+    """Return the names, in lower case, of the columns that the items redefine as AUTO_INCREMENT."""
+    numbered = set()
+    for item in items:
+        if item[0].word in ("MODIFY", "CHANGE"):
+            rest, _ = _after_column_word(item)
+            name, *definition = rest[item[0].word == "CHANGE" :]
+            if {"AUTO_INCREMENT", "SERIAL"} & set(outer_words(definition)):
+                numbered.add(lower_case(name.text))
+    return numbered
 
 
 def added_definitions(items: Sequence[Sequence[Token]], table: str) -> list[Sequence[Token]]:

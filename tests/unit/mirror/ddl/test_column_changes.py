@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import UnsupportedError
+from binlake.format.flags import MODE_NO_AUTO_VALUE_ON_ZERO
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl import column_changes
 from binlake.mirror.modes.choice import mode_named
@@ -99,6 +100,30 @@ def test_another_expression_of_a_generated_column(before: str, after: str) -> No
 ])  # fmt: skip
 def test_the_same_expression_of_a_generated_column(before: str, after: str) -> None:
     assert changes(f"MODIFY Wide VARCHAR(9) AS {after}", made=COMPUTED.format(before)).steps == ()
+
+
+@pytest.mark.parametrize("kind", [
+    pa.int32(), pa.int64(), pa.uint32(), pa.decimal128(20, 0), pa.float64(), pa.string(),
+])  # fmt: skip
+def test_rows_with_0_in_a_column_that_becomes_auto_increment(kind: pa.DataType) -> None:
+    """The server gives each of them another number, and logs none."""
+    to_numbers = "MODIFY id INT NOT NULL AUTO_INCREMENT"
+    with_0 = pa.table({"id": pa.array([3, 0], pa.int32()).cast(kind)})
+    without = pa.table({"id": pa.array([3, 10, None], pa.int32()).cast(kind)})
+    with pytest.raises(UnsupportedError, match="column id is AUTO_INCREMENT afterwards"):
+        changes(to_numbers, rows=[without, with_0])
+    assert changes(to_numbers, rows=[without]).steps == ()
+    assert changes(to_numbers, rows=[with_0], sql_mode=MODE_NO_AUTO_VALUE_ON_ZERO).steps == ()
+    assert changes("MODIFY id INT NOT NULL COMMENT 'AUTO_INCREMENT'", rows=[with_0]).steps == ()
+    with pytest.raises(UnsupportedError, match="column id is AUTO_INCREMENT afterwards"):
+        changes("CHANGE COLUMN Id id INT NOT NULL SERIAL DEFAULT VALUE", rows=[with_0])
+
+
+def test_hashed_values_of_a_column_that_becomes_auto_increment() -> None:
+    schema = LAKE.set(1, pa.field("v", pa.string()))
+    rules = ColumnRules(hash=("shop.t.v",))
+    with pytest.raises(UnsupportedError, match="column v is AUTO_INCREMENT afterwards"):
+        changes("MODIFY v INT NOT NULL AUTO_INCREMENT", schema, rules=rules)
 
 
 def test_a_new_name_that_differs_only_in_case_to_readers() -> None:
