@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from binlake.errors import SchemaError, SourceError, UnsupportedError
-from binlake.format.sql_names import TableName, quoted_name
+from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.definition import definition_of
@@ -85,11 +85,11 @@ class WantedTables:
         """
         full_name = full_name_of(*name)
         self._check_name(name)
-        url = self._host.url()
-        table = read_table(url, name, self._options.read_options())
-        if table is None:
-            raise SourceError(f"the server has no table {full_name}")
-        with open_session(url) as server:
+        with open_session(self._host.url()) as server:
+            _check_case(server, name)
+            table = read_table(server, name, self._options.read_options())
+            if table is None:
+                raise SourceError(f"the server has no table {full_name}")
             quoted = quoted_name(table.schema, table.name)
             with raw_definitions(server):
                 text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
@@ -117,6 +117,15 @@ class WantedTables:
                 f"{full_name_of(*name)}: {OF_DATABASE} a period",
                 hint=f"leave out the tables of this database with --exclude-table '{quoted_name(name[0])}.*'",
             )
+
+
+def _check_case(server: ServerConnection, name: TableName) -> None:
+    """Raise UnsupportedError for a name that the log spells in another way than the server lists it."""
+    if name != lower_name(name) and server.variable("lower_case_table_names") == "2":
+        raise UnsupportedError(
+            f"{full_name_of(*name)}: the server has lower_case_table_names=2, and its log has the name in lower case",
+            hint="rename the database and the table on the server to names in lower case, or leave the table out",
+        )
 
 
 def _logs_cascades(server: ServerConnection) -> bool:
