@@ -50,7 +50,8 @@ def column_text(column: DeclaredColumn) -> str:
         stored = " VIRTUAL" if column.virtual else " STORED"
         computed = f" GENERATED ALWAYS AS {column.expression}"
         computed += stored if column.expression.startswith("(") else ""  # not ROW START
-    return f"{quoted_name(column.name)} {kind}{charset}{computed}"
+    null = " NOT NULL" if column.nullable is False else ""
+    return f"{quoted_name(column.name)} {kind}{charset}{computed}{null}"
 
 
 @dataclass(frozen=True, slots=True)

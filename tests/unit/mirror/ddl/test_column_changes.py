@@ -20,6 +20,7 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.table.schema.ddl_effects import altered_table
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.schema_file import parse_schema
+from binlake.table.schema.schema_text import create_table_text
 from binlake.values.options import ReadOptions
 from unit.table.schema.test_ddl import ddl
 
@@ -124,6 +125,18 @@ def test_hashed_values_of_a_column_that_becomes_auto_increment() -> None:
     rules = ColumnRules(hash=("shop.t.v",))
     with pytest.raises(UnsupportedError, match="column v is AUTO_INCREMENT afterwards"):
         changes("MODIFY v INT NOT NULL AUTO_INCREMENT", schema, rules=rules)
+
+
+def test_a_column_that_stays_not_null_is_not_read() -> None:
+    """The lake has NULL for a zero date, and a scan of a large table takes minutes."""
+    zero_date = pa.table({"v": pa.array([None], pa.int32())})
+    known = create_table_text(
+        parse_schema(MADE.replace("v INT", "v INT NOT NULL").encode()).tables[0]
+    )
+    to_not_null = "MODIFY v INT NOT NULL COMMENT 'x', MODIFY Wide VARCHAR(20)"
+    assert changes(to_not_null, made=known, rows=[zero_date]).steps == ()
+    with pytest.raises(UnsupportedError, match="column v becomes NOT NULL"):
+        changes(to_not_null, rows=[zero_date])
 
 
 def test_a_new_name_that_differs_only_in_case_to_readers() -> None:
