@@ -165,24 +165,38 @@ def test_on_cascade(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
             "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
             "INSERT INTO parent VALUES (1), (2)",
             "INSERT INTO child VALUES (10, 1), (20, 2)",
+            "CREATE TABLE late (id INT PRIMARY KEY, p INT)",
+            "INSERT INTO late VALUES (10, 1), (20, 2)",
         )
-    tables = (f"{DATABASE}.parent", f"{DATABASE}.child")
+    tables = tuple(f"{DATABASE}.{name}" for name in ("parent", "child", "late"))
     strict = Lake(iceberg_spark, tmp_path / "strict", server, tables=tables)
     strict.catch_up()
     ignoring = Lake(iceberg_spark, tmp_path / "ignore", server, tables=tables, on_cascade="ignore")
     ignoring.catch_up()
     with server.session(DATABASE) as session:
-        session.execute("DELETE FROM parent WHERE id = 1", "INSERT INTO child VALUES (21, 2)")
+        session.execute(
+            "ALTER TABLE late ADD w INT NULL, ADD FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE",
+            "DELETE FROM parent WHERE id = 1",
+            "INSERT INTO child VALUES (21, 2)",
+            "INSERT INTO late VALUES (21, 2, 3)",
+        )
     strict.catch_up()
     ignoring.catch_up()
     assert quarantined(ignoring) == {}
-    ids = sorted(ignoring.table(f"{DATABASE}.child")["id"].to_pylist())
+    child, late = (
+        sorted(ignoring.table(f"{DATABASE}.{name}")["id"].to_pylist()) for name in ("child", "late")
+    )
+    assert child == late
     if server.name == "mysql-9.7":  # the only server here that logs what a foreign key deletes
         assert quarantined(strict) == {}
-        assert ids == [20, 21]
+        for name in tables:
+            assert strict.equals_source(name) == [name]
+        assert child == [20, 21]
     else:
-        assert "does not log the rows that foreign key" in quarantined(strict)[f"{DATABASE}.child"]
-        assert ids == [10, 20, 21]
+        reasons = quarantined(strict)
+        assert "does not log the rows that foreign key" in reasons[f"{DATABASE}.child"]
+        assert "a foreign key is added that changes rows" in reasons[f"{DATABASE}.late"]
+        assert child == [10, 20, 21]
 
 
 def test_logs_of_an_archive(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from binlake.table.schema.alter import renamed_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
+    check_foreign_keys,
     check_retaken_names,
     creates_if_new,
     why_not_followed,
@@ -68,6 +69,7 @@ def alteration_of(ddl: DdlStatement, shape: TableShape, options: ReadOptions) ->
     old = shape.declared
     try:
         new = altered_table(ddl, (shape.definition.database, shape.definition.table), old)
+        check_foreign_keys(new, old)
         check_retaken_names(ddl, old, new)
         if (new.columns, new.primary_key) == (old.columns, old.primary_key):
             return None

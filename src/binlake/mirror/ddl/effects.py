@@ -8,7 +8,7 @@ column have none. All others are refused: the table is quarantined or, by option
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from binlake.errors import BinlogError
 from binlake.format.sql_names import lower_name
@@ -24,6 +24,7 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
 from binlake.table.schema.alter import numbered_columns
 from binlake.table.schema.ddl_effects import (
+    adds_cascades,
     altered_table,
     changes_index,
     concerns_certainly,
@@ -49,6 +50,7 @@ class Effect:
     """The action: nothing (all empty), empty the table, change its schema (`texts`: the columns that are kept as text
     after it), copy it again because of `recopied`, leave it because it is `gone` (the reason; its rows are deleted if the server has
     `dropped` it; the state before has a tag that names the kind of `departure`); or `refused`, the reason why it cannot follow.
+    With `cascades`, it can follow only if the log contains the rows that foreign keys change.
     """
 
     steps: tuple[tuple[Step, ...], ...] = ()
@@ -60,11 +62,12 @@ class Effect:
     departure: str = ""
     recopied: str = ""
     refused: str = ""
+    cascades: bool = False
 
     @property
     def is_none(self) -> bool:
         """Whether the lake table stays as it is."""
-        return self == Effect()
+        return replace(self, cascades=False) == Effect()
 
 
 def effect_of(
@@ -123,9 +126,11 @@ def _altered(
 ) -> Effect:
     old = table.declared
     new = altered_table(ddl, table.id, old)
+    cascades = adds_cascades(new, old)
     is_same = (new.columns, new.primary_key) == (old.columns, old.primary_key)
     # a definition does not contain AUTO_INCREMENT
     if is_same and not retaken_names(ddl, old, new) and not numbered_columns(items_of(ddl)):
-        return Effect()
+        return Effect(cascades=cascades)
     found = column_changes(ddl, new, table, options, rules)
-    return Effect(steps=found.steps, create_table=create_table_text(new), texts=found.texts)
+    create_table = create_table_text(new)
+    return Effect(found.steps, create_table, found.texts, cascades=cascades)

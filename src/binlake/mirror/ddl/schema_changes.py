@@ -20,7 +20,7 @@ from binlake.printable import truncated
 from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.ddl_effects import changes_no_column, concerns
+from binlake.table.schema.ddl_effects import CASCADES, changes_no_column, concerns
 from binlake.values.position import Position
 
 
@@ -83,6 +83,9 @@ class SchemaChanges:
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         effect = effect_of(ddl, table, self.options.read_options(), self.rules)
+        if effect.cascades and not self.tables.source.accepts_cascades():
+            self._refused(table, ddl, CASCADES)
+            return
         if effect.is_none:
             return
         if effect.refused:

@@ -93,7 +93,7 @@ class WantedTables:
             quoted = quoted_name(table.schema, table.name)
             with raw_definitions(server):
                 text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
-            logs_cascades = _logs_cascades(server)
+            accepts_cascades = self._accepts_cascades(server)
         try:
             declared = parse_create_table(text, table.schema, {}, 1)
         except UnreadableTableError as error:
@@ -105,9 +105,19 @@ class WantedTables:
             columns != table.definition.columns
         ):  # the copy would have other types than its definition
             raise AlteredError(f"{full_name} was altered while its definition was read")
-        if self._options.on_cascade == "quarantine" and not logs_cascades:
+        if not accepts_cascades:
             _refuse_cascades(full_name, declared)
         return table, create_table_text(replace(declared, database=table.schema))
+
+    def accepts_cascades(self) -> bool:
+        """Whether a table may have foreign keys that change rows: the log contains these rows, or the options accept that
+        it does not.
+        """
+        with open_session(self._host.url()) as server:
+            return self._accepts_cascades(server)
+
+    def _accepts_cascades(self, server: ServerConnection) -> bool:
+        return self._options.on_cascade != "quarantine" or _logs_cascades(server)
 
     def _check_name(self, name: TableName) -> None:
         """Raise UnsupportedError for a table whose name in the lake is no name of a directory, or whose database has a period."""

@@ -20,6 +20,8 @@ from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
 from binlake.table.schema.sql_tokens import closing, statement_tokens
 
+#: The reason why a statement that adds such a foreign key is refused.
+CASCADES = "a foreign key is added that changes rows"
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)
@@ -145,9 +147,7 @@ def new_name(ddl: DdlStatement, database: str, table: str) -> tuple[str, str] | 
 
 
 def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable) -> DeclaredTable:
-    """Return the table of this name after an ALTER TABLE. Raises UnsupportedError for one that is not understood, and
-    one that adds a foreign key which changes rows.
-    """
+    """Return the table of this name after an ALTER TABLE. Raises UnsupportedError for one that is not understood."""
     catalogue = Catalogue(lambda *name: old if _same(name, table) else None)
     apply_ddl(catalogue, ddl)
     new = catalogue.entry(table)
@@ -158,14 +158,18 @@ def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable)
         return old
     if not new.columns:
         raise UnsupportedError(new.missing or "the statement is not understood")
-    check_foreign_keys(new, old)
     return new
 
 
 def check_foreign_keys(new: DeclaredTable, old: DeclaredTable) -> None:
     """Raise UnsupportedError for a new foreign key that changes rows, which not every server logs."""
-    if any(_cascades(key) for key in set(new.foreign_keys) - set(old.foreign_keys)):
-        raise UnsupportedError("a foreign key is added that changes rows")
+    if adds_cascades(new, old):
+        raise UnsupportedError(CASCADES)
+
+
+def adds_cascades(new: DeclaredTable, old: DeclaredTable) -> bool:
+    """Whether a table gets a foreign key that changes rows, which not every server logs."""
+    return any(_cascades(key) for key in set(new.foreign_keys) - set(old.foreign_keys))
 
 
 def created_table(ddl: DdlStatement, table: tuple[str, str]) -> DeclaredTable:
