@@ -136,6 +136,8 @@ QUARANTINED = {
         "v INT, w INT AS (v + 1) VIRTUAL", "ALTER TABLE t CHANGE w x INT AS (v + 2) VIRTUAL", "", "the expression of column x changes",
         servers=("mysql-9", "mariadb")),
     "renumbers": Alteration("v INT, w INT NOT NULL, KEY (w)", "ALTER TABLE t MODIFY w INT NOT NULL AUTO_INCREMENT", "", "may replace 0"),
+    "removes": Alteration(
+        "v INT", "ALTER IGNORE TABLE t ADD UNIQUE KEY (v)", "", "IGNORE may remove rows", servers=("mysql-5.6", "mariadb")),
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),

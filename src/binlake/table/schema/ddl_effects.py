@@ -25,7 +25,7 @@ CASCADES = "a foreign key is added that changes rows"
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)
-_ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
+_ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?(?P<ignore>IGNORE\s+)?TABLE\b", re.IGNORECASE)
 # These switch the updates of indexes of MyISAM off and on.
 _SWITCHES_KEYS = re.compile(
     rf"\s*ALTER\s+TABLE\s+(?:{NAME}\s*\.\s*)?{NAME}\s+(?:DISABLE|ENABLE)\s+KEYS\s*;?\s*",
@@ -114,8 +114,10 @@ def changes_no_column(ddl: DdlStatement) -> bool:
 
 def why_not_followed(sql: str) -> str:
     """Return the reason why a statement is not an ALTER TABLE whose effect follows from its text, or ""."""
-    if not _ALTER.match(sql):
+    if (altered := _ALTER.match(sql)) is None:
         return "the statement replaces, renames or drops it"
+    if altered["ignore"]:
+        return "the option IGNORE may remove rows without row events"
     text = _without_strings(sql)
     if _MOVES_PARTITIONS.search(text) or _MOVES_TABLESPACE.search(text):
         return "rows come or go without row events"
