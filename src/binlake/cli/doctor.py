@@ -163,10 +163,7 @@ def _check_mirror(config: str, report: Report) -> bool:
     urls = ServerUrl.parse_all(values["url"])
     try:
         problems = _examine(urls, report, "mirror")
-        names = WantedTables(SourceHost(values["url"]), options).names()
-        options.check_lake_names(names)
-        for name in names:
-            options.mode(*name)
+        options.check_tables(WantedTables(SourceHost(values["url"]), options).names())
     except OptionError:
         raise
     except BinlogError as error:

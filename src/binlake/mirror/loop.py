@@ -224,6 +224,7 @@ class Mirror:
         check_server(url, self._tables.source.names, self.options, self._note)
         check_task_login(self._engine, url)
         self._tables.open()
+        self._tables.check_options()
         if once:
             self._tables.check_selection()
         self._control.configure(self._control_url, self.options)

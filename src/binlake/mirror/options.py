@@ -394,10 +394,11 @@ class MirrorOptions:
                 return parse_rename(text).of(database, table)
         return database, table
 
-    def check_lake_names(self, names: Iterable[tuple[str, str]]) -> None:
-        """Raise OptionError where two of these tables would have one lake table."""
+    def check_tables(self, names: Iterable[tuple[str, str]]) -> None:
+        """Raise OptionError if two of these tables would have one lake table, or one of them would have several modes."""
         first: dict[tuple[str, str], tuple[str, str]] = {}
         for name in names:
+            self.mode(*name)
             lake_name = self.lake_name(*name)
             other = first.setdefault(lake_name, name)
             merged = self.is_shard(*name) and self.is_shard(*other)

@@ -36,10 +36,7 @@ def check_tables(url: str, lake: str, options: MirrorOptions) -> None:
     """
     if "://" in lake or Path(lake, NAMESPACE).is_dir():
         return
-    names = WantedTables(SourceHost(url), options).names()
-    options.check_lake_names(names)
-    for name in names:
-        options.mode(*name)
+    options.check_tables(WantedTables(SourceHost(url), options).names())
 
 
 def check_state(lake: str, state: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,47 @@ def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(
         "refused.good",
         "refused.partly",
     ]
+
+
+def test_a_new_table_that_does_not_fit_the_options_does_not_stop_the_others(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Its name in the lake is that of another table, or of another program's, or its patterns give it two modes."""
+    with server.session() as session:
+        session.execute(
+            "CREATE DATABASE early",
+            "CREATE DATABASE late",
+            "CREATE TABLE early.orders (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO early.orders VALUES (1, 1)",
+        )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("early.*", "late.*"), rename_tables=("*.*=bronze.{table}",),
+        append_tables=("late.log_*",), history_tables=("late.*_log",),
+    )  # fmt: skip
+    mirror = lake.mirror()
+    mirror.run(once=True)
+    iceberg_spark.sql(f"CREATE TABLE {lake.catalog}.bronze.theirs (id INT) USING iceberg")
+    for name in ("log_log", "orders", "theirs", "welcome"):
+        server.execute(
+            f"CREATE TABLE late.{name} (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO late.{name} VALUES (5, 5)",
+            "UPDATE early.orders SET v = v + 1",
+        )
+        mirror.reach()
+    mirror.close()
+    reasons = quarantined(lake)
+    assert reasons.keys() == {"late.log_log", "late.orders", "late.theirs"}
+    assert "late.log_log matches option history_tables, too" in reasons["late.log_log"]
+    assert "the lake table bronze.orders belongs to early.orders" in reasons["late.orders"]
+    assert "the lake has a table bronze.theirs that no mirror made" in reasons["late.theirs"]
+    server.execute("UPDATE early.orders SET v = v + 1")
+    lake.catch_up()
+    assert quarantined(lake) == reasons
+    assert lake.table("bronze.orders").to_pylist() == [{"id": 1, "v": 6}]
+    assert lake.table("bronze.welcome").to_pylist() == [{"id": 5, "v": 5}]
+
+    lake.options = replace(lake.options, rename_tables=("late.orders=silver.orders", "*.*=bronze.{table}"))  # fmt: skip
+    resync(tmp_path, ["late.orders"], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"late.log_log", "late.theirs"}
+    assert lake.table("silver.orders").to_pylist() == [{"id": 5, "v": 5}]

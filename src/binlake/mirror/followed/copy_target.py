@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, UnsupportedError
+from binlake.errors import UnsupportedError
 from binlake.mirror.apply.lake_types import widens
 from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
@@ -60,6 +60,7 @@ from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 
+_ELSEWHERE = "rename the table with --rename, or leave it out with --exclude-table"
 _WHY_DAMAGED = "a file of its lake table is missing or damaged"
 
 
@@ -99,7 +100,7 @@ class CopyTargets:
     def open(self, table: SourceTable) -> LakeTable:
         """The lake table: the one that is there if its columns are these, else a new one.
 
-        Raises BinlogError if the table that is there belongs to another table, UnsupportedError.
+        Raises UnsupportedError, also if the table that is there belongs to another table or program.
         """
         name, column, before = self.name(table), self.shard_column(table), ""
         mode = self.mode(table)
@@ -273,20 +274,23 @@ class CopyTargets:
     # -- the table that is there -------------------------------------------------------------------
 
     def _fits(self, table: SourceTable, known: Mapping[str, Any], schema: pa.Schema) -> bool:
-        """Return whether the copy can use the existing lake table. Raises BinlogError if it belongs to another table."""
+        """Return whether the copy can use the existing lake table. Raises UnsupportedError if it belongs to another table or
+        program.
+        """
         name, properties = self.name(table), known["properties"]
         if "binlake.deletes" not in properties:
-            raise BinlogError(
+            raise UnsupportedError(
                 f"{table.full_name}: the lake has a table {'.'.join(name)} that no mirror made",
-                hint="move it away, rename the table with --rename, or leave it out with --exclude-table",
+                hint=f"move it away, {_ELSEWHERE}",
             )
         other = copied_from(properties) or table.full_name
         if other != table.full_name:
             raise UnsupportedError(
-                f"{table.full_name}: the lake table {'.'.join(name)} belongs to {other}"
+                f"{table.full_name}: the lake table {'.'.join(name)} belongs to {other}",
+                hint=_ELSEWHERE,
             )
         column = self.shard_column(table)
-        others = [shard for shard in self.shards_in(name) if column and shard != table.full_name]
+        others = [shard for shard in self.shards_in(name) if shard != table.full_name]
         own = {one.name for one in self.mode(table).fields} | {column}
         wanted = _columns(storage_schema(iceberg_schema(schema)), own)
         there = _columns(storage_schema(known["schema"]), own, kept_columns(properties))

@@ -210,13 +210,25 @@ class FollowedTables:
         if self._wanted_from_now is not None:
             self.limit()
 
+    def check_options(self) -> None:
+        """Raise OptionError if two tables would have one lake table, or one table would have two modes.
+
+        At the first start, and whenever the options have changed, this is a mistake in the options. Later, it is due to a
+        table that the server has got since: the copy of this table quarantines it.
+        """
+        aside = {*self._control.quarantined, *self._control.gone, *self._control.to_resync}
+        is_first = not (self.followed or self.unfinished or aside)
+        if is_first or self._options != self._control.options:
+            names = self.source.names()
+            self._options.check_tables(
+                name for name in names if full_name_of(*name) not in self._control.quarantined
+            )
+
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
         aside = {*self._control.quarantined, *self._control.to_resync}
         ends = time.monotonic() + self._copy_s
-        names = self.source.names()
-        self._options.check_lake_names(names)
-        for name in names:
+        for name in self.source.names():
             full_name = full_name_of(*name)
             if full_name in self.followed or full_name in aside:
                 continue

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from binlake.errors import SchemaError, SourceError, UnsupportedError
+from binlake.errors import OptionError, SchemaError, SourceError, UnsupportedError
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
@@ -120,8 +120,14 @@ class WantedTables:
         return self._options.on_cascade != "quarantine" or _logs_cascades(server)
 
     def _check_name(self, name: TableName) -> None:
-        """Raise UnsupportedError for a table whose name in the lake is no name of a directory, or whose database has a period."""
+        """Raise UnsupportedError for a table whose name in the lake is no name of a directory, whose database has a period,
+        or to which the options give several modes.
+        """
         check_lake_name(*self._options.lake_name(*name))
+        try:
+            self._options.mode(*name)
+        except OptionError as error:
+            raise UnsupportedError(f"{full_name_of(*name)}: {error.message}") from None
         if "." in name[0]:  # a pattern for its tables may match those of another database, too
             raise UnsupportedError(
                 f"{full_name_of(*name)}: {OF_DATABASE} a period",

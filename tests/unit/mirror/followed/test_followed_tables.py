@@ -483,6 +483,28 @@ def test_a_table_that_the_server_dropped_is_no_misspelled_one(
     assert said == []
 
 
+def test_names_in_the_lake_are_checked_before_the_first_copy_and_when_the_options_change(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """Later, a table that the server has got since is no reason to stop."""
+    options = MirrorOptions.of({"rename_tables": ("crm.*=shop.{table}",)})
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables, _ = started(lake, tmp_path, control)
+    of_server(tables, "shop.orders", "crm.orders")
+    with pytest.raises(OptionError, match=r"shop\.orders and crm\.orders would both be shop\.o"):
+        tables.check_options()
+
+    lake.copy_of("shop.orders", "shop", "orders")
+    tables, _ = started(lake, tmp_path, control)
+    of_server(tables, "shop.orders", "crm.orders")
+    tables.check_options()
+    control.configure("mysql://db1/", MirrorOptions())
+    with pytest.raises(OptionError, match="would both be"):
+        tables.check_options()
+    control.quarantine("crm.orders", "its lake table belongs to shop.orders")
+    tables.check_options()
+
+
 def test_copies_that_wait(lake: FakeLake, tmp_path: Path) -> None:
     for name in ("a", "b"):
         lake.copy_of(f"shop.{name}", "shop", name)
