@@ -113,16 +113,32 @@ class Rounds:
         if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
             raise error
         for table in group:
-            name = table.full_name
-            hint = f"`binlake mirror resync LAKE {name}` copies the table again"
-            self._tables.quarantine(name, str(PositionLostError(error.message, hint=hint)))
+            self._position_is_lost(table, error)
+
+    def _position_is_lost(self, table: Followed, error: PositionLostError) -> None:
+        """Quarantine a table whose position the log no longer has."""
+        hint = f"`binlake mirror resync LAKE {table.full_name}` copies the table again"
+        why = str(PositionLostError(error.message, hint=hint))
+        self._tables.quarantine(table.full_name, why)
 
     def _after_failover(self) -> None:
-        """If some tables have changed to another server, change the others too, because positions of two servers have no order."""
+        """If some tables have changed to another server, change the others too, because positions of two servers have no order.
+
+        A table whose position the new server does not have is quarantined. Raises PositionLostError if it has that of no table.
+        """
         tables = list(self._tables.followed.values())
-        if len({table.offset.position.server_uuid for table in tables}) > 1:
-            for table in tables:
+        if len({table.offset.position.server_uuid for table in tables}) <= 1:
+            return
+        lost: list[tuple[Followed, PositionLostError]] = []
+        for table in tables:
+            try:
                 table.offset = self._planner.here(table.offset)
+            except PositionLostError as error:
+                lost.append((table, error))
+        if len(lost) == len(tables):
+            raise lost[0][1]
+        for table, error in lost:
+            self._position_is_lost(table, error)
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
