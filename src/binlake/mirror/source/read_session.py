@@ -26,6 +26,7 @@ from binlake.values.position import Position
 
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.002
+_CUT_PAUSE_S = 0.5
 _SESSION = (
     "SET SESSION sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'",
     "SET SESSION net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 28800",
@@ -90,7 +91,8 @@ def take_raw_text(server: ServerConnection) -> None:
 def settled_position(server: ServerConnection) -> Position:
     """A position of the log such that a read that begins now sees everything before it.
 
-    On MariaDB a consistent snapshot begins, and the position is exactly its own. Raises ServerError.
+    On MariaDB a consistent snapshot begins, and the position is exactly its own. Raises ServerError, on MySQL also if
+    transactions are about to commit all the time: `waited_s` is then for how many seconds this was tried.
     """
     if server.flavour == "mariadb":
         return begin_snapshot(server)
@@ -105,6 +107,7 @@ def settled_position(server: ServerConnection) -> Position:
                 f" {counted(commits.waiting, 'transaction')} still about to commit",
                 hint="XA RECOVER lists prepared XA transactions; granting XA_RECOVER_ADMIN lets "
                 "binlake tell them apart",
+                waited_s=_PATIENCE_S,
             )
         time.sleep(_PAUSE_S)
         commits.look_again()
@@ -197,18 +200,23 @@ class _Commits:
 
 def _in_flight(server: ServerConnection) -> dict[str, str]:
     """InnoDB's transactions between the first step of their commit and the last, and the ids of their sessions, "" for
-    none. Raises ServerError.
+    none. Raises ServerError, after a minute also if the list is cut off, as it is if many transactions are open.
     """
-    try:
-        text = server.row("SHOW ENGINE INNODB STATUS", 3)[2] or ""
-    except ServerError as error:
-        raise error.hinted(_NEEDS_PROCESS) if error.code == _DENIED else error from None
-    if _CUT in text:
-        raise ServerError(
-            f"{server.where} has more open transactions than SHOW ENGINE INNODB STATUS lists",
-            hint="try again when fewer transactions are open, or read from a replica",
-        )
-    return dict(_IN_FLIGHT.findall(text))
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            text = server.row("SHOW ENGINE INNODB STATUS", 3)[2] or ""
+        except ServerError as error:
+            raise error.hinted(_NEEDS_PROCESS) if error.code == _DENIED else error from None
+        if _CUT not in text:
+            return dict(_IN_FLIGHT.findall(text))
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"{server.where} has more open transactions than SHOW ENGINE INNODB STATUS lists",
+                hint="try again when fewer transactions are open, or read from a replica",
+                waited_s=_PATIENCE_S,
+            )
+        time.sleep(_CUT_PAUSE_S)
 
 
 def _xa_prepared(server: ServerConnection) -> set[_Xid]:

@@ -81,6 +81,49 @@ def test_a_server_without_a_pause_is_reported_after_a_minute(
     assert is_lasting(caught.value)
 
 
+class PreparedServer(BusyServer):
+    """A server with a prepared XA transaction, whose user may not list such transactions."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def rows(self, sql: str, columns: int = 1) -> list[tuple[str, ...]]:
+        if sql == "XA RECOVER":
+            raise ServerError("db1: XAER_RMERR: Fatal error in the transaction branch", code=1401)
+        return super().rows(sql, columns)
+
+    def row(self, sql: str, columns: int = 1) -> tuple[str, str, str]:
+        self.clock[0] += 5.0
+        self.looks_left = 2
+        return super().row(sql, columns)
+
+
+class CrowdedServer(RestlessServer):
+    """A server whose list of transactions is cut off."""
+
+    def row(self, _sql: str, _columns: int = 1) -> tuple[str, str, str]:
+        self.clock[0] += 20.0
+        return "InnoDB", "", "---TRANSACTION 7, ACTIVE 0 sec\n... truncated...\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [(PreparedServer, "1 transaction still about to commit"), (CrowdedServer, "more open transac")],
+)
+def test_transactions_that_do_not_end_concern_the_table_that_is_read(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Any], says: str
+) -> None:
+    """The mirror quarantines the table after a minute, and makes rounds again."""
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with pytest.raises(ServerError, match=says) as caught:
+        settled_position(kind(clock))
+    assert 60 < clock[0] < 130
+    assert is_of_table(caught.value)
+    assert is_lasting(caught.value)
+
+
 @pytest.mark.parametrize(
     ("flavour", "engine", "holds"),
     [("mysql", "innodb", True), ("mysql", "rocksdb", False), ("mariadb", "rocksdb", True), ("mariadb", "aria", False)],
