@@ -13,6 +13,7 @@ import pytest
 
 from binlake.errors import SourceError
 from binlake.mirror import verify
+from binlake.mirror.verification import compare_tables
 from dev.servers import Server
 from support.servers.live import url_of
 from support.spark.mirrored import Lake, Writer, iceberg_jar
@@ -187,3 +188,28 @@ def test_altered_tables_are_compared_later(
     asked = verify(tmp_path, ["beside.dropped"], spark=iceberg_spark, catalog=lake.catalog)
     assert [table.state for table in asked.tables] == ["not compared"]
     server.execute("DROP DATABASE beside")
+
+
+def test_a_table_that_the_server_reads_too_slowly_leaves_the_others_to_be_compared(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The session with the snapshot is lost; the others are compared in a new one."""
+    server.execute("CREATE DATABASE slow")
+    for name in ("early", "locked", "other"):
+        server.execute(
+            f"CREATE TABLE slow.{name} (id INT PRIMARY KEY)", f"INSERT INTO slow.{name} VALUES (1)"
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("slow.*",))
+    lake.url = url_of(server, read_timeout="2")
+    mirror = lake.mirror()
+    mirror.run(once=True)
+    with server.session("slow") as holder:
+        holder.execute("LOCK TABLES locked WRITE")
+        found = compare_tables(mirror)
+    mirror.close()
+    assert {table.table: table.state for table in found.tables} == {
+        "slow.early": "equal",
+        "slow.locked": "not compared",
+        "slow.other": "equal",
+    }
+    server.execute("DROP DATABASE slow")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, FormatError, ServerError
+from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError
 from binlake.mirror.control import place_key
 from binlake.mirror.equality.compare import (
     ExactSource,
@@ -61,7 +61,7 @@ class TableVerification:
 
     `parts` checksums were compared, of which `differing_parts` differ. `is_cut`: there may be more
     differences than those listed. `log_file`:`log_pos` is where it was compared: a table that was altered
-    meanwhile, later than the others.
+    meanwhile, or that follows one at which the connection was lost, later than the others.
     """
 
     table: str
@@ -129,7 +129,8 @@ def compare_tables(
     found: dict[str, TableVerification] = {}
     first: Position | None = None
     left: Sequence[str] = names
-    for _ in range(_MOMENTS):
+    moments = 0
+    while moments < _MOMENTS:
         if first is not None:
             mirror.reach()  # so that little log remains, and few statements can occur meanwhile
         with exact_session(mirror.url) as source:
@@ -141,9 +142,12 @@ def compare_tables(
             for name in (mirror.gone.keys() - set(names)) & found.keys():
                 del found[name]  # dropped meanwhile
                 left = [one for one in left if one != name]
-            left = _compare_now(source, mirror, left, options, progress, found)
+            unread, altered = _compare_now(source, mirror, left, options, progress, found)
+        left = [*unread, *altered]
         if not left:
             break
+        if not unread:
+            moments += 1
     assert first is not None
     for name in left:  # a difference may be that of the two definitions
         last = found[name]
@@ -175,23 +179,32 @@ def _compare_now(
     options: VerifyOptions | None,
     progress: Callable[[str], None],
     found: dict[str, TableVerification],
-) -> list[str]:
-    """Compare tables, and put the results into `found`; returns those that were altered after the moment."""
+) -> tuple[Sequence[str], list[str]]:
+    """Compare tables, and put the results into `found`.
+
+    Returns those that were not compared because the session of `source` was lost at the table before them, and those that
+    were altered after the moment.
+    """
     left_alone = mirror.gone | mirror.not_copied | mirror.quarantined
     altered = []
-    for name in names:
+    position = source.position
+    for number, name in enumerate(names, 1):
         before = found.get(name)
         if name in mirror.tables:
             progress(name)
-            result, is_altered = _verified(source, mirror.tables[name], mirror, options)
+            try:
+                result, is_altered = _verified(source, mirror.tables[name], mirror, options)
+            except ConnectionLostError as error:
+                result = TableVerification(name, "not compared", str(error))
+                found[name] = replace(result, log_file=position.file, log_pos=position.offset)
+                return names[number:], altered
             is_same = before and result.differences and before.differences == result.differences
             if is_altered and not is_same:
                 altered.append(name)
         else:
             result = TableVerification(name, "not compared", left_alone.get(name, "it is gone"))
-        position = source.position
         found[name] = replace(result, log_file=position.file, log_pos=position.offset)
-    return altered
+    return [], altered
 
 
 def _verified(
@@ -213,7 +226,7 @@ def _verified(
         is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
             not found.is_equal and _may_have_changed(source, followed, mirror)
         )
-    except (LogLagsError, StoppedError):
+    except (LogLagsError, StoppedError, ConnectionLostError):
         raise
     except FormatError as error:  # a value, perhaps of a column that another one has replaced
         is_altered = _may_have_changed(source, followed, mirror)

@@ -23,6 +23,7 @@ from binlake.mirror.source.bounds import even_bounds, walked_bounds
 from binlake.mirror.source.snapshot import _moment_us
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect, text_rows
 from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.prepared import _payload
 from binlake.source.replica.receiver import CompressedReceiver
@@ -75,7 +76,7 @@ def result(codes: tuple[int, ...], rows: list[bytes]) -> list[bytes]:
 
 @contextmanager
 def connected(
-    talk: Callable[[Conversation], None], options: str = ""
+    talk: Callable[[Conversation], None], options: str = "", limits: AnswerLimits | None = None
 ) -> Iterator[ServerConnection]:
     """A connection to a server that believes every login, then talks so."""
 
@@ -87,7 +88,7 @@ def connected(
 
     with fake_server(converse) as (port, _):
         url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none{options}"
-        with connect(ServerUrl.parse(url)) as server:
+        with connect(ServerUrl.parse(url), limits or AnswerLimits()) as server:
             yield server
 
 
@@ -172,6 +173,23 @@ def test_sums_that_are_no_text_are_no_crash(value: bytes) -> None:
     with connected(binary(prepared(codes), result(codes, rows))) as server:
         [[found]] = text_rows(server, "SELECT CONCAT(1)", 1)
     assert found == value.decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    "limits", [AnswerLimits(seconds=0.2), AnswerLimits(silence_s=0.2)], ids=["seconds", "silence_s"]
+)
+def test_sums_that_take_longer_than_a_query_may(limits: AnswerLimits) -> None:
+    """The server sends the head of a result with its first row, when it has added up all rows of the table."""
+    codes = (_VARCHAR,)
+
+    def talk(conversation: Conversation) -> None:
+        binary(prepared(codes))(conversation)
+        conversation.hear()
+        time.sleep(1.0)
+        send_all(conversation, result(codes, [b"\0\0\x017"]))
+
+    with connected(talk, limits=limits) as server:
+        assert text_rows(server, "SELECT CONCAT(1)", 1) == [("7",)]
 
 
 def test_sums_without_an_end_are_refused() -> None:

@@ -19,11 +19,13 @@ _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
     """The limits of one answer to a query: `memory_bytes` as PyMySQL holds it (a listing of 200,000 logs fits),
-    `seconds` until it is complete, however slowly it arrives.
+    `seconds` until it is complete, however slowly it arrives, and `silence_s` without a byte of it, unless the option
+    read-timeout of the URL sets this.
     """
 
     memory_bytes: int = 64 << 20
     seconds: float = 600.0
+    silence_s: float = 120.0  # MariaDB reads a log to find the GTID of a place in it
 
 
 def whole_number(text: str | None, name: str) -> int:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from binlake.source.replica.driver import Driver
 
 _CONNECT_SECONDS = 10.0
-_QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _LIMITS = AnswerLimits()
 _MOST_ZSTD_LEVEL = 22
 _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse newer versions; MariaDB 10 and later send it
@@ -151,7 +150,7 @@ def _driver(
         zstd_level=_zstd_level(url.option("zstd-compression-level", "3")),
         bind_address=url.option("bind-address") or file_options.get("bind-address", ""),
         patience_s=seconds_option(url, "connect-timeout", _CONNECT_SECONDS),
-        silence_s=seconds_option(url, "read-timeout", _QUERY_SECONDS),
+        silence_s=seconds_option(url, "read-timeout", limits.silence_s),
         user=url.user or file_options.get("user") or None,
         host=host or "localhost",
         port=port or DEFAULT_PORT,

@@ -240,6 +240,11 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             self._deadline = time.monotonic() + self._limits.seconds
         super()._execute_command(command, sql)
 
+    def allow_silence(self, seconds: float) -> None:
+        """Wait so long for the answer to the command that was sent, instead of the time for a query."""
+        self._deadline = time.monotonic() + seconds
+        self._read_timeout = seconds
+
     def begin_stream(self, silence_s: float) -> Receiver:
         """Return the receiver for a stream of events: without an end, but with limits on silence and on slow packets."""
         self._deadline = None

@@ -77,8 +77,7 @@ def query_rows(
     """Run a query; yield its rows in batches, each with the bytes received for it.
 
     `plans` are those of the selected columns, in order. binlake does not buffer the rows: the
-    server waits while the caller works. Each row has to arrive within the option read-timeout of
-    the
+    server waits while the caller works. Each row has to arrive within the option read-timeout of the
     URL, 600 seconds by default. The connection is closed if iteration ends early, but not by an error that
     the server answers: the next query can follow it.
     Raises ServerError, ConnectionLostError, UnsupportedError.
@@ -131,6 +130,8 @@ def _execute(
     driver: Any = server.driver
     try:
         driver._execute_command(_COM_STMT_EXECUTE, struct.pack("<IBI", statement, 0, 1))
+        # servers send the head of a result together with its first row
+        driver.allow_silence(_patience_s(server))
         head = driver._read_packet()
         count = head.read_length_encoded_integer() or 0
         codes = _column_types(driver, count)
@@ -141,6 +142,10 @@ def _execute(
         return BinaryRows(plans, wires, limits.rows, limits.bytes)
     except ValueError as error:
         raise ServerError(f"{server.where}: {error}") from None
+
+
+def _patience_s(server: ServerConnection) -> float:
+    return seconds_option(server.url, "read-timeout", _SILENCE_S)
 
 
 def _column_types(driver: Any, count: int) -> list[int]:
@@ -157,7 +162,7 @@ def _column_types(driver: Any, count: int) -> list[int]:
 
 
 def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[ImageBuffers, int]]:
-    patience_s = seconds_option(server.url, "read-timeout", _SILENCE_S)
+    patience_s = _patience_s(server)
     receiver = server.driver.begin_stream(patience_s)
     # A scan may send a small row a second. The deadline of each row is the limit.
     receiver.least_bytes_s = 0
