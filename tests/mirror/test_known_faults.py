@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import PositionLostError
+from binlake.errors import IncompleteError, PositionLostError
 from binlake.mirror import resync
 from binlake.mirror.options import MirrorOptions
 from dev.servers import Server, running
@@ -215,3 +215,28 @@ def test_a_log_that_lacks_the_position_of_one_table(
     lake.catch_up()
     assert quarantined(lake) == {}
     assert lake.equals_source(lost) == [lost]
+
+
+def test_an_xa_transaction_whose_rows_are_in_a_purged_log(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The error does not blame the format of the log; copies of all tables help."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "decided")
+    lake.catch_up()
+    name = f"{DATABASE}.decided"
+    server.execute(
+        "XA START 'late'", f"UPDATE {name} SET v = 7", "XA END 'late'", "XA PREPARE 'late'"
+    )
+    server.execute("FLUSH BINARY LOGS")
+    lake.catch_up()
+    server.settle()
+    server.purge_before(server.position()[0])
+    server.execute("XA COMMIT 'late'")
+    with pytest.raises(IncompleteError, match="XA COMMIT whose XA PREPARE is not in") as stopped:
+        lake.catch_up()
+    assert "binlog_format" not in str(stopped.value)
+    assert "binlake mirror resync LAKE '*.*'" in str(stopped.value)
+    resync(tmp_path, ["*.*"], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(name) == [name]

@@ -39,6 +39,14 @@ _UNSHOWN = (DML, LOAD_DATA, ORPHAN_XA_COMMIT)
 
 #: What an INCIDENT event of a log means.
 LOST_EVENTS = "the server reports that events are missing from its log (INCIDENT_EVENT), so the lake may lack changes of any table"
+_SET_ROW_FORMAT = (
+    "set binlog_format=ROW on the server; then resync the tables that were changed, "
+    "or continue with --on-statement ignore"
+)
+_PREPARE_IS_PURGED = (
+    "keep logs on the server until the XA transactions in them have ended; run `binlake mirror resync LAKE '*.*'` and "
+    "start the mirror again: it copies all tables; or continue without the changes with --on-statement ignore"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +244,7 @@ def _refuse_unshown(ledger: Ledger) -> None:
     if kinds:
         raise IncompleteError(
             f"the log contains changes that are not in row events, and may be those of any table: {', '.join(kinds)}",
-            hint="set binlog_format=ROW on the server; then resync the tables that were changed, "
-            "or continue with --on-statement ignore",
+            hint=_PREPARE_IS_PURGED if kinds == [ORPHAN_XA_COMMIT] else _SET_ROW_FORMAT,
         )
 
 
