@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import OptionError, SourceError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
+from binlake.mirror.followed.kept import stored_tables
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake
@@ -241,11 +242,9 @@ class _Rounds:
         control = self.control
         known = {*control.quarantined, *control.gone, *control.to_resync}
         names = {".".join(control.options.lake_name(*table_name(source))) for source in known}
-        for namespace, table in self.lake.tables():
-            if namespace != NAMESPACE and f"{namespace}.{table}" not in moment.snapshots:
-                properties = self.lake.load(namespace, table).describe()["properties"]
-                if "binlake.deletes" in properties:
-                    names.add(f"{namespace}.{table}")
+        for name, _, lake_table in stored_tables(self.lake):
+            if "binlake.deletes" in lake_table["properties"]:
+                names.add(".".join(name))
         return sorted(names - set(moment.snapshots))
 
     def check_no_tag(self, moment: Moment, name: str) -> None:
