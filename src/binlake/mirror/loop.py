@@ -70,7 +70,7 @@ class Mirror:
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
     half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
-    how long to wait for an archive that lags behind, where the mirror cannot continue without it. `round_error` is the
+    how long to wait for an archive that lags behind, or for a lock, where the mirror cannot continue without it. `round_error` is the
     error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
     into the lake.
     """
@@ -217,8 +217,8 @@ class Mirror:
 
         A table that cannot be followed is quarantined. Raises IncompleteError if the log of the server lacks changes of
         the tables because of its settings, and BinlogError for all other errors. With `once`, raises OptionError if the
-        options select no table, LogLagsError if a copy waits too long for an archive, and AlteredError if a table was altered
-        in each of several copies; then nothing is lost, and the next run continues.
+        options select no table, LogLagsError if a copy waits too long for an archive, ServerError if it waits too long for a
+        lock, and AlteredError if a table was altered in each of several copies; then nothing is lost, and the next run continues.
         """
         url = self._host.url()
         check_server(url, self._tables.source.names, self.options, self._note)
@@ -282,7 +282,9 @@ class Mirror:
         return max(ends, key=lambda offset: place_key(offset.position))
 
     def _waits(self) -> bool:
-        """Whether a copy waits for an archive that lags behind. Raises LogLagsError if it has waited too long."""
+        """Whether a copy waits for an archive that lags behind, or for a lock. Raises the error of the copy if it has waited
+        too long.
+        """
         if not self._tables.lagging:
             self._waiting_since = None
             return False

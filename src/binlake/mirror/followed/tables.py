@@ -23,7 +23,8 @@ from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table
+from binlake.mirror.source.read_session import LOCK_WAIT_S
+from binlake.mirror.source.refusals import AlteredError, is_lasting, is_locked, is_of_table
 from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
@@ -44,7 +45,7 @@ COPY_S = 20.0
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
-    `lagging`: those of the latter whose copy waits for an archive, with the error that describes how far it lags behind.
+    `lagging`: those of the latter whose copy waits for an archive that lags behind, or for a lock, with the error that describes this.
     `namespaces` are those of the lake tables that the mirror has, or copies into. `left_out`: those that the server has
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
@@ -70,7 +71,8 @@ class FollowedTables:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
-        self.lagging: dict[str, LogLagsError] = {}
+        self.lagging: dict[str, BinlogError] = {}
+        self._tried_again_at: dict[str, float] = {}
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
@@ -248,6 +250,8 @@ class FollowedTables:
         """Continue copies that are not complete, until one gives way or the time for copies is over."""
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
+            if time.monotonic() < self._tried_again_at.get(full_name, 0.0):
+                continue
             self.copy(full_name)
             if full_name not in self.unfinished | self.restless:
                 self._control.resynced(full_name)
@@ -265,6 +269,14 @@ class FollowedTables:
             self._control.keep_resyncing(full_name)
             self.forget(full_name)
         self.unfinished.add(full_name)
+
+    def _wait(self, full_name: str, error: BinlogError) -> None:
+        """Continue a copy later that cannot be continued now for one of the reasons in `lagging`."""
+        if full_name not in self._reported:
+            self._reported.add(full_name)
+            self._note(f"{full_name}: its copy waits: {error}")
+        self._put_off(full_name)
+        self.lagging[full_name] = error
 
     def _leave_to_next_run(self, full_name: str) -> None:
         """Copy a table in the next run. Until then its rows are those of an earlier copy."""
@@ -381,11 +393,7 @@ class FollowedTables:
                     self._put_off(full_name)
                     return
             except LogLagsError as error:
-                if full_name not in self._reported:
-                    self._reported.add(full_name)
-                    self._note(f"{full_name}: its copy waits: {error}")
-                self._put_off(full_name)
-                self.lagging[full_name] = error
+                self._wait(full_name, error)
                 return
             except DAMAGED as error:
                 self.quarantine_damaged(full_name, error)
@@ -409,14 +417,19 @@ class FollowedTables:
             return
 
     def _begins_again(self, full_name: str, error: BinlogError, attempt: int) -> bool:
-        """Whether a copy that has met an error begins again. If not, the table has been left out or quarantined. Raises the
-        error if it does not concern the table alone.
+        """Whether a copy that has met an error begins again. If not, the table has been left out or quarantined, or its copy
+        waits. Raises the error if it does not concern the table alone.
         """
         if not self.source.has(table_name(full_name)):
             self._missing(full_name)  # dropped or renamed while it was read
             return False
         if not isinstance(error, ServerError) or isinstance(error, PositionLostError):
             raise error
+        if is_locked(error):
+            # the rounds of other tables have at least half of the time
+            self._tried_again_at[full_name] = time.monotonic() + LOCK_WAIT_S
+            self._wait(full_name, error)
+            return False
         is_last = attempt == _COPIES - 1
         is_once = self._wanted_from_now is not None
         if is_last and is_once and isinstance(error, AlteredError):

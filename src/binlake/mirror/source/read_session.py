@@ -24,6 +24,8 @@ from binlake.source.replica.url import ServerUrl
 from binlake.values.ledger import counted
 from binlake.values.position import Position
 
+#: How long a statement waits for a table that another session has locked: a copy that waits holds up the rounds.
+LOCK_WAIT_S = 60
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.002
 _CUT_PAUSE_S = 0.5
@@ -52,11 +54,12 @@ _NEEDS_PROCESS = "GRANT PROCESS ON *.* TO the user of this URL"
 
 @contextlib.contextmanager
 def open_session(url: str | ServerUrl) -> Iterator[ServerConnection]:
-    """A connection that reads tables: in UTC, without limits of time. Raises as `connect`."""
+    """A connection that reads tables: in UTC, without limits of time, except on waiting for locks. Raises as `connect`."""
     parsed = ServerUrl.parse(url) if isinstance(url, str) else url
     with connect(parsed.log("")) as server:
         for sql in _SESSION:
             server.execute(sql)
+        server.execute(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")
         for sql in _WHERE_KNOWN:
             try:
                 server.execute(sql)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binlake.errors import AuthError, PositionLostError, ServerError
+from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
 
 #: Codes of answers that do not depend on the table: too little memory, too many connections of the user, and a privilege
 #: of the whole server that the user lacks.
@@ -25,6 +26,11 @@ def is_of_table(error: ServerError) -> bool:
         return False
     is_answer = error.code is not None and error.code not in _OF_SERVER
     return is_answer or error.waited_s is not None or isinstance(error, AlteredError)
+
+
+def is_locked(error: ServerError) -> bool:
+    """Whether another session had locked the table for too long."""
+    return error.code == LOCK_WAIT_TIMEOUT
 
 
 def is_lasting(error: ServerError) -> bool:

@@ -52,9 +52,11 @@ _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse newer versions; MariaDB 10
 _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 # Errors of a server that is not available now, but may be later: connection refused or lost,
 # starting or shutting down, too many clients.
-_PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
+_PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
 _TLS_BROKEN = 2026
+#: Code of the error that a session has waited too long for a table that another session has locked.
+LOCK_WAIT_TIMEOUT = 1205
 _MOST_CHARACTERS = 2000
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
 
@@ -235,6 +237,8 @@ def error_of_answer(code: int, message: str, where: str) -> BinlogError:
         return AuthError(text, code=code, hint="ssl-mode sets whether TLS is required")
     if code in _PASSING:
         return ConnectionLostError(text, code=code)
+    if code == LOCK_WAIT_TIMEOUT:
+        return ServerError(text, code=code, hint="another session has locked the table, or waits to alter it")
     return ServerError(text, code=code or None)
 
 

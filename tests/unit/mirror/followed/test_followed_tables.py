@@ -505,6 +505,22 @@ def test_names_in_the_lake_are_checked_before_the_first_copy_and_when_the_option
     tables.check_options()
 
 
+def test_a_locked_table_is_copied_later(lake: FakeLake, tmp_path: Path) -> None:
+    """The next attempt leaves as much time to the rounds as this one has waited."""
+    lake.copy_of("shop.good", "shop", "good")
+    tables, control = started(lake, tmp_path)
+    source = Unreadable(ServerError("db1: Lock wait timeout exceeded", code=1205))
+    tables.source = source  # type: ignore[assignment]
+    tables.add()
+    assert tables.not_copied() == {
+        "shop.bad": "its copy waits: db1: Lock wait timeout exceeded",
+    }
+    tables.continue_copies()
+    assert source.read_times == 1
+    assert tables.followed.keys() == {"shop.good"}
+    assert not control.quarantined
+
+
 def test_copies_that_wait(lake: FakeLake, tmp_path: Path) -> None:
     for name in ("a", "b"):
         lake.copy_of(f"shop.{name}", "shop", name)
