@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -354,3 +355,24 @@ def test_copies_and_rounds_share_the_time(
     assert max(rounds) > 1, "several rounds came between two parts of the copy"
     for table in tables:
         assert lake.equals_source(table) == [table]
+
+
+def test_the_server_restarts_during_a_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror waits for it, as rounds do, and continues with the chunks that it has not read."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "restarted")
+    restart = threading.Timer(1.0, server.start)
+
+    def before(number: int) -> None:
+        if number == 9 and not restart.is_alive() and not restart.finished.is_set():
+            server.stop()
+            restart.start()
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    restart.join()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.restarted")
+    [begins] = of_copies(lake)  # the chunks of before stay
+    assert begins.startswith("copying about")

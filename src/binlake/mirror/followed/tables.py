@@ -29,6 +29,7 @@ from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
+from binlake.spark.streaming.server_logs import PATIENCE_S
 from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 
@@ -77,7 +78,7 @@ class FollowedTables:
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
-        self.source = WantedTables(host, options, self._selection)
+        self.source = WantedTables(host, options, self._selection, PATIENCE_S)
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake
@@ -436,7 +437,7 @@ class FollowedTables:
             self._leave_to_next_run(full_name)
             return False
         if not is_last and not is_lasting(error):
-            # altered or emptied while it was read: the server lacks a column, or refuses to continue
+            # altered or emptied while it was read: the server lacks a column, or refuses to continue; or it has been restarted
             self._note(f"{full_name}: its copy begins again: {error}")
             return True
         if not is_of_table(error):

@@ -18,6 +18,7 @@ from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
 from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_rules import check_lake_name
 from binlake.source.replica.connection import ServerConnection
+from binlake.spark.streaming.server_logs import patiently
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
@@ -38,7 +39,8 @@ _MAKES_TABLE = re.compile(
 class WantedTables:
     """The tables of a server that a mirror follows. Raises ServerError, SourceError.
 
-    `selection` returns the current selection; by default it is that of the options.
+    `selection` returns the current selection; by default it is that of the options. While the server is not available,
+    lists of its tables wait for it for `patience_s` seconds.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class WantedTables:
         host: SourceHost,
         options: MirrorOptions,
         selection: Callable[[], TableSelection] | None = None,
+        patience_s: float = 0.0,
     ) -> None:
+        self._patience_s = patience_s
         self._host = host
         self._options = options
         self._selection = selection or (lambda: TableSelection.of(options))
@@ -61,10 +65,13 @@ class WantedTables:
 
     def visible(self) -> list[tuple[str, str]]:
         """All tables that the user of the URL sees, wanted or not, without those of the system: database and table."""
+        names = patiently(self._listed, self._patience_s)
+        return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
+
+    def _listed(self) -> list[tuple[str, str]]:
         with open_session(self._host.url()) as server:
             rows = server.rows(_LIST, 2)
-        names = [(database or "", table or "") for database, table in rows]
-        return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
+        return [(database or "", table or "") for database, table in rows]
 
     def has(self, name: TableName) -> bool:
         """Whether the server has a wanted table now."""

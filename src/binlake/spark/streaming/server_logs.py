@@ -40,6 +40,36 @@ class _Listing:
     files: Mapping[int, LogPath]
 
 
+def patiently(
+    ask: Callable[[], T], patience_s: float, forget: Callable[[], None] = lambda: None
+) -> T:
+    """Return what `ask` returns; ask again for `patience_s` seconds while the server is not available, 0: never.
+
+    `forget` drops the connection that was lost. The time counts from the first failure: it may itself have taken longer,
+    when the network has forgotten a connection. Raises what `ask` raises.
+    """
+    deadline, pause = 0.0, _FIRST_PAUSE_S
+    while True:
+        try:
+            return ask()
+        except ConnectionLostError as error:
+            forget()
+            if not patience_s:
+                raise
+            if not deadline:
+                deadline = time.monotonic() + patience_s
+                pauses = f"trying again for {patience_s:.0f} seconds"
+                print(f"binlake: {printable(f'{error.message}; {pauses}')}", file=sys.stderr)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise error.hinted(
+                    f"binlake tried again for {patience_s:.0f} seconds; start the query again "
+                    "to continue"
+                ) from None
+            time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            pause = min(2 * pause, 5.0)
+
+
 class ServerLogs(StreamLogs):
     """The logs of the first server of a URL that answers.
 
@@ -57,7 +87,7 @@ class ServerLogs(StreamLogs):
         self._created: dict[tuple[str, str], int | None] = {}
 
     def _look(self) -> LogsNow:
-        return self._patiently(self._ask)
+        return patiently(self._ask, self._patience_s, self.close)
 
     def created(self, now: LogsNow, number: int) -> int | None:
         # needed whenever an offset is checked, and each needs a dump: so once per file and login
@@ -108,30 +138,3 @@ class ServerLogs(StreamLogs):
         if self._server is None:
             self._server = connect_any(self._urls)
         return self._server
-
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        """Retry for a while if the server is not available.
-
-        The time counts from the first failure: it may itself have taken longer, when the network
-        has forgotten a connection.
-        """
-        deadline, pause = 0.0, _FIRST_PAUSE_S
-        while True:
-            try:
-                return ask()
-            except ConnectionLostError as error:
-                self.close()
-                if not self._patience_s:
-                    raise
-                if not deadline:
-                    deadline = time.monotonic() + self._patience_s
-                    pauses = f"trying again for {self._patience_s:.0f} seconds"
-                    print(f"binlake: {printable(f'{error.message}; {pauses}')}", file=sys.stderr)
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise error.hinted(
-                        f"binlake tried again for {self._patience_s:.0f} seconds; start the query again "
-                        "to continue"
-                    ) from None
-                time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
-                pause = min(2 * pause, 5.0)
