@@ -137,8 +137,8 @@ class Rounds:
                 lost.append((table, error))
         if len(lost) == len(tables):
             raise lost[0][1]
-        for table, error in lost:
-            self._position_is_lost(table, error)
+        for table, why in lost:
+            self._position_is_lost(table, why)
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""

@@ -186,7 +186,7 @@ def _compare_now(
     were altered after the moment.
     """
     left_alone = mirror.gone | mirror.not_copied | mirror.quarantined
-    altered = []
+    altered: list[str] = []
     position = source.position
     for number, name in enumerate(names, 1):
         before = found.get(name)

@@ -42,7 +42,7 @@ def test_a_locked_table_does_not_stop_the_others(
             holder.execute(
                 *(f"INSERT INTO {name} VALUES (2)" for name in names), "LOCK TABLES held WRITE"
             )
-            with pytest.raises(ServerError, match="Lock wait timeout exceeded.*another session"):
+            with pytest.raises(ServerError, match=r"Lock wait timeout exceeded.*another session"):
                 lake.catch_up(patience_s=3.0)
         assert sorted(lake.table("locks.other")["id"].to_pylist()) == [1, 2]
         assert lake.table("locks.held")["id"].to_pylist() == [1]

@@ -29,8 +29,8 @@ from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
-from binlake.spark.streaming.server_logs import PATIENCE_S
 from binlake.spark.streaming.planner import StreamPlanner
+from binlake.spark.streaming.server_logs import PATIENCE_S
 from binlake.values.ledger import counted
 
 #: What to do about most quarantines.

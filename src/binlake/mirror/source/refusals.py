@@ -30,7 +30,7 @@ def is_of_table(error: ServerError) -> bool:
 
 def is_locked(error: ServerError) -> bool:
     """Whether another session had locked the table for too long."""
-    return error.code == LOCK_WAIT_TIMEOUT
+    return bool(error.code == LOCK_WAIT_TIMEOUT)
 
 
 def is_lasting(error: ServerError) -> bool:

@@ -238,7 +238,9 @@ def error_of_answer(code: int, message: str, where: str) -> BinlogError:
     if code in _PASSING:
         return ConnectionLostError(text, code=code)
     if code == LOCK_WAIT_TIMEOUT:
-        return ServerError(text, code=code, hint="another session has locked the table, or waits to alter it")
+        return ServerError(
+            text, code=code, hint="another session has locked the table, or waits to alter it"
+        )
     return ServerError(text, code=code or None)
 
 

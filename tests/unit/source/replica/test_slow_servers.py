@@ -227,8 +227,8 @@ def test_a_row_of_a_table_byte_by_byte() -> None:
         drip(talk.sock, repeat(b"\1"))
 
     with fake_server(talk) as (port, _):
-        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
-        with connect(ServerUrl.parse(url), AnswerLimits(seconds=2)) as server:
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&read-timeout=2"
+        with connect(ServerUrl.parse(url)) as server:
             rows = prepared.query_rows(server, "SELECT 1", [], prepared.BatchLimits())
             begun = time.monotonic()
             with pytest.raises((ServerError, ConnectionLostError)):

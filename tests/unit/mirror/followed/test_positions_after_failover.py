@@ -69,6 +69,6 @@ def test_a_table_whose_position_the_new_server_lacks_does_not_stop_the_others() 
 def test_a_server_with_the_position_of_no_table() -> None:
     places = offset("old", 1), offset("older", 5)
     tables = Tables(one=places[0], other=places[1])
-    with pytest.raises(PositionLostError, match="binlog.000001 was purged; copy all tables"):
+    with pytest.raises(PositionLostError, match=r"binlog\.000001 was purged; copy all tables"):
         rounds(NewServer(*places), tables).make(None)
     assert not tables.quarantined
