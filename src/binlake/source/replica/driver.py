@@ -143,11 +143,6 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         return self._credentials.channel
 
     @property
-    def capabilities(self) -> int:
-        """The capability flags of the greeting."""
-        return int(self.server_capabilities)
-
-    @property
     def receiver(self) -> Receiver:
         """The receiver and its counts."""
         if self._sock is None:
