@@ -106,6 +106,7 @@ class Archiver:
         self._closed = threading.Event()
         self._follower: Follower | None = None
         self._finishers: dict[str, Finisher] = {}
+        self._unreadable = ""  # the last message about a log that stops the age limit
         self._was_connected = False
         self._end: tuple[str, int] = ("", 0)  # of the logs in the archive
         self._failed_at: tuple[str, int] | None = None
@@ -329,8 +330,9 @@ class Archiver:
 
     def _purge(self, writer: HistoryWriter, finisher: Finisher) -> None:
         self.metrics.logs_unfinished = finisher.unfinished
-        names = expired(writer.folder, self._options.retention, writer.end[0])
-        names = list(takewhile(lambda name: not finisher.is_at(name), names))
+        found = expired(writer.folder, self._options.retention, writer.end[0])
+        self._note_unreadable(found.unreadable)
+        names = list(takewhile(lambda name: not finisher.is_at(name), found.names))
         if not names:
             return
         writer.settle()  # it writes the index file, too
@@ -338,6 +340,17 @@ class Archiver:
         finisher.forget(names)
         for name in names:
             self._say(f"removed {name}: its retention has ended")
+
+    def _note_unreadable(self, error: BinlogError | None) -> None:
+        """Report, once, a log that keeps the age limit from removing the logs before it."""
+        self.metrics.retention_blocked = error is not None
+        said = "" if error is None else str(error)
+        if error is not None and said != self._unreadable:
+            self._say(
+                f"retention by age removes no logs, because the next log cannot be read: {said}. Replace it"
+                " with an intact copy, or limit the archive with --keep-bytes"
+            )
+        self._unreadable = said
 
     def _look(self, url: ServerUrl, writer: HistoryWriter) -> None:
         """Do the periodic work beside the copying."""

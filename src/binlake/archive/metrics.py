@@ -20,7 +20,8 @@ class ArchiveMetrics:
 
     Everything before `file` and `offset` is durable. `bytes` counts the bytes received since the
     start. `event_s` is the time of the last event (seconds since 1970; NaN: none yet).
-    `logs_unfinished` are complete logs that are not indexed or compressed yet.
+    `logs_unfinished` are complete logs that are not indexed or compressed yet. `retention_blocked`:
+    an unreadable log keeps the age limit from removing the logs before it.
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,7 @@ class ArchiveMetrics:
         self.bytes = 0
         self.logs_finished = 0
         self.logs_unfinished = 0
+        self.retention_blocked = False
         self.syncs = 0
         self.sync_s = 0.0
         self.reconnections = 0
@@ -116,6 +118,7 @@ ARCHIVE_METRICS: tuple[Metric[ArchiveMetrics], ...] = (
     ("connected", "gauge", "1 if the server sends", lambda m: m.connected),
     ("last_event_timestamp_seconds", "gauge", "Time of the last event", lambda m: m.event_s),
     ("logs_unfinished", "gauge", "Complete logs that wait to be indexed or compressed", lambda m: m.logs_unfinished),
+    ("retention_blocked", "gauge", "1 if an unreadable log stops retention by age", lambda m: m.retention_blocked),
     ("received_bytes_per_second", "gauge", "Throughput of the last seconds", lambda m: m.bytes_per_second),
 )  # fmt: skip
 _PLACE: Metric[ArchiveMetrics] = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from binlake.archive.folder import Folder
 from binlake.archive.layout import index_file, logs_among
@@ -33,31 +34,43 @@ class Retention:
         return self.days is None and self.bytes is None
 
 
-def expired(folder: Folder, rule: Retention, growing: str, now: float | None = None) -> list[str]:
-    """Return the logs to remove, oldest first: from the beginning of the chain up to the first
-    kept log.
+class Expired(NamedTuple):
+    """The logs to remove, oldest first. `unreadable` is the error of the log whose beginning would show the age
+    of the next one; None if there is no such error.
+    """
+
+    names: list[str]
+    unreadable: BinlogError | None = None
+
+
+def expired(folder: Folder, rule: Retention, growing: str, now: float | None = None) -> Expired:
+    """Return the logs to remove: from the beginning of the chain up to the first kept log.
 
     `growing` and the logs after it are kept. `now` is in seconds since 1970.
     """
     if rule.keeps_everything:
-        return []
+        return Expired([])
     sizes = folder.sizes()
     names = logs_among(sizes)
     stored = {n: sum(sizes.get(n + suffix, 0) for suffix in _SUFFIXES) for n in names}
     left = sum(stored.values())
     moment = time.time() if now is None else now
-    found = []
+    found: list[str] = []
     for name, following in pairwise(names):
         if name == growing:
             break
-        too_much = rule.bytes is not None and left > rule.bytes
-        if not too_much and not (
-            rule.days is not None and _is_older(folder, sizes, following, moment, rule.days)
-        ):
-            break
+        if rule.bytes is None or left <= rule.bytes:
+            if rule.days is None:
+                break
+            try:
+                if not _is_older(folder, sizes, following, moment, rule.days):
+                    break
+            except BinlogError as error:
+                # of the growing log, the first event may not be written yet
+                return Expired(found, None if following == growing else error)
         found.append(name)
         left -= stored[name]
-    return found
+    return Expired(found)
 
 
 def purge(folder: Folder, names: list[str]) -> None:
@@ -84,12 +97,13 @@ def purge(folder: Folder, names: list[str]) -> None:
 def _is_older(
     folder: Folder, sizes: dict[str, int], following: str, now: float, days: float
 ) -> bool:
-    """Whether a log ended that long ago: when the one that follows it began."""
+    """Whether a log ended that long ago: when the one that follows it began. Raises BinlogError."""
     stored = next((following + s for s in _SUFFIXES if following + s in sizes), following)
     try:
         with LogFile.open(folder.path_of(stored)) as log:
             for window in log.windows(verify=False, window_bytes=4096):
                 return now - window.block.timestamp[0] > days * 86_400
-    except BinlogError:
-        return False
+    except BinlogError as error:
+        if stored in folder.sizes():  # otherwise its compressed file has taken its place meanwhile
+            raise error.at(file=following)
     return False

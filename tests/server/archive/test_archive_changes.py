@@ -141,6 +141,14 @@ def test_keep_days(server: Server, tmp_path: Path) -> None:
     found = contents(folder)
     assert sorted(found) == [*kept, *sorted(of_server(server))[-2:]]
     assert all(found[name] == everything[name] for name in kept[:-1])
+    damaged = folder / f"{kept[1]}.zst"
+    intact = damaged.read_bytes()
+    damaged.write_bytes(b"damaged" + intact[7:])
+    done = archive(url_of(server), tmp_path, "--keep-days", "0")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("retention by age removes no logs") == 1
+    assert damaged.exists()
+    damaged.write_bytes(intact)
     done = archive(url_of(server), tmp_path, "--keep-days", "0")
     assert done.returncode == 0, done.stderr
     assert list(contents(folder)) == [max(of_server(server))]

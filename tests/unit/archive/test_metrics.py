@@ -17,7 +17,10 @@ pytest.importorskip("prometheus_client")
 PREFIX = "binlake_archive_"
 # https://prometheus.io/docs/practices/naming/: base units; what is counted without a unit is named
 UNITS = ("_bytes", "_seconds", "_per_second")
-COUNTED = ("connected", "logs_finished", "logs_unfinished", "syncs", "reconnections")
+COUNTED = (
+    *("connected", "logs_finished", "logs_unfinished", "syncs", "reconnections"),
+    "retention_blocked",
+)
 
 
 def shown(metrics: ArchiveMetrics) -> dict[str, float]:
