@@ -54,9 +54,8 @@ class JsonReport(Report):
         print(json.dumps({**named, **identity, **version, "findings": listed}))
 
     def error(self, name: str, table: str, error: BinlogError) -> None:
-        what = f"[{table}] {error}"
-        problem = {"severity": Severity.PROBLEM, "subject": "config", "what": what}
-        print(json.dumps({"name": name, "findings": [problem]}))
+        problem = Finding(Severity.PROBLEM, "config", f"[{table}] {error}", "")
+        print(json.dumps({"name": name, "findings": [asdict(problem)]}))
 
     def servable(self, name: str, logs: str) -> None:
         """Print nothing: a listener is not a server."""

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from binlake.cli.main import main
 from binlake.config.configuration import Configuration, read_configuration
 from binlake.config.keys import ARCHIVE_KEYS, LISTENER_KEYS
 from binlake.errors import OptionError
+from binlake.source.replica.finding import Finding
 from binlake.source.replica.passwords import given_password
 from binlake.source.replica.url import ServerUrl
 from dev.servers.ports import ReservedPort
@@ -376,7 +378,9 @@ def test_doctor_checks_the_configured_servers_and_targets(
     assert main(["doctor", "--config", written(text), "--json"]) == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["name"] for one in found] == ["s0", "missing"]
-    assert all(one["findings"][0]["severity"] == "problem" for one in found)
+    for [problem] in (one["findings"] for one in found):
+        assert (problem["severity"], problem["topic"]) == ("problem", "config")
+        assert problem.keys() == {field.name for field in fields(Finding)}
     closed.release()
 
 
