@@ -195,7 +195,7 @@ class HistoryWriter:
         self._complete = None
         self._log = self.folder.open_log(name)
         if self._log.size:
-            raise ServerError(f"{self.folder.path_of(name)} already exists")  # # never overwritten
+            raise ServerError(f"{self.folder.path_of(name)} already exists")  # never overwritten
 
     def sync(self, gtid_set: str | None = None) -> tuple[str, int]:
         """Make the received data durable; return the position before which everything is durable.

@@ -145,8 +145,7 @@ def _check_file(config: str, report: Report) -> bool:
 
 def _check_mirror(config: str, report: Report) -> bool:
     """Check a file of `mirror --config`, its server, and that no table is in two modes and no two tables
-    have one name in the lake; return whether there are
-    problems. Raises OptionError.
+    have one name in the lake; return whether there are problems. Raises OptionError.
     """
     from binlake.cli.mirror.common import need_libraries
     from binlake.mirror.configuration import read_mirror_configuration

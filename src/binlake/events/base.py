@@ -62,8 +62,7 @@ class Event:
     `trailing` are the bytes after the last known field: padding, or fields of a later server.
     `layout` describes how the fields are read and written, unless the class has methods for that.
     `renders` defines how `to_fields` shows a field if `json_value` is not enough (HIDDEN: not at
-    all, a
-    property shows what it means); `extra_fields` names properties that it shows after the fields.
+    all, a property shows what it means); `extra_fields` names properties that it shows after the fields.
     """
 
     layout: ClassVar[Mapping[str, FieldFormat]] = {}

@@ -1,8 +1,7 @@
 """The tables that a log changes, and the columns of each, which SQL needs before it reads a row.
 
 One pass over the logs finds the definitions. It decodes no row, and reads only what the filters
-select. `first_definitions`
-looks at the beginning of the logs only.
+select. `first_definitions` looks at the beginning of the logs only.
 """
 
 from __future__ import annotations

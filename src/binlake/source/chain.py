@@ -299,14 +299,14 @@ def _what_is_there(files: int) -> str:
 
 
 def _add_archive(found: _Found, store: Location) -> None:
-    """Return the logs of a sub-directory, if it is an archive."""
+    """Add the logs of a sub-directory, if it is an archive."""
     entries = store.entries()
     if any(log_name(entry.path) == ARCHIVE_STATE for entry in entries):
         _add_logs(found, entries)
 
 
 def _add_logs(found: _Found, entries: Sequence[Listed]) -> None:
-    """Return the logs of one directory, in order, and ignore other files."""
+    """Add the logs of one directory, in order; other files are ignored."""
     names = [log_name(entry.path) for entry in entries]
     indexes = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     logs = []

@@ -155,7 +155,7 @@ def _with_requirements(names: Sequence[str]) -> list[metadata.Distribution]:
 
 
 class _Wanted(NamedTuple):
-    """Return a distribution by name, with the wanted extras."""
+    """The name of a distribution, and the wanted extras."""
 
     name: str
     extras: tuple[str, ...]

@@ -58,7 +58,7 @@ class LiveReader:
         return self._reader.runs(self._ranges(), on_ddl)
 
     def ddl_before(self) -> Iterable[DdlStatement]:
-        """Return None: the server knows its tables."""
+        """Return no statements: the server knows its tables."""
         return ()
 
     def _ranges(self) -> Iterator[FileRange]:

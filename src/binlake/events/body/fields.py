@@ -24,7 +24,6 @@ U8 = FieldFormat(BodyReader.u8, BodyWriter.u8)
 U16 = FieldFormat(BodyReader.u16, BodyWriter.u16)
 U32 = FieldFormat(BodyReader.u32, BodyWriter.u32)
 U64 = FieldFormat(BodyReader.u64, BodyWriter.u64)
-#: Bytes after their one-byte length.
 #: Bytes up to the end.
 REST = FieldFormat(BodyReader.rest, BodyWriter.rest)
 

@@ -33,7 +33,7 @@ _REPLICATION_FILTERS = (
 
 
 def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
-    """Yield all findings about a server, problems first. Raises ServerError when the connection is
+    """Return all findings about a server, problems first. Raises ServerError when the connection is
     lost.
     """
     found: list[Finding] = []
@@ -278,8 +278,8 @@ class Who:
 
 
 def clashes(servers: Sequence[Who]) -> list[list[Finding]]:
-    """Check several servers that replace one another: yield the identifiers that one shares with
-    one before it and must not share.
+    """Check several servers that replace one another: return, for each server, the identifiers that it
+    shares with a server before it and must not share.
     """
     found: list[list[Finding]] = []
     for index, one in enumerate(servers):

@@ -79,8 +79,7 @@ def query_rows(
     `plans` are those of the selected columns, in order. binlake does not buffer the rows: the
     server waits while the caller works. Each row has to arrive within the option read-timeout of the
     URL, 600 seconds by default. The connection is closed if iteration ends early, but not by an error that
-    the server answers: the next query can follow it.
-    Raises ServerError, ConnectionLostError, UnsupportedError.
+    the server answers: the next query can follow it. Raises ServerError, ConnectionLostError, UnsupportedError.
     """
     statement: int | None = None
     is_answered = False
