@@ -5,8 +5,9 @@
     for event in log_events: printer.show(event)
     printer.end()
 
-MySQL logs come out as MySQL's mysqlbinlog prints them, MariaDB logs as mariadb-binlog does: one
-short method for each type of event, which the flavours' printers override.
+MySQL logs come out as MySQL's mysqlbinlog prints them, MariaDB logs as mariadb-binlog does. There is one
+short method for each type of event. The printers of the flavours override methods, and add those for
+events that only their server prints.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ class Printer(LoadPrinter):
         event = shown.event
         self._before(event)
         self._at(shown.at)
-        method = _METHODS.get(type(event))
+        method = getattr(self, _METHODS.get(type(event), ""), None)
         if method is None:
             self._unknown(shown)
         else:
-            getattr(self, method)(shown, event)
+            method(shown, event)
 
     # -- what core.replay_text writes in the printer's place
 
@@ -277,12 +278,6 @@ class Printer(LoadPrinter):
     def _print_rows(self, shown: Shown, words: bytes) -> None:
         """The comment about row changes."""
 
-    def _annotate(self, shown: Shown, event: AnnotateRowsEvent) -> None:
-        self._unknown(shown)
-
-    def _rows_query(self, shown: Shown, event: RowsQueryEvent) -> None:
-        self._unknown(shown)
-
     # -- others
 
     def _incident(self, shown: Shown, event: IncidentEvent) -> None:
@@ -297,21 +292,6 @@ class Printer(LoadPrinter):
             self.write(self.header(shown, words.encode()) + b"# Start of compressed events.\n")
         self._inside_payload = True
 
-    def _previous_gtids(self, shown: Shown, event: PreviousGtidsEvent) -> None:
-        self._unknown(shown)
-
-    def _gtid(self, shown: Shown, event: GtidEvent) -> None:
-        self._unknown(shown)
-
-    def _mariadb_gtid(self, shown: Shown, event: MariadbGtidEvent) -> None:
-        self._unknown(shown)
-
-    def _gtid_list(self, shown: Shown, event: GtidListEvent) -> None:
-        self._unknown(shown)
-
-    def _checkpoint(self, shown: Shown, event: BinlogCheckpointEvent) -> None:
-        self._unknown(shown)
-
     def _unknown(self, shown: Shown) -> None:
         """Report an event without a text form if it may change data."""
         event = shown.event
@@ -323,6 +303,7 @@ class Printer(LoadPrinter):
         self.write(self.header(shown, f"\t{name}\n".encode()))
 
 
+# A printer without the method prints only the name of the event.
 _METHODS: dict[type[Event], str] = {
     FormatDescriptionEvent: "_format",
     StartV3Event: "_start_v3",
