@@ -22,13 +22,13 @@ from binlake.config.keys import (
 from binlake.config.toml_file import Key
 from binlake.format.column_types import COLUMN_TYPES
 from binlake.format.event_types import EVENT_TYPES
-from binlake.source.replica.login_rules import rules_table
 from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
-from binlake.values.option_forms import FORMS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.options import READ_OPTIONS
 from dev.alterations import APPLIED, COPIED, QUARANTINED, RENAMED, RETYPED, Alteration
 from dev.known_faults import KNOWN_FAULTS
+from dev.login_methods import rules_table
+from dev.option_forms import FORMS
 from dev.tested import (
     COLUMN_PROPERTIES,
     EVENT_PROPERTIES,

@@ -11,8 +11,8 @@ import pytest
 from binlake.cli.main import COMMANDS
 from binlake.stream.views import VIEWS
 from binlake.table.metadata import METADATA, metadata_fields
-from binlake.values.option_forms import FORMS
 from binlake.values.options import READ_OPTIONS, ReadOptions
+from dev.option_forms import FORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

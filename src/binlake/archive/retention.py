@@ -105,5 +105,6 @@ def _is_older(
                 return now - window.block.timestamp[0] > days * 86_400
     except BinlogError as error:
         if stored in folder.sizes():  # otherwise its compressed file has taken its place meanwhile
-            raise error.at(file=following)
+            error.at(file=following)
+            raise
     return False

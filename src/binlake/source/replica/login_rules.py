@@ -63,19 +63,6 @@ class Sends(Enum):
 #: The method of CACHING_SHA2 that sends the password; servers have no name for it.
 CACHING_SHA2_FULL = f"{CACHING_SHA2} (full)"
 
-#: The methods as the documentation lists them, and what servers use them for.
-METHODS = {
-    NATIVE: "`mysql_native_password`",
-    CACHING_SHA2: "`caching_sha2_password`, fast: the server remembers the login",
-    CACHING_SHA2_FULL: "`caching_sha2_password`, full: first login after a restart or `FLUSH PRIVILEGES`",
-    SHA256: "`sha256_password`",
-    ED25519: "MariaDB's `ed25519`",
-    PARSEC: "MariaDB's `parsec`",
-    CLEAR: "`mysql_clear_password`: PAM and LDAP on MySQL, PAM on MariaDB",
-    DIALOG: "`dialog`: PAM on MariaDB",
-    OLD: "`mysql_old_password`",
-}
-
 _P, _W, _X = Sends.PROOF, Sends.PASSWORD, Sends.REFUSED
 _KNOWN, _ANY = Sends.TO_KNOWN_KEY, Sends.TO_ANY_KEY
 
@@ -97,14 +84,6 @@ RULES: dict[str, dict[ChannelKind, Sends]] = {
 
 _MAX_KEY_BYTES = 16 << 10
 _PROOF_MARK = b"\x01"
-
-
-def rules_table() -> list[str]:
-    """The table in Markdown, for the documentation."""
-    head = ["login method", *(channel.value for channel in ChannelKind)]
-    rows = [[text, *(RULES[name][c].value for c in ChannelKind)] for name, text in METHODS.items()]
-    lines = [head, ["---"] * len(head), *rows]
-    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
 class _StoredHash(NamedTuple):

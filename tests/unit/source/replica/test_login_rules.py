@@ -24,8 +24,9 @@ from binlake.errors import AuthError, BinlogError
 from binlake.serve.passwords import certificate_proof
 from binlake.serve.tls import _make_certificate
 from binlake.source.replica.connection import connect
-from binlake.source.replica.login_rules import METHODS, RULES, ChannelKind
+from binlake.source.replica.login_rules import RULES, ChannelKind
 from binlake.source.replica.url import ServerUrl
+from dev.login_methods import METHODS
 from support.servers.fake_server import OK, Conversation, fake_server, greeting
 
 SECRET = "not-for-everybody"
@@ -161,7 +162,7 @@ def test_the_table_is_the_one_of_the_tests() -> None:
 
 
 @pytest.mark.parametrize("channel", ChannelKind, ids=lambda channel: channel.name.lower())
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RULES)
 def test_channels_on_which_a_rogue_server_obtains_the_password(
     method: str, channel: ChannelKind, rogue: Rogue, tmp_path: Path
 ) -> None:
