@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 T = TypeVar("T")
-#: Name without the prefix, kind (gauge or counter), meaning, and the value of a sample.
-Metric: TypeAlias = tuple[str, str, str, Callable[[T], float]]
+#: Name without the prefix, kind (gauge or counter), meaning, and the value of a sample; None: there is no sample.
+Metric: TypeAlias = tuple[str, str, str, Callable[[T], float | None]]
 
 _MOST_CONNECTIONS = 16
 _IDLE_SECONDS = 10.0
@@ -118,7 +118,8 @@ def families(
     for name, kind, meaning, value in metrics:
         family = kinds[kind](prefix + name, meaning, labels=labels)
         for texts, one in samples:
-            family.add_metric(texts, float(value(one)))
+            if (number := value(one)) is not None:
+                family.add_metric(texts, float(number))
         yield family
 
 

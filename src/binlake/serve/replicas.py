@@ -63,6 +63,11 @@ class Replicas:
         with self._lock:
             return [one for one in self._all.values() if one.server_id or one.following]
 
+    def following(self) -> list[Replica]:
+        """Return those that follow now, oldest first."""
+        with self._lock:
+            return [one for one in self._all.values() if one.following]
+
     def follow(self, replica: Replica) -> None:
         """Note that a stream begins, and end an older stream of the same replica, as a server
         does.

@@ -13,7 +13,7 @@ import pytest
 
 from binlake.errors import OptionError, SourceError
 from binlake.serve.library import Library
-from binlake.serve.metrics import replica_metric
+from binlake.serve.metrics import Following
 from support.logs.log_builder import LogBuilder, query_body
 from support.logs.served import logs_of, sent
 from support.servers.serving import (
@@ -81,7 +81,9 @@ def test_heartbeats_between_two_files(tmp_path: Path) -> None:
             assert beat[19:].startswith(b"binlog.000002")
         (replica,) = server.replicas.listed()
         assert (replica.progress.file, replica.progress.position) == ("binlog.000002", 4)
-        assert replica_metric(replica.progress, "files_behind", server.library.chain.names) == 0
+        here = Following(replica.progress, server.library.chain.names)
+        assert here.files_behind == 0, "the file that comes next is not there yet"
+        assert here.acknowledged_position is None, "a replica that is not semi-synchronous"
 
 
 def test_a_file_that_is_cut_back_and_written_again(tmp_path: Path) -> None:
