@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from binlake.cli.common.flags import with_options
+from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Option, with_fields
 from binlake.cli.common.server_flags import refuse_beside_config
 from binlake.cli.common.terminal import note
@@ -152,14 +152,8 @@ def _noting(name: str) -> Callable[[str], None]:
 def run(servers: Sequence[BinlogServer]) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = threading.Event()
-    previous = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
     threads = [threading.Thread(target=server.run) for server in servers]
-    with ExitStack() as stack:
-        for number, handler in previous.items():
-            stack.callback(signal.signal, number, handler)
+    with end_by_signal(stop.set), ExitStack() as stack:
         for server in servers:
             stack.callback(server.close)
             server.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import sys
 import threading
 import webbrowser
@@ -13,6 +12,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from binlake.cli.common.flags import UI_OPTIONS, with_read_options
+from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.terminal import log_input, note, say_time_zone
 from binlake.errors import BinlogError, OptionError
@@ -62,10 +62,7 @@ def ui(
 
     server = PageServer(LogSession(logs.chains, options, files), port)
     stop = threading.Event()
-    with ExitStack() as stack:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            previous = signal.signal(number, lambda *_: stop.set())
-            stack.callback(signal.signal, number, previous)
+    with end_by_signal(stop.set), ExitStack() as stack:
         stack.callback(server.close)
         server.start()
         note(f"the page is at {server.url}")
