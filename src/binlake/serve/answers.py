@@ -71,11 +71,6 @@ def lost(message: str) -> ServerError:
     return refused(SOURCE_FATAL, "HY000", message)
 
 
-def printable(text: str) -> str:
-    """Return a text from outside for a line of output: no line breaks, no terminal's commands."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def result_set(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[bytes]:
     """Return the payloads of a result set; a column with only numbers is numeric."""
     out = [lenenc_bytes(len(columns))]

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 from binlake.errors import BinlogError, OptionError, PeerGoneError, ServerError
-from binlake.serve.answers import ACCESS_DENIED, CON_COUNT, error, printable, refused
+from binlake.printable import printable
+from binlake.serve.answers import ACCESS_DENIED, CON_COUNT, error, refused
 from binlake.serve.channel import Channel
 from binlake.serve.identity import identity
 from binlake.serve.library import Library

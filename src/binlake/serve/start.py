@@ -18,8 +18,8 @@ from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
-from binlake.printable import truncated
-from binlake.serve.answers import lost, printable
+from binlake.printable import printable, truncated
+from binlake.serve.answers import lost
 from binlake.serve.dump_selection import DumpSelection, Everything, MissingTransactions
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes

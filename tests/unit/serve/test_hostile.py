@@ -414,7 +414,7 @@ def refused(probe: str) -> str:
 
 def test_metrics(logs: Path) -> None:
     pytest.importorskip("prometheus_client")
-    from binlake.serve.metrics import METRICS, serve_metrics
+    from binlake.serve.metrics import REPLICA_METRICS, SERVER_METRICS, serve_metrics
 
     reserved = ReservedPort()
     address = f"http://127.0.0.1:{reserved.number}/metrics"
@@ -434,8 +434,11 @@ def test_metrics(logs: Path) -> None:
         finally:
             end()
             reserved.release()
-    for name, _, _ in METRICS:
-        assert f"# HELP {name}" in text
+    for name, *_ in (*SERVER_METRICS, *REPLICA_METRICS):
+        assert f"# HELP binlake_serve_{name}" in text
+    assert "binlake_serve_acknowledged_position{" not in text, (
+        "the replica has acknowledged nothing"
+    )
     assert "binlake_serve_replicas 1.0" in text
     assert 'binlake_serve_files_behind{address="127.0.0.1:' in text
 
@@ -478,6 +481,6 @@ def test_a_name_cannot_add_lines_to_the_output(shared: BinlogServer) -> None:
         client(shared, user="x\nserver_id 2 left\x1b[2J\u202e"),
     ):
         pass
-    wanted = "was refused: Access denied for user 'x?server_id 2 left?[2J?'"
+    wanted = r"was refused: Access denied for user 'x\nserver_id 2 left\x1b[2J\u202e'"
     lines = shared.said  # type: ignore[attr-defined]
     eventually(lambda: any(wanted in line for line in lines), "the line")
