@@ -29,6 +29,10 @@ Query = dict[str, str]
 _BARS = 400
 _KEPT_OVERVIEWS = 8
 _MOST_OFFSET = 1 << 40
+_REQUESTS = (
+    *("state", "timeline", "summary", "transactions", "transaction", "rows", "history"),
+    *("code", "undo"),
+)
 
 
 class Answers:
@@ -41,17 +45,7 @@ class Answers:
 
     def by_name(self) -> dict[str, Callable[[Query, list[str], Event], dict[str, Any]]]:
         """Return the functions that answer, by the names of requests."""
-        return {
-            "state": self.state,
-            "timeline": self.timeline,
-            "summary": self.summary,
-            "transactions": self.transactions,
-            "transaction": self.transaction,
-            "rows": self.rows,
-            "history": self.history,
-            "code": self.code,
-            "undo": self.undo,
-        }
+        return {name: getattr(self, name) for name in _REQUESTS}
 
     def state(self, _query: Query, _keys: list[str], _stop: Event) -> dict[str, Any]:
         """The progress of reading."""

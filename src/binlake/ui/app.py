@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from threading import Event
@@ -31,30 +31,17 @@ Answer = Callable[[dict[str, str], list[str], Event], dict[str, Any]]
 
 def application(session: LogSession, token: str, port: int) -> Starlette:
     """Return the application of ASGI that serves the page of a session to those with the token."""
-    answers = Answers(session)
-    limiter: list[anyio.CapacityLimiter] = []
-
-    async def answer(request: Request, of: Answer) -> Response:
-        if not limiter:  # it belongs to the running loop
-            limiter.append(anyio.CapacityLimiter(_READS))
-        return await _answered(request, of, limiter[0])
-
+    reads = _Reads()
     routes: list[Route] = [
         Route("/", _index, methods=["GET"]),
         Route("/static/{name}", _static, methods=["GET"]),
         *(
-            Route(f"/api/{name}", partial(_endpoint, answer, of), methods=["GET"])
-            for name, of in answers.by_name().items()
+            Route(f"/api/{name}", partial(reads.answer, of), methods=["GET"])
+            for name, of in Answers(session).by_name().items()
         ),
     ]
     guard = Middleware(Guard, token=token, port=port)
     return Starlette(routes=routes, middleware=[guard])
-
-
-async def _endpoint(
-    answer: Callable[[Request, Answer], Awaitable[Response]], of: Answer, request: Request
-) -> Response:
-    return await answer(request, of)
 
 
 async def _index(_: Request) -> Response:
@@ -69,29 +56,33 @@ async def _static(request: Request) -> Response:
     return Response(content, media_type=kind)
 
 
-async def _answered(request: Request, of: Answer, limiter: anyio.CapacityLimiter) -> Response:
-    """Run a read in a thread. It stops if the browser no longer waits for it."""
-    stop = Event()
-    query = dict(request.query_params)
-    keys = request.query_params.getlist("key")
-    result: list[Response] = []
+class _Reads:
+    """Runs reads in threads; a few of them side by side."""
 
-    async def run() -> None:
-        result.append(
-            await anyio.to_thread.run_sync(
-                partial(_response, of, query, keys, stop), limiter=limiter
-            )
-        )
-        group.cancel_scope.cancel()
+    def __init__(self) -> None:
+        self._limiter: anyio.CapacityLimiter | None = None  # it belongs to the running loop
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        while not result:
-            await anyio.sleep(_LOOK_SECONDS)
-            if await request.is_disconnected():
-                stop.set()
-                break
-    return result[0] if result else Response(status_code=499)
+    async def answer(self, of: Answer, request: Request) -> Response:
+        """Answer a request by a read. The read stops if the browser no longer waits for it."""
+        limiter = self._limiter = self._limiter or anyio.CapacityLimiter(_READS)
+        stop = Event()
+        query = dict(request.query_params)
+        keys = request.query_params.getlist("key")
+        result: list[Response] = []
+
+        async def run() -> None:
+            read = partial(_response, of, query, keys, stop)
+            result.append(await anyio.to_thread.run_sync(read, limiter=limiter))
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            while not result:
+                await anyio.sleep(_LOOK_SECONDS)
+                if await request.is_disconnected():
+                    stop.set()
+                    break
+        return result[0] if result else Response(status_code=499)
 
 
 def _response(of: Answer, query: dict[str, str], keys: list[str], stop: Event) -> Response:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import Any
 
 from binlake.stream.positions.chosen_chains import the_only_chain
-from binlake.table.batches import Changes
 from binlake.table.row_history.keys import RowKey
 from binlake.table.sql.row_undo import undo_of_row
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
@@ -42,12 +40,7 @@ def undo_of_row_text(
 def _result(run: UndoRun | None, ledger: Ledger, stop: Event) -> dict[str, Any]:
     parts: list[str] = []
     length, cut = 0, False
-    watched = stoppable(stop)
-
-    def seen(changes: Iterable[Changes]) -> Iterator[Changes]:
-        return watched(changes)
-
-    for text in () if run is None else run.script(seen).texts:
+    for text in () if run is None else run.script(stoppable(stop)).texts:
         parts.append(bytes(text).decode("utf-8", "replace"))
         length += len(parts[-1])
         if length > _MOST_CHARACTERS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from binlake.values.gtid import (
     GNO_END,
     MARIA_STREAM,
@@ -17,30 +19,20 @@ from binlake.values.gtid import (
 _EXPECTED_GTIDS = "expected GTIDs like uuid:1-5, uuid:tag:7 (MySQL) or 0-1-5, 0-1:1-5 (MariaDB)"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class GtidFilter:
     """The value of the options `gtid` and `exclude_gtid`: GTIDs of either flavour."""
 
-    def __init__(self, mysql: GtidSet, mariadb: MariaGtidIntervals) -> None:
-        self._mysql = mysql
-        self._mariadb = mariadb
-
-    @property
-    def mysql(self) -> GtidSet:
-        """The GTIDs of MySQL."""
-        return self._mysql
-
-    @property
-    def mariadb(self) -> MariaGtidIntervals:
-        """The GTIDs of MariaDB."""
-        return self._mariadb
+    mysql: GtidSet
+    mariadb: MariaGtidIntervals
 
     def contains_mysql(self, sid: bytes, tag: str, gno: int) -> bool:
         """Whether a MySQL GTID is in it."""
-        return self._mysql.contains(sid, gno, tag)
+        return self.mysql.contains(sid, gno, tag)
 
     def contains_mariadb(self, domain_id: int, server_id: int, seq_no: int) -> bool:
         """Whether a MariaDB GTID is in it."""
-        return MariaGtid(domain_id, server_id, seq_no) in self._mariadb
+        return MariaGtid(domain_id, server_id, seq_no) in self.mariadb
 
     def bounds_of(self, source: str) -> list[int]:
         """The numbers of one source that are in it, as an interval set. `source` is a GTID without
@@ -48,14 +40,14 @@ class GtidFilter:
         """
         stream = MARIA_STREAM.fullmatch(source)
         if stream is not None:
-            return self._mariadb.bounds_of((int(stream[1]), int(stream[2])))
+            return self.mariadb.bounds_of((int(stream[1]), int(stream[2])))
         uuid, _, tag = source.partition(":")
-        return self._mysql.bounds_of((parse_uuid(uuid), tag))
+        return self.mysql.bounds_of((parse_uuid(uuid), tag))
 
     def contains_text(self, gtid: str) -> bool:
         """Return whether a GTID in the text form of its flavour is in it. Raises ValueError."""
         if ":" in gtid:
-            return Gtid.parse(gtid) in self._mysql
+            return Gtid.parse(gtid) in self.mysql
         return self.contains_mariadb(*MariaGtid.parse(gtid))
 
 
