@@ -18,24 +18,18 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 
 from binlake.archive.folder import LogWriter
+from binlake.archive.start import gtid_text
 from binlake.errors import FormatError, SourceError
-from binlake.events.mariadb.gtid_list import GtidListEvent
-from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.format.event_types import (
-    EVENT_TYPES,
-    GTID_LIST_EVENT,
-    PREVIOUS_GTIDS_LOG_EVENT,
-    Role,
-)
+from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.replica.progress import Progress
-from binlake.source.window import Window
-from binlake.stream.event_at import event_at
+from binlake.stream.positions.gtid_search import head_gtids
 
 _GTIDS = b"".join(re.escape(bytes((c,))) for c, t in EVENT_TYPES.items() if t.role is Role.GTID)
 # The unit that a disk writes whole.
@@ -88,15 +82,15 @@ def _nothing(writer: LogWriter) -> Resumption:
 
 def _survey(log: LogFile, flavour: str, durable: int) -> Resumption | None:
     size, last_event, last_gtid, created = 0, FIRST_EVENT, None, None
-    before: str | None = None
+    before = None
+    with suppress(FormatError):
+        before = head_gtids(log)
     proved = log.format is not None and log.format.checksum_bytes > 0
     latest = sys.maxsize if proved else max(durable, FIRST_EVENT)  # where `start` may lie
     try:
         for window in log.windows():
             if created is None:
                 created = window.block.timestamp[0]
-            if before is None:
-                before = _gtids_before(window)
             size = window.end
             count = bisect_right(window.block.offset, latest, 0, len(window))
             if not count:
@@ -111,24 +105,11 @@ def _survey(log: LogFile, flavour: str, durable: int) -> Resumption | None:
     if not size:
         return None
     start = last_event if last_gtid is None else last_gtid
-    progress = Progress(flavour, before or "")
+    progress = Progress(flavour, gtid_text(before))
     for window in log.windows(stop=start, verify=False):
         progress.feed(window.data, window.base, window.block, window.format)
     progress.settle()  # the transaction before `start` is whole, because another one follows it
     return Resumption(size, start, progress.gtid_set(), created)
-
-
-def _gtids_before(window: Window) -> str | None:
-    """Return the GTIDs executed before the log began, if its beginning records them."""
-    for index in range(min(len(window), 8)):
-        if window.block.type_code[index] not in (PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT):
-            continue
-        event = event_at(window, index)
-        if isinstance(event, PreviousGtidsEvent):
-            return str(event.gtids)
-        if isinstance(event, GtidListEvent):
-            return ",".join(map(str, event.gtid_set.position().values()))
-    return None
 
 
 class Overlap:

@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from binlake.archive.folder import Folder
-from binlake.archive.layout import index_file, logs_among
+from binlake.archive.layout import logs_among
+from binlake.archive.writer import write_index_file
 from binlake.errors import BinlogError
 from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
@@ -81,12 +82,7 @@ def purge(folder: Folder, names: list[str]) -> None:
     """
     if not names:
         return
-    kept = [name for name in logs_among(folder.sizes()) if name not in names]
-    by_file: dict[str, list[str]] = {}
-    for name in kept:
-        by_file.setdefault(index_file(name), []).append(f"./{name}\n")
-    for file, lines in by_file.items():
-        folder.write(file, "".join(lines).encode())
+    write_index_file(folder, without=names)
     for name in names:
         for suffix in _SUFFIXES:
             folder.remove(name + suffix)

@@ -5,7 +5,10 @@ begins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from io import BytesIO
 
 from binlake.archive.folder import Folder
 from binlake.archive.layout import (
@@ -17,19 +20,16 @@ from binlake.archive.layout import (
     mariadb_identity,
     number_of,
 )
-from binlake.core.events.frames import FrameBlock, scan
-from binlake.errors import BinlogError, OptionError, PositionLostError, SourceError
-from binlake.events.mariadb.gtid_list import GtidListEvent
-from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.events.registry import decode_event, event_format
-from binlake.format.event_header import HEADER_BYTES
-from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
-from binlake.format.magic import FIRST_EVENT
+from binlake.errors import FormatError, OptionError, PositionLostError, SourceError
+from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.bytes import open_reader
 from binlake.source.chain import log_name
+from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.replica.connection import ServerConnection, ServerLog, without_spaces
 from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.source.streams import StreamReader
+from binlake.stream.positions.gtid_search import head_gtids
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
 
@@ -216,18 +216,20 @@ def gtids_before(server: ServerConnection, name: str) -> GtidSet | MariaGtidSet 
     """Return the GTIDs executed before a log, as it records them; None if it does not. Raises
     ServerError.
     """
-    data = b""
+    data = BINLOG_MAGIC
     for piece in _beginning(server, name):
         data += piece
-        if (found := _in_head(data)) is not None:
-            return found
+        reader = StreamReader(name, partial(BytesIO, data), reopenable=True)
+        with suppress(FormatError), LogFile(reader, name) as log:
+            if (found := head_gtids(log)) is not None:
+                return found
     return None
 
 
 def gtid_text(gtids: GtidSet | MariaGtidSet | None) -> str:
     """Return the set in the form of a position: for MariaDB the last GTID of each domain."""
     if isinstance(gtids, MariaGtidSet):
-        return ",".join(map(str, gtids.position().values()))
+        return gtids.position_text()
     return "" if gtids is None else str(gtids)
 
 
@@ -254,30 +256,3 @@ def _beginning(server: ServerConnection, name: str) -> Iterator[bytes]:
                 return
             left -= len(item.data)
             yield item.data
-
-
-def _in_head(data: bytes) -> GtidSet | MariaGtidSet | None:
-    frames = FrameBlock()
-    pos = 0
-    while pos < len(data):
-        reached, _ = scan(data, 0, pos, len(data), HEADER_BYTES, frames)
-        if reached == pos:
-            break
-        pos = reached
-    format = None
-    for index in range(len(frames)):
-        frame = frames.frame(index)
-        raw = data[frame.offset : frame.end]
-        try:
-            if frame.type_code == FORMAT_DESCRIPTION_EVENT:
-                format = event_format(frame, raw[HEADER_BYTES:])
-                continue
-            checksum = format.checksum_bytes if format is not None else 0
-            event = decode_event(frame, raw[HEADER_BYTES : len(raw) - checksum], format)
-        except BinlogError:
-            return None
-        if isinstance(event, PreviousGtidsEvent):
-            return event.gtids
-        if isinstance(event, GtidListEvent):
-            return event.gtid_set
-    return None

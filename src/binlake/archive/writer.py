@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -268,10 +269,12 @@ class HistoryWriter:
         self._recorded, self._recorded_at = self.state, time.monotonic()
 
 
-def write_index_file(folder: Folder) -> None:
-    """Rewrite the index files of the logs in a directory. Raises SourceError."""
+def write_index_file(folder: Folder, without: Collection[str] = ()) -> None:
+    """Rewrite the index files of the logs in a directory, except those that are removed next. Raises SourceError."""
     by_file: dict[str, list[str]] = {}
     for name in logs_among([*folder.sizes(), *folder.unfinished()]):
+        if name in without:
+            continue
         by_file.setdefault(index_file(name), []).append(f"./{name}\n")
     for name, lines in by_file.items():
         data = "".join(lines).encode()

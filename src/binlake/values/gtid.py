@@ -300,6 +300,10 @@ class MariaGtidSet:
         """The current GTID of each domain (`@@gtid_binlog_pos`)."""
         return {gtid.domain_id: gtid for gtid in self}
 
+    def position_text(self) -> str:
+        """The current GTID of each domain as text, with which replication continues."""
+        return ",".join(map(str, self.position().values()))
+
     def copy(self) -> MariaGtidSet:
         """A copy of the set."""
         return MariaGtidSet(self)

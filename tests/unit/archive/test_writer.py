@@ -14,6 +14,7 @@ import pytest
 from binlake.archive.folder import Folder
 from binlake.archive.folders import open_folder
 from binlake.archive.layout import STATE, ArchiveState
+from binlake.archive.retention import purge
 from binlake.archive.store import StoreFolder
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import ServerError, SourceError
@@ -96,6 +97,19 @@ def test_all_of_it(folder: Folder, sent: Sent) -> None:
     state = ArchiveState.from_bytes(folder.read(STATE) or b"", "")
     assert (state.file, state.offset) == (last, len(sent.logs[last]))
     assert (folder.read("binlog.index") or b"").decode().split() == [f"./{n}" for n in sent.logs]
+
+
+def test_retention_keeps_the_growing_log_in_the_index_file(folder: Folder, sent: Sent) -> None:
+    """In a store the growing log has no object of its name yet."""
+    writer = HistoryWriter(folder, STATE_0)
+    writer.resume()
+    for block in sent.blocks(700):
+        writer.take(block)
+        writer.sync()
+    first, *kept = sent.logs
+    purge(folder, [first])
+    writer.close()
+    assert (folder.read("binlog.index") or b"").decode().split() == [f"./{n}" for n in kept]
 
 
 @pytest.mark.parametrize("size", [1, 500, 100_000])

@@ -89,7 +89,7 @@ class Progress:
         if self._open is not None and self._is_whole():
             self.settle()
         if self.flavour == "mariadb":
-            return ",".join(map(str, self._maria.position().values()))
+            return self._maria.position_text()
         return str(self._mysql)
 
     def _begin(
