@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from binlake.errors import SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path
 from binlake.source.reader import source_error
+from binlake.source.replica.url import is_server_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,11 +36,14 @@ def read_beside(path: str, log_bytes: int | None) -> pa.Buffer | None:
 
 
 def open_beside(path: str) -> pa.NativeFile | None:
-    """Open a file, to read parts of it; None if there is none. Raises SourceError; its reads raise OSError.
+    """Open a file, to read parts of it; None if it does not exist, as beside a log of a live server.
+    Raises SourceError; its reads raise OSError.
 
     For a local file that does not exist, this does without pyarrow, whose import takes longer than reading
     a small log.
     """
+    if is_server_url(path):
+        return None
     if not is_uri(path) and not os.path.isfile(local_path(path)):  # noqa: PTH113 -- there may be very many
         return None
     import pyarrow as pa
@@ -54,5 +57,3 @@ def open_beside(path: str) -> pa.NativeFile | None:
         return None
     except OSError as error:
         raise source_error(path, error) from error
-    except SourceError:
-        return None
