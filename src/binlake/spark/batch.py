@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 
 from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_traceback
-from binlake.spark.ledgers import ReadLedger, name_of_read, watch
+from binlake.spark.ledger_watcher import watch
+from binlake.spark.ledgers import ReadLedger, name_of_read
 from binlake.spark.log_part import with_ddl
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, plan_partitions, read_partition, reporting

@@ -20,8 +20,6 @@ import hashlib
 import json
 import os
 import shutil
-import threading
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +44,6 @@ from binlake.values.ledger import Ledger
 _TASKS = "_tasks"
 _SCRATCH = "binlake-ledgers"
 _SHOWN_LINES = 12
-_POLL_S = 1.0
-_WATCH_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -177,27 +173,6 @@ def collected_ledger(read: ReadLedger) -> tuple[Ledger | None, bool]:
     if found is not None:
         return found, True
     return (_folder(read.directory).read(read.name) if read.directory else None), False
-
-
-def watch(read: ReadLedger) -> None:
-    """Print the sum of a batch read on this process's stderr once it is in `ledger_path`.
-
-    A thread waits for it. It ends with the process, which Spark keeps for a minute after its last
-    use. The sum of a longer read is only on the stderr of the executor with the last task.
-    """
-
-    def look() -> None:
-        until = time.monotonic() + _WATCH_S
-        while time.monotonic() < until:
-            time.sleep(_POLL_S)
-            with contextlib.suppress(SourceError):
-                ledger, is_printed = collected_ledger(read)
-                if ledger is not None:
-                    if not is_printed:
-                        print_remarks(read.label, ledger)
-                    return
-
-    threading.Thread(target=look, name="binlake-ledger", daemon=True).start()
 
 
 # -- directories --------------------------------------------------------------------------------

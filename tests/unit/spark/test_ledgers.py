@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ import binlake.spark.ledgers as ledgers
 from binlake.errors import OptionError, SourceError
 from binlake.spark.driver import SessionDriver
 from binlake.spark.ledger_collector import LedgerCollector, ReadPart
+from binlake.spark.ledger_watcher import LedgerWatcher
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
 from binlake.spark.log_part import TaskSize
 from binlake.spark.options import SourceOptions
@@ -27,6 +29,7 @@ from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.lanes import usable_cores
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.position import Position
+from support.servers.archiving import until
 
 Deliver = Callable[..., list[dict[str, Any]]]
 
@@ -247,6 +250,35 @@ def test_offsets_carry_the_sums() -> None:
         StreamOffset.from_json({**offset.to_json(), "ledger": {"batches": "3"}})
     with pytest.raises(SourceError):
         StreamOffset.from_json({**offset.to_json(), "ledger": 3})
+
+
+def test_one_thread_waits_for_the_sums_of_all_reads(ledger_path: tuple[str, Path]) -> None:
+    """It ends once they are there, and begins again for the next read."""
+    shown: list[str] = []
+    watcher = LedgerWatcher(lambda label, _: shown.append(label), look_s=0.01)
+    reads = [ReadLedger(f"read{n}", f"/logs{n}", ledger_path[0]) for n in range(3)]
+    for read in reads[:2]:
+        watcher.add(read)
+    assert len(waiting()) == 1
+    for read in reversed(reads[:2]):
+        read.deliver(of_task(0))
+        until(lambda label=read.label: label in shown)  # type: ignore[misc]
+    until(lambda: not waiting())
+    watcher.add(reads[2])
+    assert len(waiting()) == 1
+    watcher.close()
+    assert not waiting()
+    assert shown == ["/logs1", "/logs0"]
+
+
+def test_nothing_waits_longer_than_its_time(ledger_path: tuple[str, Path]) -> None:
+    watcher = LedgerWatcher(look_s=0.01, patience_s=0.02)
+    watcher.add(ReadLedger("read", "/logs", ledger_path[0]))
+    until(lambda: not waiting())
+
+
+def waiting() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "binlake-ledger"]
 
 
 def test_ledgers_are_not_for_other_users(tmp_path: Path) -> None:
