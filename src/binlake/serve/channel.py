@@ -14,9 +14,10 @@ import ssl
 import time
 
 from binlake.errors import PeerGoneError, ServerError
+from binlake.format.protocol import MAX_PACKET_BYTES
 from binlake.serve.answers import NET_PACKET_TOO_LARGE
 from binlake.serve.compression import Compression
-from binlake.source.replica.packets import MAX_PACKET_BYTES, framed
+from binlake.source.replica.packets import framed
 
 _HEADS_BYTES = 1024  # of packets, beside their content, in one compressed packet
 

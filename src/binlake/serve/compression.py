@@ -16,10 +16,9 @@ import zstandard
 
 from binlake.errors import ServerError
 from binlake.serve.answers import NET_PACKET_TOO_LARGE
-from binlake.source.replica.receiver import COMPRESSED_HEADER, inflated
+from binlake.source.replica.receiver import COMPRESSED_HEADER, compressed_packet, inflated
 
 _PIECE_BYTES = 1 << 20  # the size of one packet: a window of events
-_LEAST = 50  # servers leave shorter ones as they are
 _ZLIB_LEVEL = 6
 _MOST_LEVEL = 9
 _DAMAGED = 1157  # ER_NET_UNCOMPRESS_ERROR
@@ -52,16 +51,8 @@ class Compression:
         """Packets, compressed."""
         out = bytearray()
         for at in range(0, len(packets), _PIECE_BYTES):
-            plain = bytes(packets[at : at + _PIECE_BYTES])
-            size, data = len(plain), plain
-            if size >= _LEAST:
-                data = self._pack(plain)
-            if len(data) >= size:
-                size, data = 0, plain
-            out += COMPRESSED_HEADER.pack(
-                len(data) & 0xFFFF, len(data) >> 16, self._sequence, size & 0xFFFF, size >> 16
-            )
-            out += data
+            piece = bytes(packets[at : at + _PIECE_BYTES])
+            out += compressed_packet(piece, self._sequence, self._pack)
             self._sequence = self._sequence + 1 & 0xFF
         return bytes(out)
 

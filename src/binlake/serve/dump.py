@@ -18,6 +18,7 @@ from binlake.errors import FormatError, PeerGoneError
 from binlake.events.common.rotate import RotateEvent
 from binlake.format.event_types import ROTATE_EVENT
 from binlake.format.magic import FIRST_EVENT
+from binlake.format.protocol import MAX_PACKET_BYTES
 from binlake.serve import made_up
 from binlake.serve.answers import MALFORMED_PACKET, SERVER_SHUTDOWN, eof, lost, refused
 from binlake.serve.channel import Channel
@@ -26,7 +27,6 @@ from binlake.serve.mariadb_selection import MariadbSelection
 from binlake.serve.pages import CaughtUp, Opened, pages
 from binlake.serve.start import Start
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC, Ack
-from binlake.source.replica.packets import MAX_PACKET_BYTES
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat

@@ -21,6 +21,20 @@ from binlake.errors import FormatError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import version_numbers
 from binlake.format.auth_plugins import CACHING_SHA2, NATIVE
+from binlake.format.protocol import (
+    COMPRESS,
+    CONNECT_ATTRS,
+    CONNECT_WITH_DB,
+    LONG_FLAG,
+    LONG_PASSWORD,
+    PLUGIN_AUTH,
+    PLUGIN_AUTH_LENENC,
+    PROTOCOL_41,
+    SECURE_CONNECTION,
+    SSL,
+    TRANSACTIONS,
+    ZSTD_COMPRESSION,
+)
 from binlake.serve.answers import (
     ACCESS_DENIED,
     AUTOCOMMIT,
@@ -32,23 +46,10 @@ from binlake.serve.answers import (
 )
 from binlake.serve.channel import Channel
 from binlake.serve.compression import Compression
-from binlake.serve.passwords import PLUGINS, certificate_proof, new_nonce, proves
+from binlake.serve.passwords import PLUGINS, new_nonce, proves
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
-
-# Capabilities (include/mysql_com.h)
-LONG_PASSWORD = 0x1
-LONG_FLAG = 0x4
-CONNECT_WITH_DB = 0x8
-PROTOCOL_41 = 0x200
-COMPRESS = 0x20
-SSL = 0x800
-TRANSACTIONS = 0x2000
-SECURE_CONNECTION = 0x8000
-PLUGIN_AUTH = 0x80000
-CONNECT_ATTRS = 0x100000
-PLUGIN_AUTH_LENENC = 0x200000
-ZSTD_COMPRESSION = 0x4000000
+from binlake.source.replica.certificate_proof import certificate_proof, native_hash
 
 _OFFERED = (
     LONG_PASSWORD | LONG_FLAG | CONNECT_WITH_DB | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION
@@ -226,7 +227,8 @@ def log_in(
         channel.write(_FAST_AUTH_OK)
     proof = b""
     if tls is not None and channel.is_tls and plugin == NATIVE and who.flavour == "mariadb":
-        proof = certificate_proof(settings.password, nonce, tls.fingerprint)
+        stored = native_hash(settings.password.encode())
+        proof = certificate_proof(stored, nonce, tls.fingerprint)
     channel.write(ok(proof))
     if login.compression:
         channel.compress(Compression(login.compression, login.zstd_level))

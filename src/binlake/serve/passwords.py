@@ -36,18 +36,6 @@ def proves(plugin: str, password: str, nonce: bytes, answer: bytes) -> bool:
     return hmac.compare_digest(_expected(plugin, password.encode(), nonce), answer)
 
 
-def certificate_proof(password: str, nonce: bytes, fingerprint: bytes) -> bytes:
-    """Return the text that proves to a client of MariaDB (11.4) that a self-signed certificate is
-    its server's own.
-
-    An attacker in between does not know the password, and so not this text: the byte 1, and in hex
-    SHA256(SHA1(SHA1(pw)) + nonce + SHA256(certificate)). Found by testing MariaDB 11.8.
-    """
-    stored = hashlib.sha1(hashlib.sha1(password.encode()).digest()).digest()
-    digest = hashlib.sha256(stored + nonce + fingerprint).hexdigest().upper()
-    return b"\x01" + digest.encode()
-
-
 def _expected(plugin: str, password: bytes, nonce: bytes) -> bytes:
     if plugin == NATIVE:
         first = hashlib.sha1(password).digest()

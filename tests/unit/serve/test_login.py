@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from binlake.errors import OptionError, ServerError
 from binlake.format.auth_plugins import CACHING_SHA2, NATIVE
-from binlake.serve.login import (
+from binlake.format.protocol import (
     PLUGIN_AUTH,
     PLUGIN_AUTH_LENENC,
     PROTOCOL_41,
     SECURE_CONNECTION,
     SSL,
-    Identity,
-    greeting,
-    parse_response,
 )
+from binlake.serve.login import Identity, greeting, parse_response
 from binlake.serve.passwords import PLUGINS, new_nonce, proves
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls

@@ -17,24 +17,22 @@ import pymysql
 import zstandard
 from pymysql.charset import charset_by_name
 from pymysql.connections import Connection
-from pymysql.constants import CLIENT, CR
+from pymysql.constants import CR
 
 from binlake.errors import AuthError
+from binlake.format.protocol import COMPRESS, MAX_PACKET_BYTES, SSL, ZSTD_COMPRESSION
 from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.login import Login, handshake_response, info_of_ok
 from binlake.source.replica.login_rules import ChannelKind, Credentials
 from binlake.source.replica.receiver import (
-    COMPRESSED_HEADER,
     CompressedReceiver,
     PlainReceiver,
     Receiver,
     SilenceError,
+    compressed_packet,
 )
 from binlake.source.replica.tls import Peer, TlsPolicy
 
-_ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
-_MAX_PACKET = (1 << 24) - 1
-_MIN_COMPRESSED = 50  # the servers do not compress shorter packets
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
 # Of a packet in a stream: a slower server counts as lost, so that an event cannot take hours.
 _LEAST_BYTES_S = 1024
@@ -169,12 +167,12 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         flags = self.client_flag | self._compression_flag()
         collation = charset_by_name(self.charset).id
         if self._starts_tls(offered):
-            flags |= CLIENT.SSL
-            self.write_packet(struct.pack("<IIB23x", flags, _MAX_PACKET, collation))
+            flags |= SSL
+            self.write_packet(struct.pack("<IIB23x", flags, MAX_PACKET_BYTES, collation))
             self._sock = self._tls.secured(self.receiver.sock, self.host)
         credentials = self._credentials
         login = Login(self, credentials, self.salt, self._auth_plugin_name, self._where)
-        zstd_level = self._zstd_level if flags & _ZSTD else None
+        zstd_level = self._zstd_level if flags & ZSTD_COMPRESSION else None
         user = self.user.encode(self.encoding)
         answer = login.first_answer()
         response = handshake_response(
@@ -185,8 +183,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         if credentials.channel is ChannelKind.TLS_PROVEN:
             certificate = self._sock.getpeercert(binary_form=True) or b""
             credentials.check_proof(info_of_ok(ok), certificate)
-        if flags & (_ZSTD | CLIENT.COMPRESS):
-            self._compression = "zstd" if flags & _ZSTD else "zlib"
+        if flags & (ZSTD_COMPRESSION | COMPRESS):
+            self._compression = "zstd" if flags & ZSTD_COMPRESSION else "zlib"
             self._receiver = CompressedReceiver(self._sock, self._compression)
 
     def _starts_tls(self, offered: int) -> bool:
@@ -198,7 +196,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         peer = Peer(
             is_socket=is_socket,
             is_mariadb="mariadb" in self.server_version.lower(),
-            offers_tls=bool(offered & CLIENT.SSL),
+            offers_tls=bool(offered & SSL),
             has_password=not self._credentials.is_empty,
         )
         channel = self._tls.channel(peer)
@@ -211,9 +209,9 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     def _compression_flag(self) -> int:
         offered = self.server_capabilities
-        if self._wanted == "zstd" and offered & _ZSTD:
-            return _ZSTD
-        return int(CLIENT.COMPRESS & offered) if self._wanted else 0
+        if self._wanted == "zstd" and offered & ZSTD_COMPRESSION:
+            return ZSTD_COMPRESSION
+        return int(COMPRESS & offered) if self._wanted else 0
 
     def read_payload(self) -> bytes:
         """One packet; raises PyMySQL's error for an ERR packet."""
@@ -288,24 +286,14 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             return
         if data[3] == 0:  # a new command: both counts begin again
             self._sequence = 0
-        for at in range(0, len(data), _MAX_PACKET):
-            super()._write_bytes(self._compressed(data[at : at + _MAX_PACKET]))
+        for at in range(0, len(data), MAX_PACKET_BYTES):
+            piece = compressed_packet(
+                data[at : at + MAX_PACKET_BYTES], self._sequence, self._packed
+            )
+            self._sequence = (self._sequence + 1) & 0xFF
+            super()._write_bytes(piece)
 
-    def _compressed(self, piece: bytes) -> bytes:
-        plain_size = len(piece)
-        packed = piece
-        if plain_size >= _MIN_COMPRESSED:
-            if self._compression == "zstd":
-                packed = zstandard.ZstdCompressor(level=self._zstd_level).compress(piece)
-            else:
-                packed = zlib.compress(piece)
-        if len(packed) >= plain_size:
-            packed, plain_size = piece, 0
-        sequence = self._sequence
-        self._sequence = (sequence + 1) & 0xFF
-        return (
-            COMPRESSED_HEADER.pack(
-                len(packed) & 0xFFFF, len(packed) >> 16, sequence,
-                plain_size & 0xFFFF, plain_size >> 16,
-            ) + packed
-        )  # fmt: skip
+    def _packed(self, data: bytes) -> bytes:
+        if self._compression == "zstd":
+            return zstandard.ZstdCompressor(level=self._zstd_level).compress(data)
+        return zlib.compress(data)

@@ -32,6 +32,12 @@ from binlake.format.auth_plugins import (
     PARSEC,
     SHA256,
 )
+from binlake.format.protocol import (
+    CONNECT_ATTRS,
+    MAX_PACKET_BYTES,
+    PLUGIN_AUTH,
+    PLUGIN_AUTH_LENENC,
+)
 from binlake.source.replica.login_rules import CACHING_SHA2_FULL, Credentials, Sends
 
 _OK, _MORE_DATA, _SWITCH = 0x00, 0x01, 0xFE
@@ -41,12 +47,6 @@ _REQUEST_KEY_SHA256, _REQUEST_KEY_SHA2 = b"\x01", b"\x02"
 _FAST_OK, _FULL_LOGIN = b"\x03", b"\x04"
 _PASSWORD_QUESTION, _QUESTION_KINDS = 4, 0x06
 _PROMPT_SHOWN = 80
-
-# Capabilities (include/mysql_com.h)
-_CONNECT_ATTRS = 0x100000
-_PLUGIN_AUTH = 0x80000
-_LENENC_ANSWER = 0x200000
-_MAX_PACKET_BYTES = (1 << 24) - 1
 
 
 class Wire(Protocol):
@@ -63,12 +63,12 @@ def handshake_response(
     attributes: Mapping[str, str], zstd_level: int | None,
 ) -> bytes:  # fmt: skip
     """The client's answer to the greeting: `flags` are our capabilities, `offered` the server's."""
-    out = struct.pack("<IIB23x", flags, _MAX_PACKET_BYTES, collation) + user + b"\0"
-    size = lenenc_bytes(len(answer)) if offered & _LENENC_ANSWER else bytes([len(answer)])
+    out = struct.pack("<IIB23x", flags, MAX_PACKET_BYTES, collation) + user + b"\0"
+    size = lenenc_bytes(len(answer)) if offered & PLUGIN_AUTH_LENENC else bytes([len(answer)])
     out += size + answer
-    if offered & _PLUGIN_AUTH:
+    if offered & PLUGIN_AUTH:
         out += method.encode() + b"\0"
-    if offered & _CONNECT_ATTRS:
+    if offered & CONNECT_ATTRS:
         pairs = b"".join(
             lenenc_bytes(len(raw)) + raw
             for pair in attributes.items()

@@ -33,6 +33,7 @@ from binlake.format.auth_plugins import (
     SHA256,
 )
 from binlake.source.replica import parsec
+from binlake.source.replica.certificate_proof import certificate_proof, native_hash
 from binlake.source.replica.passwords import Secret
 
 
@@ -83,7 +84,6 @@ RULES: dict[str, dict[ChannelKind, Sends]] = {
 }  # fmt: skip
 
 _MAX_KEY_BYTES = 16 << 10
-_PROOF_MARK = b"\x01"
 
 
 class _StoredHash(NamedTuple):
@@ -124,8 +124,7 @@ class Credentials:
     def native(self, nonce: bytes) -> bytes:
         """Return the answer of mysql_native_password."""
         password = self._revealed(NATIVE)
-        stored = hashlib.sha1(hashlib.sha1(password).digest()).digest()
-        self._stored = _StoredHash(stored, nonce)
+        self._stored = _StoredHash(native_hash(password), nonce)
         return bytes(_auth.scramble_native_password(password, nonce))
 
     def caching_sha2(self, nonce: bytes) -> bytes:
@@ -178,14 +177,12 @@ class Credentials:
     def check_proof(self, info: bytes, certificate: bytes) -> None:
         """Check that a MariaDB knows the password and has this certificate (DER).
 
-        `info` is the text of the OK packet: the byte 1, and in hex SHA-256 of the stored hash, the
-        challenge and the SHA-256 of the certificate. Raises AuthError.
+        `info` is the text of the OK packet (`certificate_proof`). Raises AuthError.
         """
         expected = b""
         if self._stored is not None:
             fingerprint = hashlib.sha256(certificate).digest()
-            digest = hashlib.sha256(self._stored.data + self._stored.nonce + fingerprint)
-            expected = _PROOF_MARK + digest.hexdigest().upper().encode()
+            expected = certificate_proof(self._stored.data, self._stored.nonce, fingerprint)
         if not expected or not hmac.compare_digest(info, expected):
             raise AuthError(
                 f"{self._where}: the server does not prove with the password that the TLS"

@@ -13,11 +13,9 @@ from typing import NamedTuple
 from binlake.core.events.packets import FULL, PACKET_HEADER_BYTES, SPECIAL, copy_events
 from binlake.errors import ServerError
 from binlake.format.event_header import HEADER_BYTES, LENGTH_AT, U32
+from binlake.format.protocol import MAX_PACKET_BYTES
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC
 from binlake.source.replica.receiver import Receiver
-
-#: The length of a packet that continues in the next one.
-MAX_PACKET_BYTES = (1 << 24) - 1
 
 OK_STATUS = 0x00
 ERROR_STATUS = 0xFF

@@ -21,6 +21,7 @@ from binlake.core.images.binary_rows import DURATION, FULL, MOMENT, MORE, STRING
 from binlake.core.images.image import ImageBuffers
 from binlake.errors import ConnectionLostError, FormatError, ServerError
 from binlake.format import column_types as ct
+from binlake.format.protocol import MAX_PACKET_BYTES
 from binlake.source.replica.connection import (
     ServerConnection,
     error_of_answer,
@@ -37,7 +38,6 @@ _EOF, _ERR = 0xFE, 0xFF
 _CODES_OF_CLIENTS = range(2000, 3000)
 _MOST_EOF_BYTES = 9
 _HEADER_BYTES = 4
-_LARGEST_PACKET = 0xFFFFFF
 _MOST_ROW_BYTES = 1025 << 20  # max_allowed_packet is at most 1 GB
 _RECEIVE_BYTES = 1 << 20
 _SILENCE_S = 600.0  # a server may sort or aggregate for a long time before it sends the first row
@@ -222,7 +222,7 @@ def _payload(receiver: Receiver) -> bytes:
                 " to the bytes of the compressed connection",
                 hint="connect without the option compress",
             )
-        if size < _LARGEST_PACKET:
+        if size < MAX_PACKET_BYTES:
             break
     payload = b"".join(parts)
     if not payload:

@@ -13,6 +13,7 @@ import struct
 import time
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import zstandard
 
@@ -20,6 +21,7 @@ from binlake.errors import ServerError
 
 #: Header of a packet of the compressed protocol: length as sent (3), sequence (1), inflated length (3).
 COMPRESSED_HEADER = struct.Struct("<HBBHB")
+_LEAST_COMPRESSED = 50  # the servers do not compress shorter packets
 
 # The socket's report that nothing has come; TLS has its own.
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -291,6 +293,17 @@ class CompressedReceiver(Receiver):
             return inflated(payload, size, self._zstd)
         except ValueError as error:
             raise ServerError(f"a compressed packet of the server is damaged: {error}") from None
+
+
+def compressed_packet(plain: bytes, sequence: int, pack: Callable[[bytes], bytes]) -> bytes:
+    """Return a packet of the compressed protocol; `pack` compresses what becomes shorter by it."""
+    size, data = len(plain), plain
+    if size >= _LEAST_COMPRESSED:
+        data = pack(plain)
+    if len(data) >= size:
+        size, data = 0, plain
+    lengths = len(data) & 0xFFFF, len(data) >> 16, sequence, size & 0xFFFF, size >> 16
+    return COMPRESSED_HEADER.pack(*lengths) + data
 
 
 def inflated(data: bytes, size: int, unpacker: zstandard.ZstdDecompressor | None) -> bytes:

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from binlake.errors import AuthError, BinlogError
-from binlake.serve.passwords import certificate_proof
 from binlake.serve.tls import _make_certificate
+from binlake.source.replica.certificate_proof import certificate_proof, native_hash
 from binlake.source.replica.connection import connect
 from binlake.source.replica.login_rules import RULES, ChannelKind, Credentials
 from binlake.source.replica.passwords import Secret
@@ -247,7 +247,8 @@ def test_the_users_key_is_used_and_no_other(rogue: Rogue, tmp_path: Path) -> Non
 
 def proof_of(rogue: Rogue, password: str) -> bytes:
     der = ssl.PEM_cert_to_DER_cert(Path(rogue.certificate).read_text())
-    text = certificate_proof(password, GREETING_NONCE, hashlib.sha256(der).digest())
+    fingerprint = hashlib.sha256(der).digest()
+    text = certificate_proof(native_hash(password.encode()), GREETING_NONCE, fingerprint)
     return OK + bytes([len(text)]) + text
 
 

@@ -23,8 +23,9 @@ from binlake.errors import (
     PositionLostError,
     ServerError,
 )
+from binlake.format.protocol import MAX_PACKET_BYTES
 from binlake.source.replica.commands import Ack, BinlogDump, BinlogDumpGtid, Registration, error_of
-from binlake.source.replica.packets import MAX_PACKET_BYTES, PacketReader, event_packet, framed
+from binlake.source.replica.packets import PacketReader, event_packet, framed
 from binlake.source.replica.progress import Progress
 from binlake.source.replica.receiver import (
     COMPRESSED_HEADER,
