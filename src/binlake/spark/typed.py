@@ -9,7 +9,6 @@ the task that meets it, not a guess.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -33,6 +32,7 @@ from binlake.stream.runs import Piece, PlainRun, Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import typed_schema
 from binlake.table.metadata import METADATA
+from binlake.table.one_table import schema_of_version, split_version
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
 from binlake.table.schema.declared import DeclaredSchema
@@ -54,7 +54,6 @@ from binlake.values.where import names_in
 _RESTART = "start the query again with the same checkpoint to use the table's current columns"
 # One step of the search, from the newest backwards.
 _LEAST_LOOK_BYTES, _MOST_LOOK_BYTES = 64 << 10, 32 << 20
-_VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
 _SHOWN_TABLES = 3
 # The table id and the flags of a TABLE_MAP body, which may differ within one definition.
 _TABLE_ID_AND_FLAGS = EVENT_TYPES[TABLE_MAP_EVENT].post_header_length
@@ -82,10 +81,10 @@ class InferredView(PickledByName):
         look = _Look(options)
         table, number = options.table, None
         found = look.definitions(options.read)
-        version = _VERSION.fullmatch(table)
         read = options.read
-        if not found and version is not None:
-            table, number = version["table"], int(version["number"])
+        if not found:
+            table, number = split_version(table)
+        if number is not None:
             read = replace(read, table=(table,))
             found = look.definitions(read)
         if not found:
@@ -102,8 +101,9 @@ class InferredView(PickledByName):
         renames = look.renames(table)
         evolution = Evolution.of(table, distinct_versions(schemas), renames)
         view = cls(table, evolution, number, bool(look.ddl.chains))
-        view._check_number()
-        if view.number is None:
+        if number is not None:
+            schema_of_version(table, evolution, number)
+        else:
             # Spark shows what a source's planning writes to stderr, and nothing else
             there = [column.name for types in found for column in types.definition.columns]
             unnamed = unnamed_renames(table, read.columns, renames, there)
@@ -111,20 +111,12 @@ class InferredView(PickledByName):
                 print(f"binlake: {printable(note)}", file=sys.stderr)
         return view, read
 
-    def _check_number(self) -> None:
-        known = len(self.evolution.versions)
-        if self.number is not None and not 1 <= self.number <= known:
-            raise OptionError(
-                f"table {self.table} has {known} definitions in this range, but no @{self.number}",
-                name="table",
-            )
-
     @property
     def schema(self) -> pa.Schema:
         """The names of the view's columns."""
         if self.number is None:
             return self.evolution.schema
-        return self.evolution.versions[self.number - 1]
+        return schema_of_version(self.table, self.evolution, self.number)
 
     def check_without_ddl(self, options: SourceOptions) -> None:
         """Raise SchemaError if the log's DDL completes the view, for a stream: the log with a statement may

@@ -15,7 +15,19 @@ from binlake.table.schema.newest_names import unnamed_renames
 def split_version(table: str) -> tuple[str, int | None]:
     """Split `db.t@2` into ("db.t", 2); a name without such an end stays whole."""
     name, at, number = table.rpartition("@")
-    return (name, int(number)) if at and number.isdecimal() else (table, None)
+    return (name, int(number)) if name and at and number.isdecimal() else (table, None)
+
+
+def schema_of_version(table: str, evolution: Evolution, number: int) -> pa.Schema:
+    """Return the schema of `<table>@<number>`. Raises OptionError for a number that no definition has."""
+    known = len(evolution.versions)
+    if not 1 <= number <= known:
+        raise OptionError(
+            f"table {table} has {known} definitions in this range, but no @{number}",
+            name="table",
+            value=f"{table}@{number}",
+        )
+    return evolution.versions[number - 1]
 
 
 def united(
@@ -37,13 +49,7 @@ def unfitting(batches: Iterable[pa.RecordBatch], found: TableDefinitions, number
     Raises OptionError for a number that no definition has.
     """
     evolution = _evolution(found)
-    if not 1 <= number <= len(evolution.versions):
-        raise OptionError(
-            f"table {found.name} has {len(evolution.versions)} definitions, but no @{number}",
-            name="table",
-            value=f"{found.name}@{number}",
-        )
-    schema = evolution.versions[number - 1]
+    schema = schema_of_version(found.name, evolution, number)
     misfits = (evolution.conform(batch).misfits for batch in batches)
     rows = [one for one in misfits if one is not None and one.schema.equals(schema)]
     return pa.Table.from_batches(rows, schema)
