@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
-from binlake.values.ledger import Ledger, SkippedRange
+from binlake.values.ledger import Ledger, RenamedColumn, SkippedRange
 from binlake.values.position import Position
 
 
@@ -51,6 +52,40 @@ def test_json_round_trip() -> None:
     ledger.decoded_bytes = 17
     text = json.dumps(ledger.to_json())
     assert Ledger.from_json(json.loads(text)) == ledger
+
+
+def _everything(factor: int) -> Ledger:
+    """A ledger with something in each field."""
+    ledger = Ledger()
+    counts = ledger.file("binlog.000001")
+    counts.bytes, counts.verified, counts.bad, counts.unchecked = 296 * factor, 3, 1, 2
+    counts.events_by_type.update({15: 1, 30: 2 * factor})
+    ledger.plan("binlog.000001", 4, 300 * factor)
+    ledger.cover("binlog.000001", 300 * (factor - 1), 300 * factor)
+    ledger.add_rows("shop", "orders", "insert", 2 * factor)
+    ledger.add_rows("shop", "orders", "delete", 1)
+    ledger.names["shop", "orders"] = {"DDL"} if factor == 1 else {"schema"}
+    ledger.transactions.update({"committed": factor, "prepared": -1})
+    ledger.unshown["DDL"] += factor
+    ledger.unshown_of_others = factor
+    ledger.decoded_bytes = 17 * factor
+    ledger.zero_dates["shop.orders.paid"] += 2
+    ledger.json_differences["shop.orders"] += 3
+    ledger.skipped.append(SkippedRange("binlog.000001", 200 * factor, 250 * factor, "bad"))
+    ledger.renamed.append(RenamedColumn("binlog.000001", factor, "shop", "orders", "a", "b"))
+    ledger.columns.update({"id": factor == 2, "state": False})
+    ledger.where_columns["id"] = factor == 1
+    ledger.warn("the log has no signs")
+    return ledger
+
+
+def test_the_json_of_every_field() -> None:
+    """Other programs read it, and parts of a read by other versions: names, order and forms stay."""
+    ledger = _everything(1)
+    ledger += _everything(2)
+    written = json.dumps(ledger.to_json(), indent=1) + "\n"
+    assert written == (Path(__file__).parent / "ledger.json").read_text()
+    assert Ledger.from_json(json.loads(written)) == ledger
 
 
 def test_json_counts_are_those_of_verify() -> None:
