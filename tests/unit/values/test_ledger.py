@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 from binlake.values.ledger import Ledger, RenamedColumn, SkippedRange
@@ -81,8 +82,12 @@ def _everything(factor: int) -> Ledger:
 
 def test_the_json_of_every_field() -> None:
     """Other programs read it, and parts of a read by other versions: names, order and forms stay."""
-    ledger = _everything(1)
+    ledger = Ledger()
+    ledger += _everything(1)
     ledger += _everything(2)
+    empty = Ledger()
+    for field in fields(Ledger):
+        assert getattr(ledger, field.name) != getattr(empty, field.name), "each is added up"
     written = json.dumps(ledger.to_json(), indent=1) + "\n"
     assert written == (Path(__file__).parent / "ledger.json").read_text()
     assert Ledger.from_json(json.loads(written)) == ledger
