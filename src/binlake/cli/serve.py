@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from binlake.cli.common.flags import with_options
@@ -75,22 +75,10 @@ class ServeFlags:
             password = _asked_password(self.user)
         if not password:
             raise OptionError("the password is empty", name="password_file")
-        return Settings(
-            path=path,
-            user=self.user,
-            password=password,
-            bind=self.bind,
-            port=self.port,
-            source=self.source,
-            server_id=self.server_id,
-            server_uuid=_checked_uuid(self.server_uuid),
-            certificate=self.ssl_cert,
-            private_key=self.ssl_key,
-            require_tls=self.require_tls,
-            keyring=keyring,
-            max_connections=self.max_connections,
-            metrics_port=self.metrics_port,
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        del values["password_file"]
+        values["server_uuid"] = _checked_uuid(self.server_uuid)
+        return Settings(path=path, password=password, keyring=keyring, **values)
 
 
 @with_options("keyring", "keyring_password_file")

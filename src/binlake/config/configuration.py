@@ -187,9 +187,8 @@ def _settings(table: Table, given: dict[str, Any], password: str) -> Settings:
         raise table.error("keyring_password_file", "it needs keyring")
     if ("ssl_cert" in given) != ("ssl_key" in given):
         raise table.error("ssl_cert", "ssl_cert and ssl_key belong together")
-    renamed = {"ssl_cert": "certificate", "ssl_key": "private_key"}
     left_out = ("password_file", "password_variable", "user")
-    values = {renamed.get(k, k): v for k, v in given.items() if k not in left_out}
+    values = {key: value for key, value in given.items() if key not in left_out}
     user = given.get("user", "replica")
     return Settings(user=user, password=password, keyring=keyring, **values)
 

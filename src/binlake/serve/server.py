@@ -40,7 +40,7 @@ class BinlogServer:
         self.library = Library(
             settings.path, settings.source, settings.keyring, settings.poll_seconds
         )
-        self.tls = ServerTls(settings.certificate, settings.private_key)
+        self.tls = ServerTls(settings.ssl_cert, settings.ssl_key)
         self.who = identity(settings, self.library)
         self.replicas = Replicas()
         self.refused_logins = 0

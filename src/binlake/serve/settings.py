@@ -12,7 +12,7 @@ class Settings:
     """How an archive is served.
 
     `server_id` and `server_uuid` are the identity that replicas see; None derives them from the
-    archive (`identity.py`). `certificate` and `private_key` are PEM files; without them a
+    archive (`identity.py`). `ssl_cert` and `ssl_key` are PEM files; without them a
     certificate is made at the start. Times are in seconds; `handshake_seconds` is for the whole
     login, `write_seconds` how long one block of events may wait for a replica that does not read,
     `stop_seconds` how long the end waits for the threads of connections.
@@ -26,8 +26,8 @@ class Settings:
     source: str = ""
     server_id: int | None = None
     server_uuid: str | None = None
-    certificate: str | None = None
-    private_key: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
     require_tls: bool = False
     keyring: Keyring | None = None
     max_connections: int = 100
