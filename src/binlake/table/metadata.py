@@ -48,7 +48,7 @@ METADATA: tuple[MetadataColumn, ...] = (
     # Iceberg reserves _file and _pos: a table with such columns can be written but not read
     MetadataColumn("file", pa.string(), "base name of the log file", unprefixed="_log_file"),
     MetadataColumn("pos", pa.int64(), "offset of the event in the file", unprefixed="_log_pos"),
-    MetadataColumn("row", pa.int32(), "ordinal of the row change in its event"),
+    MetadataColumn("row", pa.int32(), "number of the row change in its event or payload, from 0"),
     MetadataColumn("seq", SEQUENCE_TYPE, "sorts in commit order"),
     MetadataColumn(
         "absent",
