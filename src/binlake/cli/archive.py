@@ -105,7 +105,7 @@ class ArchiveFlags:
                 name="compress",
             )
         if self.key_index and not self.index:
-            raise OptionError("--key-index needs an index; leave --no-index out", name="key_index")
+            raise OptionError("--key-index and --no-index cannot be combined", name="key_index")
         size = self.keep_bytes
         return ArchiveOptions(
             until_current=self.until_current,

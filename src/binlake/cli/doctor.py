@@ -94,7 +94,7 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per server.")] = False,
 ) -> None:
-    """Check a live server for problems with following its logs.
+    """Check a live server's settings for replication problems, and print the SQL to fix them.
 
     Checks settings, privileges, retention, replication, tables and the clock, and prints the SQL to
     fix the problems. It changes nothing. The exit code is 1 if there are problems.

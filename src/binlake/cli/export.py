@@ -116,9 +116,9 @@ class ExportFlags:
                 name="--master",
             )
         if self.engine == "local" and self.master is not None:
-            raise OptionError("--master is for --engine spark", name="--master")
+            raise OptionError("--master requires --engine spark", name="--master")
         if self.engine != "local" and self.workers is not None:
-            raise OptionError("--workers is for --engine local", name="--workers")
+            raise OptionError("--workers requires --engine local", name="--workers")
         return self.engine == "local"
 
 

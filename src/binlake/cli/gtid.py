@@ -66,7 +66,7 @@ _LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
 @member(gtid, "locate")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def locate(
-    name: Annotated[str, Argument(metavar="GTID", help="One GTID, of either flavour.")],
+    name: Annotated[str, Argument(metavar="GTID", help="One GTID, of MySQL or MariaDB.")],
     files: Annotated[list[str], Argument(metavar="FILE|DIR…", help="Logs to look in.")],
     options: ReadOptions,
     as_json: _Json = False,

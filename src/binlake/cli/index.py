@@ -52,7 +52,9 @@ def index(
       binlake index --keys /backup/binlogs/ && binlake rows /backup/binlogs/ --where "id = 4711"
     """
     if "-" in files:
-        raise OptionError("standard input cannot have an index", name="FILE")
+        raise OptionError(
+            "index writes a file beside each log, so it cannot read standard input", name="FILE"
+        )
     written = left = 0
     for chain in resolve(files, options.index_directory):
         indexing = _Indexing(options, keys=keys)
@@ -121,5 +123,5 @@ class _Indexing:
         if lacking:
             few = ", ".join(lacking[:3]) + (", …" if len(lacking) > 3 else "")
             note(
-                f"{path.name}: no primary key that can be indexed is known of {counted(len(lacking), 'table')}: {few}"
+                f"{path.name}: binlake knows no primary key that it can index for {counted(len(lacking), 'table')}: {few}"
             )

@@ -148,7 +148,7 @@ def _start(servers: ServerUrls, options: ReadOptions, flags: TailFlags) -> Posit
     """Return where to begin. Raises OptionError, ServerError."""
     place, after = options.start, flags.after
     if sum((place is not None, after is not None, flags.from_start)) > 1:
-        raise OptionError("--start, --after and --from-start are mutually exclusive", name="start")
+        raise OptionError("--start, --after and --from-start cannot be combined", name="start")
     if place is not None and not place.file:
         raise OptionError("--start POS: the file is missing", name="start", hint="use FILE:POS")
     with connect_any(

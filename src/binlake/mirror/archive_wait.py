@@ -27,7 +27,7 @@ class ArchiveWait:
             return True
         if time.monotonic() > self._deadline:
             raise LogLagsError(
-                f"the archive reaches {log.file}:{log.offset}, and not {position.file}:{position.offset}",
+                f"the archive reaches {log.file}:{log.offset}, but not yet {position.file}:{position.offset}",
                 hint="check that `binlake archive` runs",
             )
         self._stop.wait(_PAUSE_S)

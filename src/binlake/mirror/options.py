@@ -308,7 +308,7 @@ class MirrorOptions:
         for name, what in (("compact_deleted", "between 0 and 1"), ("verify_sample", "above 0 and up to 1")):  # fmt: skip
             share = getattr(self, name)
             if not (0 < share < 1 or (share == 1 and name == "verify_sample")):
-                raise OptionError(f"option {name}: a share {what} is expected", name=name)
+                raise OptionError(f"option {name}: expected a share {what}", name=name)
 
         if self.format == "delta":
             self._check_delta()
@@ -350,7 +350,7 @@ class MirrorOptions:
             except ValueError as error:
                 raise OptionError(f"option {name}: {text!r}: {error}", name=name, value=text) from None  # fmt: skip
         if option.least is not None and value != option.default and value < option.least:
-            raise OptionError(f"option {name}: {option.least} or more is expected", name=name)
+            raise OptionError(f"option {name}: expected {option.least} or more", name=name)
 
     def table_patterns(self) -> Iterator[tuple[str, str]]:
         """The flag and the pattern of each option, or rule, that selects tables."""

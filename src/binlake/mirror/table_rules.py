@@ -123,8 +123,8 @@ def _field(text: str) -> PartitionField:
     transform = _TRANSFORMS.get(name)
     if match is None or transform is None:
         raise ValueError(
-            f"{text.strip()!r} is none of COLUMN, identity(COLUMN), bucket(N, COLUMN), truncate(N, COLUMN), "
-            "years(COLUMN), months(COLUMN), days(COLUMN), hours(COLUMN)"
+            f"{text.strip()!r}: expected COLUMN, identity(COLUMN), bucket(N, COLUMN), truncate(N, COLUMN), "
+            "years(COLUMN), months(COLUMN), days(COLUMN) or hours(COLUMN)"
         )
     width = int(match[2] or 0)
     if (transform in _WITH_WIDTH) != (width > 0) or width >= 1 << 31:

@@ -244,7 +244,7 @@ def _stream_options(texts: dict[str, str]) -> StreamOptions:
     }
     if "starting_offsets" in values and "starting_timestamp" in values:
         raise OptionError(
-            "options starting_offsets and starting_timestamp exclude each other",
+            "options starting_offsets and starting_timestamp cannot be combined",
             name="starting_timestamp",
         )
     return StreamOptions(**values)
@@ -268,7 +268,7 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
     if server is not None:
         if found:
             raise OptionError(
-                "option server and a path exclude each other",
+                "option server and a path cannot be combined",
                 name=_SERVER.name,
                 hint="call .load() without a path",
             )

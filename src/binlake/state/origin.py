@@ -66,7 +66,7 @@ def given_origin(position: str | None, gtid: str | None) -> Origin:
     """The origin that a user gives. Raises OptionError."""
     if position is not None and gtid is not None:
         raise OptionError(
-            "--from-position and --from-gtid exclude each other", name="from_position"
+            "--from-position and --from-gtid cannot be combined", name="from_position"
         )
     if position is not None:
         try:

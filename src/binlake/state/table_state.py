@@ -67,7 +67,7 @@ def state_options(options: ReadOptions) -> ReadOptions:
     for name in (*_CHOOSING, "columns", "exclude_column"):
         if getattr(options, name):
             raise OptionError(
-                f"option {name} and a state exclude each other: it needs every change between two moments",
+                f"option {name} cannot be combined with a state, which needs every change between two moments",
                 name=name,
             )
     if options.on_error != "stop":

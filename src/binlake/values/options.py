@@ -189,7 +189,7 @@ class ReadOptions(PickledByName):
             for name in ("since", "until", "start", "stop", "gtid", "exclude_gtid"):
                 if getattr(self, name) is not None:
                     raise OptionError(
-                        f"options at and {name} exclude each other",
+                        f"options at and {name} cannot be combined",
                         name=name,
                         hint="at already names one transaction",
                     )

@@ -113,7 +113,7 @@ def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> 
         ("--rename foo", "--rename: 'foo': expected DATABASE.TABLE=VALUE"),
         ("--partition foo", "--partition: 'foo': expected DATABASE.TABLE=VALUE"),
         ("--on-alter-table a.b=foo", "--on-alter-table: 'a.b=foo': 'foo': expected one of quarantine"),
-        ("--verify-sample 0", "--verify-sample: a share above 0"),
+        ("--verify-sample 0", "--verify-sample: expected a share above 0"),
         ("--format delta --deletes position", "--deletes: tables of format delta do not have it"),
     ],
 )  # fmt: skip

@@ -40,7 +40,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int
     ("arguments", "says"),
     [
         (["--raw"], "--raw copies the logs of a server"),
-        (["-R", "--stop-never"], "--stop-never: only with --raw"),
+        (["-R", "--stop-never"], "--stop-never requires --raw"),
         (["-R", "--raw", "--stop-position=5"], "--stop-position: --raw copies whole logs"),
         (
             ["-R", "--raw", "-j", "0-1-4"],

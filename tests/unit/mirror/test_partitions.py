@@ -99,7 +99,7 @@ def test_specs_are_written_like_those_of_spark() -> None:
     [
         ("shop.orders", "expected DATABASE.TABLE=VALUE"),
         ("orders=id", r"\*\.orders is in any database"),
-        ("shop.orders=weeks(id)", "is none of COLUMN"),
+        ("shop.orders=weeks(id)", "expected COLUMN"),
         ("shop.orders=bucket(id)", r"expected bucket\(N, COLUMN\)"),
         ("shop.orders=days(2, id)", r"expected days\(COLUMN\)"),
         ("shop.orders=id, identity(id)", "a field occurs twice"),

@@ -135,7 +135,7 @@ def test_a_column_that_does_not_exist_is_refused() -> None:
 
 @pytest.mark.parametrize(("option", "value"), [("where", "id = 1"), ("op", "insert"), ("columns", "id")])  # fmt: skip
 def test_options_that_hide_changes_are_refused(option: str, value: str) -> None:
-    with pytest.raises(OptionError, match=f"option {option} and a history exclude each other"):
+    with pytest.raises(OptionError, match=f"option {option} cannot be combined with a history"):
         binlake.open(str(LOGS), **{option: value}).history("shop.orders", 1)
 
 

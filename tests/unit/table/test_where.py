@@ -248,7 +248,7 @@ def test_sql_has_the_chosen_rows() -> None:
     assert written == expected
     both = run_binlake("sql", str(LOGS), "--where", "id = 45", "--ddl")
     assert both.returncode == 2
-    assert "--ddl and --where exclude each other" in both.stderr
+    assert "--ddl and --where cannot be combined" in both.stderr
 
 
 def run_binlake(*arguments: str) -> subprocess.CompletedProcess[str]:

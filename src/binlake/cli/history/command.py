@@ -71,9 +71,9 @@ class HistoryFlags:
 
     @property
     def choices(self) -> UndoChoices:
-        """The choices about the SQL of --undo. Raises OptionError for forms that exclude each other."""
+        """The choices about the SQL of --undo. Raises OptionError for forms that cannot be combined."""
         if sum((self.as_json, self.html is not None, self.undo is not None)) > 1:
-            raise OptionError("--json, --html and --undo exclude each other", name="html")
+            raise OptionError("--json, --html and --undo cannot be combined", name="html")
         return UndoChoices(tuple(self.generated or ()), force=self.force, verify=self.verify)
 
 

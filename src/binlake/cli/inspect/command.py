@@ -44,7 +44,7 @@ class InspectFlags:
     ] = None
 
     def check(self) -> None:
-        """Raise OptionError for options that exclude each other."""
+        """Raise OptionError for options that cannot be combined."""
         if self.as_json and self.shows_fields:
             raise OptionError("--json shows every field already; remove --full and --hexdump")
 

@@ -48,7 +48,8 @@ def remove(
     *,
     lake: LakeArgument,
     tables: Annotated[
-        list[str], Argument(metavar="DB.TABLE…", help="Tables to leave; * and ? are wildcards.")
+        list[str],
+        Argument(metavar="DB.TABLE…", help="Tables to stop following; * and ? are wildcards."),
     ],
     session: SparkSettings,
 ) -> None:

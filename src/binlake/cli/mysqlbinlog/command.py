@@ -75,14 +75,13 @@ def _check_copy(choice: ChoiceFlags, text: TextFlags, remote: RemoteFlags) -> No
     """Check that --raw supports the given options. Raises OptionError."""
     if not remote.raw:
         raise OptionError(
-            "--stop-never: only with --raw", name="--stop-never",
+            "--stop-never requires --raw", name="--stop-never",
             hint="use binlake tail URL to print changes as they commit",
         )  # fmt: skip
     if not remote.is_remote:
         raise OptionError(
-            "--raw copies the logs of a server",
+            "--raw copies the logs of a server: it requires --read-from-remote-server",
             name="--raw",
-            hint="give --read-from-remote-server too",
         )
     unsupported = {
         "--stop-position": choice.stop_position, "--start-datetime": choice.start_datetime,

@@ -60,11 +60,9 @@ def _host(login: LoginOptions) -> str:
     if protocol not in _PROTOCOLS:
         raise OptionError(f"--protocol {login.protocol!r}: not tcp or socket", name="--protocol")
     if protocol == "tcp" and login.socket:
-        raise OptionError("--protocol tcp: not with --socket", name="--protocol")
+        raise OptionError("--protocol tcp and --socket cannot be combined", name="--protocol")
     if protocol == "socket" and not login.socket:
-        raise OptionError(
-            "--protocol socket: give --socket", name="--protocol", hint="--socket FILE"
-        )
+        raise OptionError("--protocol socket requires --socket FILE", name="--protocol")
     if login.socket or (login.host == "localhost" and not login.port and not protocol):
         return ""
     return login.host or ("localhost" if protocol else "")
@@ -76,7 +74,8 @@ def tls_mode(mode: str | None, *, ssl: bool | None, verify: bool | None) -> str 
         return mode
     if mode is not None:
         raise OptionError(
-            "use --ssl-mode without --ssl and --ssl-verify-server-cert", name="--ssl-mode"
+            "--ssl-mode cannot be combined with --ssl, --skip-ssl and --ssl-verify-server-cert",
+            name="--ssl-mode",
         )
     if verify:
         if ssl is False:

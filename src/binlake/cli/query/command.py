@@ -51,7 +51,9 @@ class Session:
         """
         if self.form in _ONE_RESULT and self.database.count(sql) > 1:
             raise OptionError(
-                f"--format {self.form} holds the result of one statement", name="format"
+                f"--format {self.form} writes the result of one statement only",
+                name="format",
+                hint="run the statements one by one, or use --format json",
             )
         with hinting(self.options), open_target(output, self.form) as target:
             for result in self.database.run(sql):
@@ -170,7 +172,9 @@ def _ask(session: Session, output: Path | None) -> None:
     """Run the statements that the user types."""
     if output is not None or session.form in ("arrow", "parquet"):
         raise OptionError(
-            "a prompt prints its results", name="output", hint="give the statement as an argument"
+            "the prompt prints results as text, and not to a file",
+            name="output",
+            hint="give the statement as an argument",
         )
     with needing("a prompt needs the library prompt_toolkit", "query"):
         from binlake.cli.query.prompt import run_prompt

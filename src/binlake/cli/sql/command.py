@@ -79,12 +79,12 @@ class SqlFlags:
     verify: VerifyFlag = None
 
     def check(self, options: ReadOptions) -> None:
-        """Raise OptionError for options that exclude each other."""
+        """Raise OptionError for options that cannot be combined."""
         if not self.undo:
             require_undo(UndoChoices(force=self.force, verify=self.verify))
         if self.ddl and (options.op or options.where):
             other = "op" if options.op else "where"
-            raise OptionError(f"--ddl and --{other} exclude each other", name="ddl")
+            raise OptionError(f"--ddl and --{other} cannot be combined", name="ddl")
         if self.ddl and self.undo:
             raise OptionError("--undo reverses row changes only, not --ddl", name="ddl")
 

@@ -65,7 +65,7 @@ class StatsFlags:
         Option(
             "--html",
             metavar="FILE",
-            help="Write the page of binlake ui to this file, with its data in it.",
+            help="Write a page to this file: the overview of binlake ui, with its data.",
         ),
     ] = None
     list_statements: Annotated[

@@ -40,7 +40,7 @@ _UNSHOWN = (DML, LOAD_DATA, ORPHAN_XA_COMMIT)
 #: What an INCIDENT event of a log means.
 LOST_EVENTS = "the server reports that events are missing from its log (INCIDENT_EVENT), so the lake may lack changes of any table"
 _SET_ROW_FORMAT = (
-    "set binlog_format=ROW on the server; then resync the tables that were changed, "
+    "set binlog_format=ROW on the server; then resync the tables that these statements change, "
     "or continue with --on-statement ignore"
 )
 _PREPARE_IS_PURGED = (
@@ -216,10 +216,12 @@ def _check_joined(ledger: Ledger, splits: Sequence[Split]) -> None:
         if not (whole and begins and of[-1].end in (None, ranges[-1][1])):
             raise IncompleteError(
                 f"{name}: bytes {of[0].start} to {of[-1].end} should have been read, but {ranges} were",
-                hint="this is a fault of binlake, please report it; nothing of it was applied",
+                hint="this is a bug of binlake, please report it; the mirror applied nothing of this range",
             )
     if covered:
-        raise IncompleteError(f"{next(iter(covered))} was read without being asked for")
+        raise IncompleteError(
+            f"binlake has read {next(iter(covered))}, which the round did not plan"
+        )
 
 
 def _base_name(path: str) -> str:
@@ -243,7 +245,7 @@ def _refuse_unshown(ledger: Ledger) -> None:
     kinds = [kind for kind in _UNSHOWN if ledger.unshown.get(kind)]
     if kinds:
         raise IncompleteError(
-            f"the log contains changes that are not in row events, and may be those of any table: {', '.join(kinds)}",
+            f"the log contains changes that are not in row events, and may be of any table: {', '.join(kinds)}",
             hint=_PREPARE_IS_PURGED if kinds == [ORPHAN_XA_COMMIT] else _SET_ROW_FORMAT,
         )
 

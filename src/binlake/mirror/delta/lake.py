@@ -65,7 +65,7 @@ class DeltaLake:
         for name in (namespace, table):
             if name != NAMESPACE and not _NAME.fullmatch(name):
                 raise UnsupportedError(
-                    f"{namespace}.{table}: {name!r} is no name of a directory of a Delta lake",
+                    f"{namespace}.{table}: {name!r} cannot be the name of a directory of a Delta lake",
                     hint="rename the table with --rename",
                 )
         return self._root / namespace / table

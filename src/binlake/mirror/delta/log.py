@@ -76,8 +76,8 @@ class DeltaLog:
         parts = [m for m in _matches(_CHECKPOINT, names) if _version(m) == version]
         if not parts or (parts[0][2] is not None and len(parts) != int(parts[0][2])):
             raise UnsupportedError(
-                f"{self.path}: checkpoint {version} of its Delta log is not whole, or of a newer kind",
-                hint="delta.checkpointPolicy=classic is needed",
+                f"{self.path}: checkpoint {version} of its Delta log is incomplete, or has a newer format",
+                hint="set the table property delta.checkpointPolicy to classic",
             )
         for part in parts:
             table = pq.read_table(self.path / "_delta_log" / part[0], columns=["metaData", "add"])

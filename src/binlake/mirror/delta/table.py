@@ -186,7 +186,9 @@ class DeltaTable:
     ) -> None:
         """Replace all rows with those of files that `DataFileWriter` wrote with `data_prefix`."""
         if only is not None:
-            raise UnsupportedError(f"{self.full_name}: Delta tables are not merged of shards")
+            raise UnsupportedError(
+                f"{self.full_name}: the mirror does not merge shards into Delta tables"
+            )
         spark, schema = self._stored.spark, spark_schema(self._schema)
         paths = [str(file["file-path"]) for file in files]
         with in_one_line(self.full_name):

@@ -47,11 +47,11 @@ class VerifyOptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.sample <= 1:
-            raise OptionError("sample: a share above 0, up to 1, is expected", name="sample")
+            raise OptionError("sample: expected a share above 0 and up to 1", name="sample")
         if self.most_differences < 1 or self.parts < 0:
-            raise OptionError("most_differences: 1 or more is expected", name="most_differences")
+            raise OptionError("most_differences: expected 1 or more", name="most_differences")
         if self.sample_number < 0:
-            raise OptionError("sample_number: 0 or more is expected", name="sample_number")
+            raise OptionError("sample_number: expected 0 or more", name="sample_number")
 
 
 @dataclass(frozen=True, slots=True)

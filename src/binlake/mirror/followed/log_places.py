@@ -70,6 +70,6 @@ class LogPlaces:
             return self._planner.at_position(FilePosition(position.file, position.offset))
         except OptionError as error:
             raise BinlogError(
-                f"the log does not have {position}, where the server was when the first row was read",
+                f"the log does not have {position}, the server's position when the mirror read the first row",
                 hint=f"{error.hint}; read the log of the same server, from that position on",
             ) from None

@@ -361,7 +361,9 @@ class FollowedTables:
 
     def not_copied(self) -> dict[str, str]:
         """The reasons why the lake does not show some wanted tables yet, by name."""
-        reasons = dict.fromkeys(self._control.to_resync, "it is to be copied again")
+        reasons = dict.fromkeys(
+            self._control.to_resync, "a resync was requested, and has not begun"
+        )
         reasons |= dict.fromkeys(self.unfinished, "its copy is not complete")
         reasons |= {name: f"its copy waits: {error}" for name, error in self.lagging.items()}
         return {name: why for name, why in reasons.items() if name not in self.followed}

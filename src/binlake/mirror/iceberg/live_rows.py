@@ -54,7 +54,7 @@ def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
     fs, inner = file_system(path)
     if file["content"] != "position-deletes":
         raise UnsupportedError(
-            f"{path}: the mirror does not keep tables with equality deletes",
+            f"{path}: the mirror does not support equality deletes",
             hint="another engine wrote them; `binlake mirror resync` copies the table again",
         )
     if file["file-format"].lower() == "puffin":

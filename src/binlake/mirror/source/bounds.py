@@ -67,7 +67,7 @@ def walked_bounds(
         bound = after
         yield bound
     raise ServerError(
-        f"{server.where}: {table.full_name} divides into more than {most_bounds:,} parts: refused"
+        f"{server.where}: {table.full_name} would be copied in more than {most_bounds:,} parts: refused"
     )
 
 

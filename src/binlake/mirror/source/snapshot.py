@@ -60,9 +60,9 @@ class SnapshotOptions(PickledByName):
     def __post_init__(self) -> None:
         for name in ("chunk_rows", "batch_rows", "batch_bytes"):
             if getattr(self, name) < 1:
-                raise OptionError(f"{name}: 1 or more is expected", name=name)
+                raise OptionError(f"{name}: expected 1 or more", name=name)
         if self.max_rows_per_s < 0:
-            raise OptionError("max_rows_per_s: 0 or more is expected", name="max_rows_per_s")
+            raise OptionError("max_rows_per_s: expected 0 or more", name="max_rows_per_s")
 
     @property
     def limits(self) -> BatchLimits:

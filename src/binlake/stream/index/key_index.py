@@ -237,10 +237,10 @@ def _messages(source: pa.BufferReader) -> tuple[pa.Schema, pa.Message]:
     """The schema and the only batch of a file, which is not read yet. Of the footer, only the end is needed."""
     source.seek(max(source.size() - len(_END), 0))
     if source.read() != _END:
-        raise ValueError("it is not complete, or no file of Arrow")
+        raise ValueError("it is incomplete, or not an Arrow file")
     source.seek(0)
     if source.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it is no file of Arrow")
+        raise ValueError("it is not an Arrow file")
     messages = pa.ipc.MessageReader.open_stream(source)
     return pa.ipc.read_schema(messages.read_next_message()), messages.read_next_message()
 

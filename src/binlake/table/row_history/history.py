@@ -50,7 +50,7 @@ def history_options(options: ReadOptions, table: str) -> ReadOptions:
     for name in ("where", "op", "columns", "exclude_column"):
         if getattr(options, name):
             raise OptionError(
-                f"option {name} and a history exclude each other: it has all changes of a row",
+                f"option {name} cannot be combined with a history, which has all changes of a row",
                 name=name,
             )
     return replace(

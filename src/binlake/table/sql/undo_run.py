@@ -46,7 +46,7 @@ class UndoChoices:
         """
         if options.on_error == "skip":
             raise OptionError(
-                "--undo and --on-error skip exclude each other: later changes may depend on"
+                "--undo and --on-error skip cannot be combined: later changes may depend on"
                 " skipped ones",
                 name="on_error",
             )

@@ -535,4 +535,4 @@ def test_copies_that_wait(lake: FakeLake, tmp_path: Path) -> None:
         "shop.e": "its copy waits: the archive reaches a.1:4",
     }
     tables.forget("shop.a")
-    assert tables.not_copied()["shop.a"] == "it is to be copied again"
+    assert tables.not_copied()["shop.a"] == "a resync was requested, and has not begun"

@@ -326,7 +326,7 @@ def test_starting_places(options: dict[str, str], gtids: Any, tmp_path: Path) ->
     [
         ({"starting_offsets": "yesterday"}, "neither earliest, latest"),
         ({"starting_offsets": "binlog.000009:4"}, "no file 'binlog.000009'"),
-        ({"starting_offsets": "latest", "starting_timestamp": "2026-01-01"}, "exclude each other"),
+        ({"starting_offsets": "latest", "starting_timestamp": "2026-01-01"}, "cannot be combined"),
         ({"max_rows_per_batch": "0"}, "at least 1"),
         ({"at": f"{SID}:1"}, "a stream does not end"),
         ({"start": "4"}, "use FILE:POS"),
