@@ -67,7 +67,11 @@ PHRASES = (
 )
 _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE | re.MULTILINE)
 #: Phrases of pages and help, beside the ones above.
-_OF_PAGES = re.compile(r"says? (so|more|why)\b|all the same\b|is nowhere", re.IGNORECASE)
+_OF_PAGES = re.compile(
+    r"says? (so|more|why)\b|all the same\b|is nowhere|texts? in quotes|filters and policies"
+    r"|, also (after|before|for|if|in|inside|those|to|when|while|with)\b",
+    re.IGNORECASE,
+)
 
 #: Rooms of src/binlake whose docstrings and comments have been edited.
 EDITED = (
@@ -91,7 +95,8 @@ _OF_DOCSTRINGS = re.compile(
 )
 #: Phrases of messages, beside the ones of all texts.
 _OF_MESSAGES = re.compile(
-    r"\bgo(es)? on with|told apart|cannot be told|by other means|not hold it|in none of|of after\b|no end of what|(^|[.;:] )What is\b",
+    r"\bgo(es)? on with|told apart|cannot be told|by other means|not hold it|in none of|of after\b|no end of what|(^|[.;:] )What is\b"
+    r"|exclude each other|mutually exclusive|(more|a share\b.*) is expected",
     re.IGNORECASE,
 )
 #: Words in names of tests.

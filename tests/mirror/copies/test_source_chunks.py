@@ -156,7 +156,7 @@ def test_chunks_are_small_where_rows_are_large_or_the_rate_is_bounded(filled: Se
 def test_unsupported_tables_and_options_are_refused(filled: Server) -> None:
     with pytest.raises(SourceError, match=r"has no table that matches parts.nothing"):
         read_tables(url_of(filled), ["parts.nothing"])
-    with pytest.raises(OptionError, match="chunk_rows: 1 or more"):
+    with pytest.raises(OptionError, match="chunk_rows: expected 1 or more"):
         SnapshotOptions(chunk_rows=0)
     filled.execute(
         "DROP TABLE IF EXISTS parts.isam", "CREATE TABLE parts.isam (a INT) ENGINE=MyISAM"
