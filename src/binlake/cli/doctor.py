@@ -96,8 +96,8 @@ def doctor(
 ) -> None:
     """Check a live server's settings for replication problems, and print the SQL to fix them.
 
-    Checks settings, privileges, retention, replication, tables and the clock, and prints the SQL to
-    fix the problems. It changes nothing. The exit code is 1 if there are problems.
+    It also checks privileges, retention, replication, tables and the clock. It changes nothing. The exit
+    code is 1 if there are problems.
 
     Examples:
       binlake doctor mysql://repl@db1/

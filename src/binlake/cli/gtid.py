@@ -36,8 +36,8 @@ from binlake.values.times import utc_text
 
 _HELP = """Find a transaction by its GTID, and calculate with GTID sets of MySQL and MariaDB.
 
-    A SET is a text (MySQL: uuid:1-5:7:tag:9; MariaDB: 0-1-5,0-2-9 or 0-1:1-5), a file with such a
-    text (@path, @- is stdin), or logs: a file, directory, glob or .index file stands for everything
+    A SET is a list of GTIDs (MySQL: uuid:1-5:7:tag:9; MariaDB: 0-1-5,0-2-9 or 0-1:1-5), a file with such
+    a list (@path, @- is stdin), or logs: a file, directory, glob or .index file stands for everything
     that its server had executed at the end of the logs. As on the server, MariaDB's 0-1-5 stands for
     everything of server 1 in domain 0 up to 5. Results are written as 0-1:1-5, which --gtid accepts.
 

@@ -30,11 +30,11 @@ def compact(
     state: StateOption = None,
     session: SparkSettings,
 ) -> None:
-    """Rewrite tables without deleted rows and small files.
+    """Rewrite data files: remove deleted rows, and combine small files.
 
     A mirror compacts its tables by itself; use this after a large change, or if the mirror runs with
     --compact off. If a mirror of the lake is running, that mirror compacts the tables while it
-    continues. The server is not contacted. The exit code is 1 if a table cannot be compacted.
+    continues. It does not contact the server. The exit code is 1 if a table cannot be compacted.
 
     Examples:
       binlake mirror compact /lake

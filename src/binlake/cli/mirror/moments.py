@@ -40,7 +40,7 @@ def history(
 ) -> None:
     """List the newest rounds, and those that have names.
 
-    At the position of a round, all tables that the mirror followed then are of the same moment of the server.
+    A round contains a snapshot of each table that the mirror followed, all at the same moment of the server.
 
     Examples:
       binlake mirror history /lake

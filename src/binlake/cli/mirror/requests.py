@@ -29,9 +29,9 @@ def add(
 ) -> None:
     """Follow more tables.
 
-    The running mirror begins soon, or the next one when it starts. The lake keeps the
-    request, so you need not change --table. A table that was removed before is copied again. The mirror reports a
-    name or pattern that matches no table of the server.
+    A running mirror begins after its current round. Otherwise the next mirror begins when it starts. The lake
+    stores the request, so you need not change --table. The mirror copies a table again that was removed before.
+    It reports a name or pattern that matches no table of the server.
 
     Examples:
       binlake mirror add /lake shop.returns
@@ -80,9 +80,9 @@ def resync(
 ) -> None:
     """Copy tables again.
 
-    The running mirror does it soon, or the next one when it starts. If it is already copying a table, it copies the table
-    once more after that. A name that the lake does not have is an error. If the columns
-    are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
+    A running mirror begins after its current round. Otherwise the next mirror begins when it starts. If it is already
+    copying a table, it copies the table once more after that. A name that the lake does not have is an error. If the
+    columns are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
 
     Examples:
       binlake mirror resync /lake shop.orders

@@ -77,7 +77,7 @@ def verify(
 ) -> None:
     """Compare the lake's tables with the server's.
 
-    Both sides are compared at one position of the log.
+    The command compares both sides at one position of the log.
 
     Stop the mirror first: verify brings the lake up to date itself, up to the position of a consistent
     snapshot of the server. It then compares checksums, and reads the rows of parts that differ. The

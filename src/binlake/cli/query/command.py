@@ -118,7 +118,7 @@ def query(
     options: ReadOptions,
     flags: QueryFlags,
 ) -> None:
-    """Answer SQL over row changes, transactions, events and statements.
+    """Run SQL over row changes, transactions, events and statements.
 
     Tables: changes (all row changes, images as JSON), transactions, events, statements, and one of typed
     columns for each table of the log, such as "shop.orders". DuckDB runs the statement; binlake decodes

@@ -41,9 +41,9 @@ def ui(
     """Show logs as a page in the browser: what changed, when, by which transaction.
 
     The page has a timeline that zooms, tables, the largest and longest transactions, a search by
-    condition and by key, and the SQL that reverses what it shows. It only reads. It is served on
-    127.0.0.1, to browsers that opened the printed address. Ctrl-C ends it. Needs pip install
-    'binlake[ui]'.
+    condition and by key, and the SQL that reverses what it shows. It only reads. The command listens on
+    127.0.0.1, and answers only browsers that have opened the printed address. Ctrl-C ends it. Needs pip
+    install 'binlake[ui]'.
 
     Examples:
       binlake ui /var/lib/mysql/
