@@ -72,7 +72,7 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
         keep_from_others(indexes)  # keys are data
         file = (indexes / _LOCK).open("a+b")
     except OSError as error:
-        raise SourceError(f"{indexes} cannot be written: {error.strerror}") from error
+        raise SourceError(f"cannot write {indexes}: {error.strerror}") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -81,7 +81,7 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
     except OSError as error:  # for example, NFS without a lock service
         file.close()
         raise SourceError(
-            f"{indexes} cannot be locked: {error.strerror}",
+            f"cannot lock {indexes}: {error.strerror}",
             hint="--state names another directory for it, on a disk of this machine",
         ) from error
     return file
@@ -98,5 +98,5 @@ def identity_of(locked: IO[bytes]) -> str:
         locked.write(made.encode())
         locked.flush()
     except OSError as error:
-        raise SourceError(f"{locked.name} cannot be written: {error.strerror}") from error
+        raise SourceError(f"cannot write {locked.name}: {error.strerror}") from error
     return made

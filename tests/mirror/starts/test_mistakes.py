@@ -78,7 +78,7 @@ def test_a_lake_that_is_a_file(
     code, _, err = run(capfd, "mirror", url_of(server), str(lake), "--once")
     assert (code, err) == (
         1,
-        f"binlake: {lake}/_binlake/index cannot be written: Not a directory\n",
+        f"binlake: cannot write {lake}/_binlake/index: Not a directory\n",
     )
 
 

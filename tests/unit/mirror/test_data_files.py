@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_finished_is_removed(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(data_files, "finished", full)
-    with pytest.raises(SourceError, match="cannot be written: No space left"):
+    with pytest.raises(SourceError, match=r"cannot write .*: No space left"):
         list(DataFileWriter(SCHEMA, f"{tmp_path}/data-").write([rows_of(range(3))]))
     assert list(tmp_path.iterdir()) == []
 
@@ -146,12 +146,12 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
     writer = DataFileWriter(schema, f"{tmp_path}/t-")
     with full_disk():
         with pytest.raises(
-            SourceError, match=rf"^{tmp_path}/t-\w+\.parquet cannot be written: File too large$"
+            SourceError, match=rf"^cannot write {tmp_path}/t-\w+\.parquet: File too large$"
         ):
             list(writer.write([rows]))
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(
-            SourceError, match=rf"^{tmp_path}/x\.puffin cannot be written: File too large$"
+            SourceError, match=rf"^cannot write {tmp_path}/x\.puffin: File too large$"
         ):
             data_files.write_file(f"{tmp_path}/x.puffin", os.urandom(100_000))
 
@@ -161,6 +161,6 @@ def test_an_index_on_a_full_disk(tmp_path: Path) -> None:
     many = keys_of([pa.chunked_array([pa.array(range(10_000), pa.int64())])], ["id"])
     with (
         full_disk(),
-        pytest.raises(SourceError, match=rf"^{tmp_path}/index cannot be written: File too large$"),
+        pytest.raises(SourceError, match=rf"^cannot write {tmp_path}/index: File too large$"),
     ):
         index.add("a.parquet", sorted_keys(many))

@@ -70,5 +70,5 @@ def test_a_file_system_without_locks_is_not_taken_for_another_process(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    with pytest.raises(SourceError, match=r"index cannot be locked: No locks available.*--state"):
+    with pytest.raises(SourceError, match=r"cannot lock .*index: No locks available.*--state"):
         lock(tmp_path / "index", "/lake")

@@ -117,7 +117,7 @@ class DeltaLake:
             shutil.rmtree(path / "_delta_log")
             shutil.rmtree(path)
         except OSError as error:
-            raise SourceError(f"{path} cannot be removed: {error}") from error
+            raise SourceError(f"cannot remove {path}: {error}") from error
 
     def open_table(
         self,

@@ -53,7 +53,7 @@ def _of_file(
                 rows = pa.Table.from_arrays(columns, schema=pa.schema(fields))
                 yield rows if keep.all() else rows.filter(from_numpy(keep))
     except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error}") from error
+        raise SourceError(f"cannot read {path}: {error}") from error
 
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:

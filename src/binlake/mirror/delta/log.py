@@ -152,7 +152,7 @@ def _actions(path: Path) -> Iterator[dict[str, Any]]:
                 if line.strip():
                     yield json.loads(line)
     except (OSError, ValueError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from error
+        raise SourceError(f"cannot read {path}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -318,7 +318,7 @@ class DeltaStored:
             file = (folder / _LOCK).open("ab")
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
-            raise SourceError(f"{folder / _LOCK} cannot be locked: {error.strerror}") from error
+            raise SourceError(f"cannot lock {folder / _LOCK}: {error.strerror}") from error
         with file:
             yield
 

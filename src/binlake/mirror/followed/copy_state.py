@@ -36,7 +36,7 @@ class CopyState:
         except (FileNotFoundError, UnicodeDecodeError):
             return
         except OSError as error:
-            raise SourceError(f"{self._path} cannot be read: {error.strerror}") from error
+            raise SourceError(f"cannot read {self._path}: {error.strerror}") from error
         is_cut = not text.endswith("\n")  # by a kill
         lines = text.splitlines()
         try:
@@ -80,7 +80,7 @@ class CopyState:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise SourceError(f"{self._path} cannot be written: {error.strerror}") from error
+            raise SourceError(f"cannot write {self._path}: {error.strerror}") from error
 
 
 def _exists(path: str) -> bool:

@@ -236,13 +236,13 @@ class Followed:
                 f"{self.full_name}: the shard column of its lake table is {self.shard_column or 'none'}, but "
                 f"should be {column or 'none'}",
                 name="shard_tables",
-                hint="start with the same options, or run `binlake mirror resync` for the table before",
+                hint="start with the same options, or run `binlake mirror resync` for the table first",
             )
         if self.lake.full_name != name:
             raise OptionError(
                 f"{self.full_name}: the lake table is {self.lake.full_name}, but should be {name}",
                 name="rename_tables",
-                hint="start with the same options, or run `binlake mirror resync` for the table before",
+                hint="start with the same options, or run `binlake mirror resync` for the table first",
             )
         if not is_partitioned_by(self.lake.properties, options.partition(*self.id)):
             raise OptionError(
@@ -250,14 +250,14 @@ class Followed:
                 f"{partition_of(self.lake.properties) or 'nothing'}, but should be partitioned by "
                 f"{shown_partition(options.partition(*self.id)) or 'nothing'}",
                 name="partition_tables",
-                hint="start with the same options, or run `binlake mirror resync` for the table before",
+                hint="start with the same options, or run `binlake mirror resync` for the table first",
             )
         if copied_in != mode:
             raise OptionError(
                 f"{self.full_name}: the table was copied in the mode {copied_in!r}, but "
                 f"should be in the mode {mode!r}",
                 name=MODE_OPTIONS.get(copied_in, MODE_OPTIONS.get(mode, "")),
-                hint="start with the same options, or run `binlake mirror resync` for the table before",
+                hint="start with the same options, or run `binlake mirror resync` for the table first",
             )
         wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
         if treated_columns(self._kept) != wanted:
@@ -265,7 +265,7 @@ class Followed:
                 f"{self.full_name}: other columns are left out or hashed, or with another key, than when "
                 "the table was copied",
                 name="exclude_columns",
-                hint="start with the same options, or run `binlake mirror resync` for the table before",
+                hint="start with the same options, or run `binlake mirror resync` for the table first",
             )
 
     @property

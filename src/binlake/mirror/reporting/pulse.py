@@ -128,7 +128,7 @@ class Pulse:
             with replacing(self._path) as file:
                 file.write(json.dumps(asdict(beat)).encode())
         except OSError as error:
-            raise BinlogError(f"{self._path} cannot be written: {error.strerror}") from error
+            raise BinlogError(f"cannot write {self._path}: {error.strerror}") from error
         if now >= self._show_next:
             self._show_next = now + self._beats.shown_every_s
             began = time.monotonic()

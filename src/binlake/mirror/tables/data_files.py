@@ -56,7 +56,7 @@ def writing(path: str) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else what(error, path)
         raise SourceError(
-            f"{without_secrets(path)} cannot be written: {reason}", errno=error.errno
+            f"cannot write {without_secrets(path)}: {reason}", errno=error.errno
         ) from error
 
 
