@@ -154,8 +154,8 @@ class Log:
                 yield excluded.empty_batches()[-1]
 
     def history(self, table: str, /, *key: object, **columns: object) -> RowHistory:
-        """Return the history of a row of a table (`database.table`): every change, also under the
-        other keys that it had, and the statements on its table.
+        """Return the history of a row of a table (`database.table`): every change, including those
+        under other keys that it had, and the statements on its table.
 
         `key` are the values of the primary key, in its order; `columns` name the columns instead:
         `log.history("shop.orders", 4711)`, `log.history("shop.lines", order_id=4711, line=1)`.
@@ -190,12 +190,12 @@ class Log:
         """Return the rows of a table (`database.table`) as they were at a moment: a time, a GTID or
         `FILE:POS`.
 
-        `source` has rows to begin with: the path of a dump or Parquet file that was made before, or the URL of the live
-        server, whose changes since the moment are undone in memory. `from_position` or `from_gtid`
-        is the place of a dump that does not contain it. `where` chooses rows. Values are texts as those
-        of `binlake rows`. With `force`, rows that do not fit the log are counted in a warning. Raises
-        SourceError if the logs do not reach from one to the other, IncompleteError for a row that does
-        not fit, UnsupportedError for what cannot be followed.
+        `source` has the rows to begin with: the path of a dump or Parquet file from before the moment, or the URL
+        of the live server, whose changes since the moment are undone in memory. `from_position` or `from_gtid`
+        is the position of a dump that does not contain it. `where` chooses rows. A value is text if
+        `binlake rows` prints it as text. With `force`, a warning counts the rows that do not fit the log.
+        Raises SourceError if the logs do not reach from one to the other, IncompleteError for a row that
+        does not fit, UnsupportedError for a statement that binlake cannot follow.
         """
         import pyarrow as pa
 
@@ -233,7 +233,7 @@ class Log:
         """Return all row changes of one table as one Arrow table; without a table, the generic
         view.
 
-        If the table's definition changed, columns are united by name: types are promoted, or the
+        If the table's definition changed, columns are merged by name: types are promoted, or the
         newest definition determines the type. Then older rows with a value that does not fit are
         in `<table>@<n>`, which you can request; `ledger.warnings` reports it. If filters exclude
         every change of the table, the result has no rows, and `ledger.warnings` reports that.
@@ -281,8 +281,8 @@ class Log:
 
         This finds the tables; each statement reads the logs, and only the columns that it names.
         `ledger` is then that of the last read. Without `external_access`, SQL can use no file and no
-        network. An error of a log is a `duckdb.Error` with its text. Raises BinlogError, also if
-        DuckDB is not installed.
+        network. An error of a log is a `duckdb.Error` with its text. Raises BinlogError, for example
+        if DuckDB is not installed.
         """
         from binlake.query.database import LogDatabase
 

@@ -4,17 +4,17 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 ├─ FormatError                  the bytes do not follow the format
 │  ├─ TruncatedError            the input ends inside an event (need, have)
 │  ├─ ChecksumError             stored and computed CRC32 differ (expected, actual)
-│  └─ MalformedError            a length, count or code that cannot be
+│  └─ MalformedError            an impossible length, count or code
 ├─ UnsupportedError             valid, but this version cannot decode it
-├─ MissingContextError          rows without a table map, a schema
+├─ MissingContextError          the log lacks a TABLE_MAP event, a schema or a key
 ├─ KeyringError                 an encrypted log without the key that opens it
 ├─ SchemaError                  a supplied schema disagrees with the log, or a name collides
 ├─ SourceError                  a file, directory, URI or stream cannot be read
-├─ IncompleteError              the read is not provably complete (ranges, ledger)
+├─ IncompleteError              binlake cannot prove that a read is complete
 ├─ ServerError                  a live server refused (code, sqlstate)
 │  ├─ AuthError
-│  ├─ ConnectionLostError       the server is not there, or not any more; retryable
-│  └─ PositionLostError         the requested log is gone
+│  ├─ ConnectionLostError       no connection to the server, or it was lost; retryable
+│  └─ PositionLostError         the server or directory no longer has the requested log
 ├─ PeerGoneError                a client of `binlake serve` has gone
 ├─ QueryError(ValueError)       SQL that cannot be run (line, column)
 └─ OptionError(ValueError)      a wrong option (name, value, hint)
