@@ -6,7 +6,7 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 │  ├─ ChecksumError             stored and computed CRC32 differ (expected, actual)
 │  └─ MalformedError            an impossible length, count or code
 ├─ UnsupportedError             valid, but this version cannot decode it
-├─ MissingContextError          the log lacks a TABLE_MAP event, a schema or a key
+├─ MissingContextError          rows cannot be read without a TABLE_MAP event, schema or key
 ├─ KeyringError                 an encrypted log without the key that opens it
 ├─ SchemaError                  a supplied schema disagrees with the log, or a name collides
 ├─ SourceError                  a file, directory, URI or stream cannot be read
