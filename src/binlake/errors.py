@@ -12,7 +12,7 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 ├─ SourceError                  a file, directory, URI or stream cannot be read
 ├─ IncompleteError              binlake cannot prove that a read is complete
 ├─ ServerError                  a live server refused (code, sqlstate)
-│  ├─ AuthError
+│  ├─ AuthError                 the server refused the login
 │  ├─ ConnectionLostError       no connection to the server, or it was lost; retryable
 │  └─ PositionLostError         the server or directory no longer has the requested log
 ├─ PeerGoneError                a client of `binlake serve` has gone

@@ -20,7 +20,9 @@ def test_every_notebook_is_listed() -> None:
         assert f"]({notebook.name})" in page
 
 
-def test_incident(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+@pytest.mark.parametrize("folder", [EXAMPLES, ROOT], ids=["examples", "root"])
+def test_incident(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jupyter runs a notebook in its own folder, other tools where they start."""
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert str(run_notebook("incident.ipynb")["gtid"]).endswith(":530")
