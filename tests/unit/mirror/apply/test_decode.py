@@ -160,6 +160,6 @@ def test_an_incident_concerns_all_tables(statement_log: StatementLog) -> None:
 
 @pytest.mark.parametrize("sql", [b"CALL p()", b"UPDATE other, t SET t.id = 1", b"INSERT INTO other VALUES (f())"])  # fmt: skip
 def test_a_statement_that_may_change_any_table(statement_log: StatementLog, sql: bytes) -> None:
-    with pytest.raises(IncompleteError, match="may be those of any table: statement DML"):
+    with pytest.raises(IncompleteError, match="may be of any table: statement DML"):
         statement_log.decoded(sql)
     assert statement_log.decoded(sql, refuse_statements=False).failed == {}

@@ -104,7 +104,7 @@ def test_logs_that_cannot_be_read(tmp_path: Path) -> None:
     commit(tmp_path, 0, info(None, 0))
     name = f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
     (tmp_path / "_delta_log" / name).write_bytes(b"")
-    with pytest.raises(UnsupportedError, match="newer kind"):
+    with pytest.raises(UnsupportedError, match="newer format"):
         DeltaLog(tmp_path).update()
 
 
