@@ -88,7 +88,7 @@ APPLIED = {
     "members": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('a','b','c')", _SAME),
     "more_members": Alteration("v SET('a','b')", "ALTER TABLE t MODIFY v SET('a','b','c')", _SAME),
     "not_null": Alteration("v INT", "ALTER TABLE t MODIFY v INT NOT NULL", f"{_SAME}, if no value is NULL"),
-    "still_not_null": Alteration("v INT, w DATETIME NOT NULL", "ALTER TABLE t MODIFY w DATETIME NOT NULL COMMENT 'zero'", f"{_SAME}, also with zero dates"),
+    "still_not_null": Alteration("v INT, w DATETIME NOT NULL", "ALTER TABLE t MODIFY w DATETIME NOT NULL COMMENT 'zero'", f"{_SAME}, even with zero dates"),
     "nullable": Alteration("v INT NOT NULL", "ALTER TABLE t MODIFY v INT NULL", _SAME),
     "new_default": Alteration("v INT", "ALTER TABLE t ALTER COLUMN v SET DEFAULT 7", f"{_SAME}; new rows have the values of the log"),
     "no_default": Alteration("v INT DEFAULT 7", "ALTER TABLE t ALTER v DROP DEFAULT", _SAME),

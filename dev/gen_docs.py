@@ -26,9 +26,9 @@ from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.options import READ_OPTIONS
 from dev.alterations import APPLIED, COPIED, QUARANTINED, RENAMED, RETYPED, Alteration
+from dev.docs.login_methods import rules_table
+from dev.docs.option_forms import FORMS
 from dev.known_faults import KNOWN_FAULTS
-from dev.login_methods import rules_table
-from dev.option_forms import FORMS
 from dev.tested import (
     COLUMN_PROPERTIES,
     EVENT_PROPERTIES,

@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from dev.room_drawing import drawing  # noqa: E402 - Sphinx runs this file outside of the root
+from dev.docs.room_drawing import drawing  # noqa: E402 - Sphinx runs this file outside of the root
 
 project = "binlake"
 author = "the binlake contributors"

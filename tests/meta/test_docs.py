@@ -12,7 +12,7 @@ from binlake.cli.main import COMMANDS
 from binlake.stream.views import VIEWS
 from binlake.table.metadata import METADATA, metadata_fields
 from binlake.values.options import READ_OPTIONS, ReadOptions
-from dev.option_forms import FORMS
+from dev.docs.option_forms import FORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

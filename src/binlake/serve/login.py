@@ -21,6 +21,7 @@ from binlake.errors import FormatError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import version_numbers
 from binlake.format.auth_plugins import CACHING_SHA2, NATIVE
+from binlake.format.certificate_proof import certificate_proof, native_hash
 from binlake.format.protocol import (
     COMPRESS,
     CONNECT_ATTRS,
@@ -49,7 +50,6 @@ from binlake.serve.compression import Compression
 from binlake.serve.passwords import PLUGINS, new_nonce, proves
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
-from binlake.source.replica.certificate_proof import certificate_proof, native_hash
 
 _OFFERED = (
     LONG_PASSWORD | LONG_FLAG | CONNECT_WITH_DB | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION

@@ -1,6 +1,6 @@
 """Arrow arrays and scalars from Python values, without importing pandas.
 
-`pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, to recognise its values, and so does `to_numpy`.
+`pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, to recognise its values.
 That takes longer than reading a small log, in every command and every Spark worker. So does a
 Python value among the arguments of a `pyarrow.compute` function: pass a `scalar`.
 """
@@ -11,13 +11,10 @@ from array import array as machine_array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _TYPES = {bool: pa.bool_(), int: pa.int64(), str: pa.string(), type(None): pa.null()}
 _INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
@@ -28,36 +25,6 @@ _INT32, _INT64 = _INTEGER_CODES[32], _INTEGER_CODES[64]
 def numbers(kind: pa.DataType, count: int, data: Any) -> pa.Array:
     """Return an array over `count` numbers that lie in a buffer, without a copy."""
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
-
-
-def from_numpy(values: npt.NDArray[Any]) -> pa.Array:
-    """Return the array `pyarrow.array(values)` of numbers, booleans or times, without a copy except of booleans."""
-    import numpy as np  # most commands need no numpy
-
-    if values.dtype.kind == "b":
-        return numbers(pa.bool_(), len(values), np.packbits(values, bitorder="little"))
-    kind = pa.from_numpy_dtype(values.dtype)
-    return numbers(kind, len(values), np.ascontiguousarray(values))
-
-
-def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return integers or booleans, without a copy if they are integers in one chunk. Raises ValueError for null."""
-    import numpy as np
-
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if values.null_count:
-        raise ValueError("a value is missing")
-    if not len(values):
-        return np.empty(0, values.type.to_pandas_dtype())
-    buffer, offset, count = values.buffers()[1], values.offset, len(values)
-    if pa.types.is_boolean(values.type):
-        bits = np.unpackbits(
-            np.frombuffer(buffer, np.uint8), count=offset + count, bitorder="little"
-        )
-        return bits[offset:].view(np.bool_)
-    kind = np.dtype(values.type.to_pandas_dtype())
-    return np.frombuffer(buffer, kind, count, offset * kind.itemsize)
 
 
 def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:

@@ -6,13 +6,12 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.source.arrays import array, from_numpy, integers, runs, scalar, to_numpy
+from binlake.source.arrays import array, integers, runs, scalar
 
 KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int8(), st.integers(-(1 << 7), (1 << 7) - 1)),
@@ -61,34 +60,9 @@ def test_runs_repeat_their_values() -> None:
     assert runs([2, 3, 6], [7, 8, 9]).to_pylist() == [7, 7, 8, 9, 9, 9]
 
 
-@pytest.mark.parametrize("kind", ["u1", "i4", "u8", "f8", "M8[us]", "?"])
-@pytest.mark.parametrize("count", [0, 1, 21])
-def test_arrays_of_numpy_equal_those_of_pyarrow(kind: str, count: int) -> None:
-    values = np.random.default_rng(1).integers(0, 2, 2 * count, dtype="u1").astype(kind)
-    for chosen in (values, values[::2]):
-        made = from_numpy(chosen)
-        made.validate(full=True)
-        assert made.equals(pa.array(chosen))
-
-
-@pytest.mark.parametrize("kind", [pa.uint8(), pa.int32(), pa.uint64(), pa.bool_()])
-def test_numpy_arrays_have_the_values(kind: pa.DataType) -> None:
-    values = pa.array([1, 0, 1, 1, 0, 0, 0, 1, 0, 1, 1], pa.uint8()).cast(kind)
-    for part in (values, values.slice(3), values.slice(9, 1), values.slice(0, 0)):
-        found = to_numpy(part)
-        assert found.tolist() == part.to_pylist()
-        assert found.dtype == kind.to_pandas_dtype()
-    chunked = pa.chunked_array([values.slice(2, 3), values.slice(0, 0), values])
-    assert to_numpy(chunked).tolist() == chunked.to_pylist()
-    with pytest.raises(ValueError, match="a value is missing"):
-        to_numpy(pa.nulls(1, kind))
-
-
 def test_no_pandas_is_imported() -> None:
     code = (
-        "import sys, numpy as np, pyarrow as pa;"
-        "from binlake.source.arrays import array, from_numpy, runs, scalar, to_numpy;"
-        "to_numpy(from_numpy(np.arange(3))); to_numpy(from_numpy(np.arange(3) > 1));"
+        "import sys, pyarrow as pa; from binlake.source.arrays import array, runs, scalar;"
         "array([1, None], pa.int64()); array(['a'], pa.string()); array([True], pa.bool_());"
         "array([['a']], pa.list_(pa.string())); scalar(None); runs([1], [0]);"
         "sys.exit('pandas' in sys.modules)"

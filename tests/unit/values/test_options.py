@@ -20,7 +20,7 @@ from binlake.values.option_texts import (
 )
 from binlake.values.options import READ_OPTIONS, ReadOptions
 from binlake.values.position import FilePosition
-from dev.option_forms import FORMS
+from dev.docs.option_forms import FORMS
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 DAY_US = 86_400_000_000

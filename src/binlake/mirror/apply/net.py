@@ -29,8 +29,9 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP, is_special
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
-from binlake.source.arrays import array, from_numpy, scalar, to_numpy
+from binlake.source.arrays import array, scalar
 
 __all__ = [
     "DELETE",

@@ -18,13 +18,13 @@ from binlake.mirror.apply.net import OF_ONE_TABLE, Net, net_by_key
 from binlake.mirror.apply.range_changes import ChangeFile, RangeChanges
 from binlake.mirror.apply.shares import KeyShare
 from binlake.mirror.apply.task_files import TaskFiles, opened, task_output
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.tables.change import Change, WrittenRows
 from binlake.mirror.tables.data_files import DataFileWriter, remove_file, writing
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
-from binlake.source.arrays import from_numpy, to_numpy
 
 # to find the places of a key takes four times as much as the key and its position
 _KEY_BYTES = 96

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from binlake.mirror.apply.change_rows import BEFORE, HASH, OP, SPECIAL
 from binlake.mirror.apply.net import UPDATE, Net, keys_after, keys_differ
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.keys import Keys, keys_of
-from binlake.source.arrays import from_numpy, scalar, to_numpy
+from binlake.source.arrays import scalar
 
 #: The number of a change within the batch from which it was taken.
 ROW = f"{SPECIAL}row"

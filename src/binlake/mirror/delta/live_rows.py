@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from binlake.errors import SourceError
+from binlake.mirror.columns.numpy_arrays import from_numpy
 from binlake.mirror.delta.log import DeltaLog
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.schema import FIELD_ID
-from binlake.source.arrays import from_numpy
 
 _BATCH_ROWS = 1 << 17
 

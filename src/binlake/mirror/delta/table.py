@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import SchemaError, UnsupportedError
 from binlake.format.sql_names import quoted_name
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
@@ -29,7 +30,6 @@ from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import conformed
-from binlake.source.arrays import from_numpy, to_numpy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from binlake.errors import IncompleteError, UnsupportedError
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
-from binlake.source.arrays import from_numpy, scalar, to_numpy
+from binlake.source.arrays import scalar
 
 _BATCH_ROWS = 1 << 17
 

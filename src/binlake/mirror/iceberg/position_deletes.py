@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
+from binlake.mirror.columns.numpy_arrays import from_numpy
 from binlake.mirror.tables.data_files import FILE_PREFIX, file_system, finished
 from binlake.mirror.tables.partitions import Partition
 from binlake.mirror.tables.schema import FIELD_ID
-from binlake.source.arrays import array, from_numpy
+from binlake.source.arrays import array
 
 # Iceberg's ids of the columns of a file of position deletes
 _DELETES = pa.schema(

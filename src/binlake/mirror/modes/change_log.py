@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import UPDATE, differs
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.control import place_key
 from binlake.mirror.modes.mode import BEFORE_ALL_ROWS, Emptying, Mode, RowChanges, Scan, repeated
 from binlake.mirror.modes.names import APPEND
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes
-from binlake.source.arrays import array, from_numpy, scalar, to_numpy
+from binlake.source.arrays import array, scalar
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import METADATA
 from binlake.values.position import Position

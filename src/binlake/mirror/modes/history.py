@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import OP, fact
 from binlake.mirror.apply.net import KeySteps, RowsOf, net_by_key
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.control import place_key
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import (
@@ -34,7 +35,6 @@ from binlake.mirror.modes.mode import (
 from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.schema import conformed
-from binlake.source.arrays import from_numpy, to_numpy
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position

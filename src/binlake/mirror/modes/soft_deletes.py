@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, differs, net_by_key
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
 from binlake.mirror.modes.names import SOFT_DELETES
 from binlake.mirror.tables.change import Change
-from binlake.source.arrays import array, from_numpy, scalar, to_numpy
+from binlake.source.arrays import array, scalar
 
 #: The column of the lake: null while the server has the row. Iceberg reserves `_deleted`.
 DELETED = "_deleted_at"

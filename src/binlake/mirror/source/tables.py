@@ -146,7 +146,7 @@ def _session(source: str | ServerConnection) -> Iterator[ServerConnection]:
 
 
 class _Listed(NamedTuple):
-    """What the server lists of a table."""
+    """A table in the list of the server."""
 
     schema: str
     name: str

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from binlake.core.columns.value_digests import value_digests
 from binlake.errors import SchemaError
-from binlake.source.arrays import array, scalar, to_numpy
+from binlake.mirror.columns.numpy_arrays import to_numpy
+from binlake.source.arrays import array, scalar
 
 Numbers = npt.NDArray[np.generic]
 

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.schema import FIELD_ID
-from binlake.source.arrays import array, from_numpy, scalar, to_numpy
+from binlake.source.arrays import array, scalar
 
 _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
 _OF_DAYS = ("year", "month", "day")

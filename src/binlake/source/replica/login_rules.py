@@ -32,8 +32,8 @@ from binlake.format.auth_plugins import (
     PARSEC,
     SHA256,
 )
+from binlake.format.certificate_proof import certificate_proof, native_hash
 from binlake.source.replica import parsec
-from binlake.source.replica.certificate_proof import certificate_proof, native_hash
 from binlake.source.replica.passwords import Secret
 
 

@@ -22,13 +22,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from binlake.errors import AuthError, BinlogError
+from binlake.format.certificate_proof import certificate_proof, native_hash
 from binlake.serve.tls import _make_certificate
-from binlake.source.replica.certificate_proof import certificate_proof, native_hash
 from binlake.source.replica.connection import connect
 from binlake.source.replica.login_rules import RULES, ChannelKind, Credentials
 from binlake.source.replica.passwords import Secret
 from binlake.source.replica.url import ServerUrl
-from dev.login_methods import METHODS
+from dev.docs.login_methods import METHODS
 from support.servers.fake_server import OK, Conversation, fake_server, greeting
 
 SECRET = "not-for-everybody"

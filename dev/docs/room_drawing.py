@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["drawing", "imports_of_rooms", "needed"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "binlake"
 
 _ROW, _BOX, _LEFT, _WIDTH, _STEP = 46, 34, 190, 760, 26  # pixels
