@@ -290,6 +290,7 @@ NOT_ABOUT_IT = (
     "CREATE OR REPLACE PACKAGE BODY p AS PROCEDURE q() AS BEGIN DELETE FROM t; END; END",
     "CREATE OR REPLACE VIEW v AS SELECT * FROM t -- all",
     "CREATE OR REPLACE /* x */ TABLE other (t INT)",
+    "DROP TABLE x -- t",
     "TRUNCATE other",
 )
 OTHER = (
@@ -300,6 +301,8 @@ OTHER = (
     "RENAME TABLE IF EXISTS t TO x, nowhere TO t",
     "DROP TABLE IF EXISTS a, t",
     "DROP /* by hand */ TABLE t",
+    "-- by hand\nDROP TABLE t",
+    "/*!40000 DROP DATABASE IF EXISTS `shop`*/",
     "DROP DATABASE shop",
     "CREATE OR REPLACE DATABASE shop COLLATE utf8mb4_bin",
     "TRUNCATE t",
@@ -317,7 +320,7 @@ UNCLEAR = (
     "RENAME TABLE t WAIT 5 TO x",
     'RENAME TABLE "t" TO x',
     "ALTER TABLE t COMMENT 'x', RENAME TO x",
-    "DROP TABLE x -- t",
+    'DROP TABLE x, "t"',
 )
 BRINGS_ROWS = (
     "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t",
