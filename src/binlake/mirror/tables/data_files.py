@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
 from binlake.errors import SourceError
+from binlake.mirror.tables.damage import DamagedFileError
 from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for
@@ -30,6 +31,7 @@ _ROW_GROUP_ROWS = 1 << 20
 _DEFAULT_FILE_BYTES = 256 << 20
 _HELD_BYTES = 64 << 20
 _MOST_OPEN_FILES = 200
+_READ_BYTES = 1 << 20
 _SAMPLE_ROWS = 4096
 _USUAL_COMPRESSION = 4  # Arrow's bytes to Parquet's: an object store tells no size before the end
 _BOUND_CHARACTERS = 16
@@ -46,6 +48,32 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
         return pafs.LocalFileSystem(), path
     fs, inner = file_system_for(path)
     return fs, inner
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Name the path in the errors of reading it. Raises FileNotFoundError, DamagedFileError, SourceError if the store fails."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # pyarrow raises it for damaged pages, too
+        reason = what(error, path)
+        if _has_bytes(path):
+            raise DamagedFileError(f"{without_secrets(path)} is damaged: {reason}") from error
+        raise SourceError(f"{without_secrets(path)} cannot be read: {reason}") from error
+
+
+def _has_bytes(path: str) -> bool:
+    """Whether the store returns the whole content of a file."""
+    fs, inner = file_system(path)
+    try:
+        with fs.open_input_stream(inner) as file:
+            while file.read(_READ_BYTES):
+                pass
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

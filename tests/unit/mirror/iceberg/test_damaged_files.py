@@ -1,0 +1,54 @@
+"""A data file that is damaged: the error concerns its table, and is no failure of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+from pyroaring import BitMap
+
+from binlake.errors import SourceError
+from binlake.mirror.iceberg.live_rows import live_batches, rows_at
+from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
+
+ROWS = pa.table({"id": range(2000), "s": [f"row {number * 7919 % 2003}" for number in range(2000)]})
+SCHEMA = storage_schema(iceberg_schema(ROWS.schema))
+
+
+def read(path: Path) -> None:
+    for _ in live_batches(str(path), BitMap(), SCHEMA, SCHEMA.names):
+        pass
+    rows_at(str(path), [5], SCHEMA)
+
+
+def test_every_error_of_a_damaged_data_file_is_one_of_its_table(tmp_path: Path) -> None:
+    """pyarrow raises OSError for many of them, as for a store that fails."""
+    writer = DataFileWriter(SCHEMA, f"{tmp_path}/data-")
+    [file] = writer.write([conformed(ROWS, SCHEMA)])
+    path = Path(file["file-path"].removeprefix("file:"))
+    sound = path.read_bytes()
+    errors = []
+    for at in range(4, len(sound) - 64, len(sound) // 40):
+        path.write_bytes(sound[:at] + bytes(64) + sound[at + 64 :])
+        try:
+            read(path)
+        except DAMAGED as error:
+            errors.append(str(error))
+    assert len(errors) > 10
+    assert any(f"{path} is damaged: " in error for error in errors)
+    path.write_bytes(sound)
+    read(path)
+
+
+def test_a_file_that_the_store_does_not_return(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read") as raised:
+        read(tmp_path)  # a directory
+    assert not isinstance(raised.value, DAMAGED)
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "missing.parquet")
