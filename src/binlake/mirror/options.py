@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from binlake.errors import OptionError
+from binlake.errors import OptionError, SourceError
 from binlake.format.sql_names import TableName
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
 from binlake.mirror.table_names import full_name_of
@@ -466,8 +466,16 @@ class MirrorOptions:
 
     @classmethod
     def from_json(cls, text: str) -> MirrorOptions:
-        """Read the output of `to_json`; options of a newer version are left out."""
-        return cls.of(json.loads(text))
+        """Read the output of `to_json`. Raises SourceError for options of a newer version: without them, a mirror could write
+        columns and tables that it should leave out.
+        """
+        values = json.loads(text)
+        if unknown := sorted(values.keys() - {option.name for option in MIRROR_OPTIONS}):
+            raise SourceError(
+                f"the lake has options that this version of binlake does not know: {', '.join(unknown)}",
+                hint="use the version of binlake that wrote to the lake last, or a newer one",
+            )
+        return cls.of(values)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> MirrorOptions:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from binlake.errors import OptionError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import (
     TableSelection,
@@ -64,6 +64,14 @@ def test_the_reader_of_the_log_excludes_the_tables_that_the_selection_excludes(
         reader = TableFilter(options.read_options())
         assert {name for name in names if not followed.wants("shop", name)} == excluded
         assert {name for name in names if not reader.wants("shop", name)} == excluded
+
+
+def test_options_of_a_newer_version_are_refused() -> None:
+    """Such an option may exclude columns or tables, which a mirror without it would write into the lake."""
+    stored = json.loads(MirrorOptions(exclude_tables=("shop.secret",)).to_json())
+    assert MirrorOptions.from_json(json.dumps(stored)).exclude_tables == ("shop.secret",)
+    with pytest.raises(SourceError, match="this version of binlake does not know: mask_columns"):
+        MirrorOptions.from_json(json.dumps({**stored, "mask_columns": ["*.*.ssn"]}))
 
 
 def test_every_option_with_patterns_of_tables_divides_them_alike() -> None:

@@ -107,7 +107,7 @@ def decode_range(
 
     With `refuse_statements`, a table has failed if a statement in statement format changes it and no other table.
     Raises BinlogError; IncompleteError, with `refuse_statements`, for other changes in the log that are not in row
-    events and may be those of any table, and for events that are missing from it.
+    events and may be of any table, and for events that are missing from it.
     """
     parts = packed(splits, task_bytes)
     if sum(split.bytes for split in splits) <= task_bytes:
@@ -231,7 +231,7 @@ def _base_name(path: str) -> str:
 
 
 def _refuse_incident(found: Decoded) -> None:
-    """Raise IncompleteError if events are missing from the log: they may be those of any table."""
+    """Raise IncompleteError if events are missing from the log: they may be of any table."""
     if found.incidents:
         raise IncompleteError(
             f"{found.incidents[0]}: {LOST_EVENTS}",

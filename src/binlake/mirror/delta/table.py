@@ -202,10 +202,7 @@ class DeltaTable:
 
     def remove_copies(self) -> None:
         """Remove the files of copies, which Delta has read or will not read."""
-        # earlier versions joined the names; no namespace of today has a period
-        joined = self._copies.parent.parent / self.full_name
-        for directory in (self._copies, joined):
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(self._copies, ignore_errors=True)
 
     def _write(self, frame: DataFrame, mode: str) -> None:
         path = self._stored.sql_name.removeprefix("delta.").strip("`").replace("``", "`")

@@ -8,7 +8,6 @@ from typing import Any
 
 from binlake.errors import SourceError
 from binlake.format.sql_names import TableName
-from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
 from binlake.mirror.modes.names import MIRROR
@@ -157,13 +156,8 @@ def has_pending_copy(properties: Mapping[str, str]) -> bool:
 
 
 def pending_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of a lake table that have no values until the copy that has begun is complete; never those of the key."""
-    names = _pending(properties)
-    key = set(map(caseless, json.loads(properties.get(_KEY, "[]"))))
-    if key & set(map(caseless, names)):
-        # Earlier versions listed all columns when no column was added: these have values.
-        return ()
-    return tuple(name for name in names if name != _BEGUN)
+    """The columns of a lake table that have no values until the copy that has begun is complete."""
+    return tuple(name for name in _pending(properties) if name != _BEGUN)
 
 
 def pending_properties(names: Sequence[str]) -> dict[str, str]:

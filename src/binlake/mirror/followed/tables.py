@@ -19,7 +19,7 @@ from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.wanted import OF_DATABASE, WantedTables
+from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
 from binlake.mirror.source.host import SourceHost
@@ -126,7 +126,6 @@ class FollowedTables:
 
     def open(self) -> None:
         """The tables of the lake that a mirror has copied, at their positions."""
-        released = self._release_misnamed()
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
         for full_name, names in self._in_lake().items():
             name = table_name(full_name)
@@ -154,11 +153,6 @@ class FollowedTables:
             if has_pending_copy(known.lake.properties):
                 self.unfinished.add(full_name)  # a copy was stopped before it was complete
                 continue
-            if other := _other_table(known):
-                self.quarantine(full_name, f"its lake table has the rows of {other}")
-                continue
-            if full_name in released:
-                self._control.request_resync({full_name})
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
@@ -186,20 +180,6 @@ class FollowedTables:
             )
         self.namespaces.update(name[0] for names in found.values() for name in names)
         return found
-
-    def _release_misnamed(self) -> set[str]:
-        """End the quarantines of earlier versions that were for a table of another database, and return the names.
-
-        They recorded the table c of the database a.b as a.b.c, which is now the table b.c of a.
-        """
-        released = {
-            full_name
-            for full_name, entry in self._control.quarantined.items()
-            if OF_DATABASE in entry.reason and "." not in table_name(full_name)[0]
-        }
-        for full_name in released:
-            self._control.release(full_name)
-        return released
 
     def limit(self) -> None:
         """Let the mirror come to an end although the server makes DDL all the time: from now on, copy only tables that the
@@ -496,11 +476,3 @@ class FollowedTables:
         self.quarantine(
             full_name, f"{where}a file of its lake table is missing or damaged: {why}; {RESYNC}"
         )
-
-
-def _other_table(table: Followed) -> str:
-    """The table of another database whose rows a lake table has, or "": earlier versions recorded both with one text."""
-    copied = table.declared
-    database = copied.database or table.database
-    same = database.lower() == table.database.lower()
-    return "" if same else full_name_of(database, copied.table)

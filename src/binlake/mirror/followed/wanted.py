@@ -25,8 +25,6 @@ from binlake.table.schema.create_table import UnreadableTableError, parse_create
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 
-#: The beginning of the reason for which tables of a database with a period are quarantined.
-OF_DATABASE = "the name of the database contains"
 _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
@@ -137,7 +135,7 @@ class WantedTables:
             raise UnsupportedError(f"{full_name_of(*name)}: {error.message}") from None
         if "." in name[0]:  # a pattern for its tables may match those of another database, too
             raise UnsupportedError(
-                f"{full_name_of(*name)}: {OF_DATABASE} a period",
+                f"{full_name_of(*name)}: the name of the database contains a period",
                 hint=f"leave out the tables of this database with --exclude-table '{quoted_name(name[0])}.*'",
             )
 

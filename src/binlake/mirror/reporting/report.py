@@ -188,7 +188,7 @@ def _tables(
     for state, entries in (("gone", control.gone), ("quarantined", control.quarantined)):
         for full_name, entry in entries.items():
             known_status = found.get(full_name, TableStatus(full_name, ""))
-            found[full_name] = _with(
+            found[full_name] = replace(
                 known_status, state=state, reason=entry.reason, since=entry.since
             )
     selection = TableSelection.of(control.options, control.added, control.removed)
@@ -196,9 +196,9 @@ def _tables(
         if not any(
             selection.wants(*table_name(name)) for name in table_status.shards or (full_name,)
         ):
-            found[full_name] = _with(table_status, state="removed")
+            found[full_name] = replace(table_status, state="removed")
     for full_name in wanted:
-        found[full_name] = _with(found.get(full_name, TableStatus(full_name, "")), state="resync")
+        found[full_name] = replace(found.get(full_name, TableStatus(full_name, "")), state="resync")
     return [found[name] for name in sorted(found)]
 
 
@@ -231,10 +231,6 @@ def _bytes_in(directory: Path) -> int:
         except FileNotFoundError:
             continue
     return total
-
-
-def _with(status: TableStatus, **changed: str) -> TableStatus:
-    return TableStatus(**{**asdict(status), **changed})
 
 
 def _status(

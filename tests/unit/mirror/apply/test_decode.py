@@ -142,7 +142,7 @@ def test_load_data_concerns_the_table_that_it_names(statement_log: StatementLog)
     failed = statement_log.decoded_event(load, load_query(b"`t`")).failed
     assert list(failed) == [("shop", "t")]
     assert "a statement that changes the table" in failed["shop", "t"]
-    with pytest.raises(IncompleteError, match="may be those of any table: LOAD DATA"):
+    with pytest.raises(IncompleteError, match="may be of any table: LOAD DATA"):
         statement_log.decoded_event(load, load_query(b"`other` (@a) SET `id`=f(@a)"))
 
 

@@ -53,19 +53,17 @@ def test_names_in_statements_are_not_replaced_by_variables(spark: Any, tmp_path:
 def test_files_of_copies_are_removed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of this table only, including those under the path of earlier versions."""
-
     def stored(_spark: Any, _path: Path, full_name: str) -> Any:
         log = SimpleNamespace(state={})
         return SimpleNamespace(full_name=full_name, schema=pa.schema([]), log=log)
 
     monkeypatch.setattr(delta_lake, "DeltaStored", stored)
     copies = tmp_path / "_binlake" / "copies"
-    names = ("shop/t", "shop/t2", "shop.t", "shop.t2", "other/t")
+    names = ("shop/t", "shop/t2", "other/t")
     for name in names:
         (copies / name).mkdir(parents=True)
         (copies / name / "binlake-1.parquet").touch()
     table = DeltaLake(spark, str(tmp_path)).open_table("shop", "t", None, tmp_path)
     assert Path(table.data_prefix()).parent == copies / "shop" / "t"
     table.remove_copies()
-    assert [name for name in names if (copies / name).exists()] == ["shop/t2", "shop.t2", "other/t"]
+    assert [name for name in names if (copies / name).exists()] == ["shop/t2", "other/t"]

@@ -152,7 +152,7 @@ def started(
     return tables, control
 
 
-def test_a_table_with_the_record_of_an_earlier_version_is_followed(
+def test_tables_whose_names_have_periods_and_backticks_are_followed(
     lake: FakeLake, tmp_path: Path
 ) -> None:
     lake.copy_of("shop.t", "shop", "t")
@@ -161,50 +161,6 @@ def test_a_table_with_the_record_of_an_earlier_version_is_followed(
     tables, control = started(lake, tmp_path)
     assert tables.followed.keys() == {"shop.t", "a.b.c", "`x.t"}
     assert not control.quarantined
-
-
-@pytest.mark.parametrize(
-    ("recorded", "of", "shown"),
-    [("`a.b`.c", ("`a", "b`.c"), "```a`.b`.c"), ("a.b.c", ("a.b", "c"), "`a.b`.c")],
-)
-def test_a_table_that_an_earlier_version_recorded_as_another_one_is_quarantined(
-    lake: FakeLake, tmp_path: Path, recorded: str, of: tuple[str, str], shown: str
-) -> None:
-    """The changes of the other table are not for its rows; the mirror does not stop."""
-    lake.copy_of(recorded, *of)
-    tables, control = started(lake, tmp_path)
-    assert not tables.followed
-    assert control.quarantined[recorded].reason == f"its lake table has the rows of {shown}"
-
-
-def test_a_quarantine_of_an_earlier_version_for_a_table_of_another_database_ends(
-    lake: FakeLake, tmp_path: Path
-) -> None:
-    """The text that stood for c of a.b now stands for b.c of a."""
-    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
-    reason = "the name of the database contains a"
-    control.quarantine("a.b.c", f"a.b.c: {reason} dot")
-    control.quarantine("x.y.z", f"x.y.z: {reason} dot")
-    control.quarantine("`a.b`.c", f"`a.b`.c: {reason} period")
-    control.quarantine("a.b.d", "a.b.d: every column would be left out")
-    lake.copy_of("a.b.c", "a", "b.c")
-    tables, _ = started(lake, tmp_path, control)
-    assert control.quarantined.keys() == {"`a.b`.c", "a.b.d"}
-    assert tables.followed.keys() == {"a.b.c"}
-    assert control.to_resync == {"a.b.c"}  # it has no changes since its quarantine
-
-
-def test_a_lake_table_of_another_database_stays_in_quarantine(
-    lake: FakeLake, tmp_path: Path
-) -> None:
-    """A copy of b.c of a would drop the lake table, which has the rows of c of a.b."""
-    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
-    control.quarantine("a.b.c", "a.b.c: the name of the database contains a dot")
-    lake.copy_of("a.b.c", "a.b", "c")
-    tables, _ = started(lake, tmp_path, control)
-    assert not tables.followed
-    assert not control.to_resync
-    assert control.quarantined["a.b.c"].reason == "its lake table has the rows of `a.b`.c"
 
 
 def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
