@@ -1,8 +1,7 @@
 """The log of a Delta table, read as its public protocol describes it; only Delta itself writes it.
 
-Reading the log takes milliseconds, but a Spark job takes a second for the same facts: the version,
-the schema, the data files with
-their deletion vectors, and the mirror's own state in the `userMetadata` of its commits.
+Reading the log takes milliseconds, but a Spark job takes a second for the same facts: the version, the schema, the data
+files with their deletion vectors, and the mirror's own state in the `userMetadata` of its commits.
 """
 
 from __future__ import annotations

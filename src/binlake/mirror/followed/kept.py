@@ -87,7 +87,7 @@ def create_table_of(kept: Mapping[str, str]) -> str:
 
 
 def flavour_of(kept: Mapping[str, str]) -> str:
-    """Mysql or mariadb."""
+    """`mysql` or `mariadb`."""
     return kept[_FLAVOUR]
 
 

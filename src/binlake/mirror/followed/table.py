@@ -197,7 +197,7 @@ class Followed:
 
     @property
     def flavour(self) -> str:
-        """Mysql or mariadb."""
+        """`mysql` or `mariadb`."""
         return flavour_of(self._kept)
 
     @property

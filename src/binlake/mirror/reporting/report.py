@@ -202,24 +202,25 @@ def _tables(
     return [found[name] for name in sorted(found)]
 
 
-#: How many files of a table are due, by its uuid; of one snapshot and policy.
-_KNOWN_DUE: dict[str, tuple[int | None, CompactionPolicy, int]] = {}
+#: How many files are due, by table, snapshot and policy; the oldest entries are dropped.
+_DUE_OF: dict[tuple[str, int | None, CompactionPolicy], int] = {}
+_MOST_DUE = 10_000
 
 
 def _due(table: StoredTable, known: dict[str, Any], policy: CompactionPolicy) -> int:
     """How many data files the next compaction rewrites; none of a table with a missing file, which is in quarantine or
     will be. A process examines each snapshot once.
     """
-    snapshot = known.get("snapshot")
-    before = _KNOWN_DUE.get(known["uuid"])
-    if before is not None and before[:2] == (snapshot, policy):
-        return before[2]
-    try:
-        due = sum(len(group) for group in due_groups(table.file_states(), policy))
-    except DAMAGED:
-        due = 0
-    _KNOWN_DUE[known["uuid"]] = (snapshot, policy, due)
-    return due
+    key = (known["uuid"], known.get("snapshot"), policy)
+    if key not in _DUE_OF:
+        try:
+            due = sum(len(group) for group in due_groups(table.file_states(), policy))
+        except DAMAGED:
+            due = 0
+        while len(_DUE_OF) >= _MOST_DUE:
+            _DUE_OF.pop(next(iter(_DUE_OF)))
+        _DUE_OF[key] = due
+    return _DUE_OF[key]
 
 
 def _bytes_in(directory: Path) -> int:

@@ -11,8 +11,6 @@ from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.streaming.logs import StreamLogs
 from binlake.values.position import is_log_of
 
-# `ServerConnection.identity`; a UUID cannot begin in this way.
-
 
 class SourceHost:
     """One of the hosts of a URL. `logs`: those that the mirror reads; without them it is the first host that answers."""

@@ -43,7 +43,7 @@ class Partition:
 
     @property
     def json(self) -> dict[str, Any]:
-        """Read the partition from the JSON of a file."""
+        """The partition as a part of the JSON of a file."""
         return {"spec-id": self.spec, "partition": json.loads(self.values)}
 
 

@@ -76,7 +76,7 @@ def _together(statements: Sequence[ColumnRenames]) -> dict[str, str]:
 
 
 def _put_before(statement: ColumnRenames, later: dict[str, str]) -> None:
-    """Return the names before a statement from the names after it."""
+    """Change `later`, names after a statement, so that it has the names before the statement, too."""
     later.update([(old.lower(), later.get(new.lower(), new)) for old, new in statement])
 
 
