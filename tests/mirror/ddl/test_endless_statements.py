@@ -76,7 +76,7 @@ def test_new_tables(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     assert "that the server has got since this run began, for example growing.n" in left
     lake.catch_up()
     assert quarantined(lake) == {}
-    assert len(lake.equals_source("growing.*")) == 9
+    assert len(lake.equals_source("growing.*")) == len(server.rows("SHOW TABLES FROM growing")) > 1
 
 
 def test_a_table_that_is_altered_in_each_copy(
