@@ -347,8 +347,8 @@ class Archiver:
         said = "" if error is None else str(error)
         if error is not None and said != self._unreadable:
             self._say(
-                f"retention by age removes no logs, because the next log cannot be read: {said}. Replace it"
-                " with an intact copy, or limit the archive with --keep-bytes"
+                f"retention by age removes no more logs, because the next log cannot be read: {said}. Replace a"
+                " damaged log with an intact copy. --keep-bytes reads no logs"
             )
         self._unreadable = said
 

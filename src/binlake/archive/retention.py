@@ -12,7 +12,7 @@ from typing import NamedTuple
 from binlake.archive.folder import Folder
 from binlake.archive.layout import logs_among
 from binlake.archive.writer import write_index_file
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, SourceError
 from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
 from binlake.values.log_names import index_path, key_index_path
@@ -100,7 +100,15 @@ def _is_older(
             for window in log.windows(verify=False, window_bytes=4096):
                 return now - window.block.timestamp[0] > days * 86_400
     except BinlogError as error:
-        if stored in folder.sizes():  # otherwise its compressed file has taken its place meanwhile
+        if not _has_gone(folder, stored):
             error.at(file=following)
             raise
     return False
+
+
+def _has_gone(folder: Folder, stored: str) -> bool:
+    """Whether a file is not there any more, as when its compressed file has taken its place; or whether that is unknown."""
+    try:
+        return stored not in folder.sizes()
+    except SourceError:
+        return True

@@ -270,7 +270,7 @@ class HistoryWriter:
 
 
 def write_index_file(folder: Folder, without: Collection[str] = ()) -> None:
-    """Rewrite the index files of the logs in a directory, except those that are removed next. Raises SourceError."""
+    """Rewrite the index files of a directory. They do not name the logs `without`, which are removed next. Raises SourceError."""
     by_file: dict[str, list[str]] = {}
     for name in logs_among([*folder.sizes(), *folder.unfinished()]):
         if name in without:

@@ -244,7 +244,7 @@ class MirrorOptions:
     )
     chunk_rows: int = _option(
         1_000_000,
-        "Limit on the rows of a chunk of a copy. A chunk also has at most 1 GB, and at most the rows of a minute with `max_rows_per_s`.",
+        "Limit on the rows of a chunk of a copy. A chunk also has at most 1 GB, and at most the rows of 20 seconds with `max_rows_per_s`.",
         least=1,
     )
     max_rows_per_s: int = _option(

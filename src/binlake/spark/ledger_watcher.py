@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -29,7 +28,9 @@ class LedgerWatcher:
         show: Callable[[str, Ledger], None] = print_remarks,
         look_s: float = _LOOK_SECONDS,
         patience_s: float = _PATIENCE_SECONDS,
+        name: str = "binlake-ledger",
     ) -> None:
+        self._name = name
         self._show = show
         self._look_s = look_s
         self._patience_s = patience_s
@@ -43,9 +44,7 @@ class LedgerWatcher:
         with self._lock:
             self._awaited[read.name] = read, time.monotonic() + self._patience_s
             if self._thread is None or not self._thread.is_alive():  # in a fork it is not
-                self._thread = threading.Thread(
-                    target=self._run, name="binlake-ledger", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
@@ -66,13 +65,15 @@ class LedgerWatcher:
                     return
 
     def _has_come(self, read: ReadLedger) -> bool:
-        # a store that is not there now may be there later
-        with contextlib.suppress(SourceError, ValueError):
+        try:
             ledger, is_printed = collected_ledger(read)
             if ledger is not None and not is_printed:
                 self._show(read.label, ledger)
             return ledger is not None
-        return False
+        except (SourceError, ValueError):
+            return False  # a store that is not there now may be there later
+        except (LookupError, TypeError, AttributeError, OSError):
+            return True  # no ledger, which another program has written, or no stderr: the other reads go on
 
 
 _watcher = LedgerWatcher()

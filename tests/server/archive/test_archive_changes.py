@@ -146,7 +146,7 @@ def test_keep_days(server: Server, tmp_path: Path) -> None:
     damaged.write_bytes(b"damaged" + intact[7:])
     done = archive(url_of(server), tmp_path, "--keep-days", "0")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("retention by age removes no logs") == 1
+    assert done.stderr.count("retention by age removes no more logs") == 1
     assert damaged.exists()
     damaged.write_bytes(intact)
     done = archive(url_of(server), tmp_path, "--keep-days", "0")

@@ -57,19 +57,20 @@ def test_compaction_rewrites_files_with_many_deleted_rows() -> None:
 
 
 def test_a_job_is_bounded() -> None:
-    many = files(*[(10_000, 0, 30 * MB)] * 40)
+    many = files(*[(10_000, 0, 18 * MB)] * 40)
     [*groups] = due_groups(many, POLICY)
     assert sum(file.bytes for group in groups for file in group) <= POLICY.job_bytes
     assert all(sum(f.live_bytes for f in group) <= POLICY.file_bytes for group in groups)
     jobs = list(all_groups(many, POLICY))
     assert sum(len(group) for job in jobs for group in job) == 40
     assert len(jobs) > 1
-    rows = files(*[(900_000, 0, 5 * MB)] * 16)
-    assert [len(group) for group in due_groups(rows, POLICY)] == [4] * 4, "the index is in memory"
+    rows = files(*[(550_000, 0, 5 * MB)] * 16)
+    assert [len(group) for group in due_groups(rows, POLICY)] == [7, 7, 2], "the index is in memory"
 
 
 def test_files_that_a_copy_writes_are_large_enough() -> None:
     assert due_groups(files(*[(1_000_000, 0, 40 * MB)] * 40), POLICY) == []
+    assert due_groups(files(*[(900_000, 50_000, 10 * MB)] * 40), POLICY) == [], "of few bytes"
 
 
 def test_a_compacted_table_is_left_alone() -> None:

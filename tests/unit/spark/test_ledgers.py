@@ -31,6 +31,8 @@ from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.position import Position
 from support.servers.archiving import until
 
+#: The name of the thread in tests: those of other tests in this process may still wait.
+WATCHER = "binlake-ledger of a test"
 Deliver = Callable[..., list[dict[str, Any]]]
 
 
@@ -255,7 +257,7 @@ def test_offsets_carry_the_sums() -> None:
 def test_one_thread_waits_for_the_sums_of_all_reads(ledger_path: tuple[str, Path]) -> None:
     """It ends once they are there, and begins again for the next read."""
     shown: list[str] = []
-    watcher = LedgerWatcher(lambda label, _: shown.append(label), look_s=0.01)
+    watcher = LedgerWatcher(lambda label, _: shown.append(label), look_s=0.01, name=WATCHER)
     reads = [ReadLedger(f"read{n}", f"/logs{n}", ledger_path[0]) for n in range(3)]
     for read in reads[:2]:
         watcher.add(read)
@@ -272,13 +274,25 @@ def test_one_thread_waits_for_the_sums_of_all_reads(ledger_path: tuple[str, Path
 
 
 def test_nothing_waits_longer_than_its_time(ledger_path: tuple[str, Path]) -> None:
-    watcher = LedgerWatcher(look_s=0.01, patience_s=0.02)
+    watcher = LedgerWatcher(look_s=0.01, patience_s=0.02, name=WATCHER)
     watcher.add(ReadLedger("read", "/logs", ledger_path[0]))
     until(lambda: not waiting())
 
 
+def test_a_file_that_is_no_ledger_does_not_stop_the_others(ledger_path: tuple[str, Path]) -> None:
+    shown: list[str] = []
+    watcher = LedgerWatcher(lambda label, _: shown.append(label), look_s=0.01, name=WATCHER)
+    bad, good = (ReadLedger(name, f"/{name}", ledger_path[0]) for name in ("bad", "good"))
+    ledgers._folder(ledger_path[0]).put("bad.json", b"[]")
+    watcher.add(bad)
+    watcher.add(good)
+    good.deliver(of_task(0))
+    until(lambda: shown == ["/good"])
+    until(lambda: not waiting())
+
+
 def waiting() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "binlake-ledger"]
+    return [thread for thread in threading.enumerate() if thread.name == WATCHER]
 
 
 def test_ledgers_are_not_for_other_users(tmp_path: Path) -> None:

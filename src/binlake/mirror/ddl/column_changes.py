@@ -187,8 +187,8 @@ def _is_left_out(table: Followed, name: str, rules: ColumnRules) -> bool:
 
 
 class _Changed:
-    """The columns that a statement adds or widens. `redefined`: those whose definitions it contains; `numbered`: those in
-    which the server replaces 0, unless they were AUTO_INCREMENT before.
+    """The columns that a statement adds or widens. `redefined`: those whose definitions it contains; `numbered`: those that
+    are AUTO_INCREMENT afterwards. The server replaces 0 in them unless they were before, which definitions do not tell.
     """
 
     def __init__(

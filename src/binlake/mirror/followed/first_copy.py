@@ -59,7 +59,7 @@ from binlake.values.ledger import counted
 from binlake.values.position import Position, is_log_of
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
-_CHUNKS_PER_CORE = 2
+_CHUNKS_PER_CORE = 1
 _SHARD_PATIENCE_S = 300.0
 
 

@@ -73,7 +73,8 @@ class FollowedTables:
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
-        self._tried_again_at: dict[str, float] = {}
+        self._locked: set[str] = set()
+        self._locked_until = 0.0
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
@@ -231,7 +232,8 @@ class FollowedTables:
         """Continue copies that are not complete, until one gives way or the time for copies is over."""
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
-            if time.monotonic() < self._tried_again_at.get(full_name, 0.0):
+            # several tables that are locked take no more of the time than one
+            if full_name in self._locked and time.monotonic() < self._locked_until:
                 continue
             self.copy(full_name)
             if full_name not in self.unfinished | self.restless:
@@ -344,6 +346,9 @@ class FollowedTables:
         reasons = dict.fromkeys(
             self._control.to_resync, "a resync was requested, and has not begun"
         )
+        reasons |= dict.fromkeys(
+            self.restless, "it was altered in each of several copies: the next run copies it"
+        )
         reasons |= dict.fromkeys(self.unfinished, "its copy is not complete")
         reasons |= {name: f"its copy waits: {error}" for name, error in self.lagging.items()}
         return {name: why for name, why in reasons.items() if name not in self.followed}
@@ -410,7 +415,8 @@ class FollowedTables:
             raise error
         if is_locked(error):
             # the rounds of other tables have at least half of the time
-            self._tried_again_at[full_name] = time.monotonic() + LOCK_WAIT_S
+            self._locked.add(full_name)
+            self._locked_until = time.monotonic() + LOCK_WAIT_S
             self._wait(full_name, error)
             return False
         is_last = attempt == _COPIES - 1

@@ -51,6 +51,7 @@ class WantedTables:
         self._patience_s = patience_s
         self._host = host
         self._options = options
+        self._accept_cascades = options.on_cascade != "quarantine"
         self._selection = selection or (lambda: TableSelection.of(options))
 
     def wants(self, database: str, table: str) -> bool:
@@ -63,7 +64,7 @@ class WantedTables:
 
     def visible(self) -> list[tuple[str, str]]:
         """All tables that the user of the URL sees, wanted or not, without those of the system: database and table."""
-        names = patiently(self._listed, self._patience_s)
+        names = patiently(self._listed, self._patience_s, started="mirror")
         return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
 
     def _listed(self) -> list[tuple[str, str]]:
@@ -98,7 +99,7 @@ class WantedTables:
             quoted = quoted_name(table.schema, table.name)
             with raw_definitions(server):
                 text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
-            accepts_cascades = self._accepts_cascades(server)
+            accepts_cascades = self._accept_cascades or _logs_cascades(server)
         try:
             declared = parse_create_table(text, table.schema, {}, 1)
         except UnreadableTableError as error:
@@ -118,11 +119,13 @@ class WantedTables:
         """Whether a table may have foreign keys that change rows: the log contains these rows, or the options accept that
         it does not.
         """
-        with open_session(self._host.url()) as server:
-            return self._accepts_cascades(server)
+        if self._accept_cascades:
+            return True
+        return patiently(self._logs_cascades, self._patience_s, started="mirror")
 
-    def _accepts_cascades(self, server: ServerConnection) -> bool:
-        return self._options.on_cascade != "quarantine" or _logs_cascades(server)
+    def _logs_cascades(self) -> bool:
+        with open_session(self._host.url()) as server:
+            return _logs_cascades(server)
 
     def _check_name(self, name: TableName) -> None:
         """Raise UnsupportedError for a table whose name in the lake is no name of a directory, whose database has a period,

@@ -1,3 +1,4 @@
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.StreamCorruptedException;
@@ -14,6 +15,7 @@ import org.apache.iceberg.exceptions.RuntimeIOException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
+import org.apache.iceberg.inmemory.InMemoryFileIO;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.FileInfo;
@@ -121,48 +123,53 @@ public class Lake {
     if (list == null) {
       return null;
     }
-    long listBytes = readable(table.io(), list);
+    // what is decoded is what was read: a store that fails in between is no damage
+    InMemoryFileIO copy = new InMemoryFileIO();
     Iterator manifests = null;
+    if (!isRead(table.io(), list, 0, copy)) {
+      return list;
+    }
     try {
-      manifests = head.allManifests(table.io()).iterator();
-    } catch (Throwable error) {
+      manifests = head.allManifests(copy).iterator();
+    } catch (Exception error) {
       return list;
     }
     while (manifests.hasNext()) {
       ManifestFile manifest = (ManifestFile) manifests.next();
-      if (readable(table.io(), manifest.path()) < manifest.length() || !isDecodable(manifest, table)) {
+      if (!isRead(table.io(), manifest.path(), manifest.length(), copy) || !isDecodable(manifest, copy, table)) {
         return manifest.path();
       }
     }
-    return listBytes < 0 ? list : null;
+    return null;
   }
 
-  /** How many bytes of a file can be read; -1 if they differ from its checksums. */
-  private long readable(FileIO io, String path) throws IOException {
+  /** Copies a file; false if it is too short, or differs from its checksums. */
+  private boolean isRead(FileIO io, String path, long length, InMemoryFileIO copy) throws IOException {
     byte[] bytes = new byte[65536];
-    long total = 0;
+    ByteArrayOutputStream content = new ByteArrayOutputStream();
     InputStream stream = io.newInputFile(path).newStream();
     try {
       for (int count = stream.read(bytes); count >= 0; count = stream.read(bytes)) {
-        total += count;
+        content.write(bytes, 0, count);
       }
     } catch (IOException error) {
       if (!isChecksum(error)) {
         throw error;
       }
-      return -1;
+      return false;
     } finally {
       stream.close();
     }
-    return total;
+    copy.addFile(path, content.toByteArray());
+    return content.size() >= length;
   }
 
-  private boolean isDecodable(ManifestFile manifest, Table table) {
+  private boolean isDecodable(ManifestFile manifest, FileIO copy, Table table) {
     try {
       CloseableIterable entries =
           manifest.content() == ManifestContent.DATA
-              ? (CloseableIterable) ManifestFiles.read(manifest, table.io(), table.specs())
-              : (CloseableIterable) ManifestFiles.readDeleteManifest(manifest, table.io(), table.specs());
+              ? (CloseableIterable) ManifestFiles.read(manifest, copy, table.specs())
+              : (CloseableIterable) ManifestFiles.readDeleteManifest(manifest, copy, table.specs());
       try {
         Iterator each = entries.iterator();
         while (each.hasNext()) {
@@ -172,7 +179,7 @@ public class Lake {
         entries.close();
       }
       return true;
-    } catch (Throwable error) {
+    } catch (Exception error) {
       return false;
     }
   }

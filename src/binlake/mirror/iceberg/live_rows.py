@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
-from binlake.mirror.tables.data_files import file_system, reading
+from binlake.mirror.tables.data_files import file_system, parquet_file, reading
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
@@ -52,19 +51,19 @@ def deleted_counts(files: Mapping[str, Any]) -> dict[str, int]:
 def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
     """The positions in a delete file, by data file."""
     path = file["file-path"]
-    fs, inner = file_system(path)
     if file["content"] != "position-deletes":
         raise UnsupportedError(
             f"{path}: the mirror does not support equality deletes",
             hint="another engine wrote them; `binlake mirror resync` copies the table again",
         )
     if file["file-format"].lower() == "puffin":
+        fs, inner = file_system(path)
         with reading(path), fs.open_input_file(inner) as source:
             source.seek(file["content-offset"])
             blob = source.read(file["content-size-in-bytes"])
         return {data_file: decode_vector(blob, path)}
-    with reading(path):
-        rows = pq.read_table(inner, filesystem=fs, columns=["file_path", "pos"])
+    with parquet_file(path) as deletes:
+        rows = deletes.read(columns=["file_path", "pos"])
     found: dict[str, BitMap] = {}
     for name in rows["file_path"].unique().to_pylist():
         positions = rows.filter(pa.compute.equal(rows["file_path"], name))["pos"]
@@ -75,9 +74,8 @@ def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
 def live_batches(
     path: str, deleted: BitMap, schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
-    """The live rows of a data file, some columns in the types of `schema`, and their positions. Raises as `reading`."""
-    fs, inner = file_system(path)
-    with reading(path), pq.ParquetFile(inner, filesystem=fs) as file:
+    """The live rows of a data file, some columns in the types of `schema`, and their positions. Raises as `parquet_file`."""
+    with parquet_file(path) as file:
         stored = _stored_names(file.schema_arrow, schema, names)
         first = 0
         wanted = [name for name in stored.values() if name is not None]
@@ -146,10 +144,9 @@ class Lookup:
 
 
 def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """The rows at these ascending positions of a data file, in the types of `schema`. Raises as `reading`."""
-    fs, inner = file_system(path)
+    """The rows at these ascending positions of a data file, in the types of `schema`. Raises as `parquet_file`."""
     parts = []
-    with reading(path), pq.ParquetFile(inner, filesystem=fs) as file:
+    with parquet_file(path) as file:
         stored = _stored_names(file.schema_arrow, schema, schema.names)
         wanted = [name for name in stored.values() if name is not None]
         at = np.asarray(positions, np.int64)

@@ -41,7 +41,7 @@ from binlake.values.times import since_epoch_us
 _MOST_CHUNKS = 100_000
 # A mirror that is stopped waits for the chunks that it reads, and one that is killed reads them again.
 _MOST_CHUNK_BYTES = 1 << 30
-_MOST_CHUNK_S = 60
+_MOST_CHUNK_S = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
 _SMALLEST = 4096  # fractions of a full file that are distinguished
-# A file of this fill level is good to read. To make it larger would mean to write most rows once more.
-_FULL_ENOUGH = 0.25
+# A file of this fill level is good to read, and compacting it would mean to write most rows once more. A full chunk of a copy has
+# a quarter of the rows of a full file; a real one has fewer, and its rows change.
+_FULL_ENOUGH = 0.15
 _MIN_FILES = 8
 _NO_SMALL_WASTE_BYTES = 8 << 20
 

@@ -31,7 +31,7 @@ _ROW_GROUP_ROWS = 1 << 20
 _DEFAULT_FILE_BYTES = 256 << 20
 _HELD_BYTES = 64 << 20
 _MOST_OPEN_FILES = 200
-_READ_BYTES = 1 << 20
+_DECODED_ROWS = 1 << 16
 _SAMPLE_ROWS = 4096
 _USUAL_COMPRESSION = 4  # Arrow's bytes to Parquet's: an object store tells no size before the end
 _BOUND_CHARACTERS = 16
@@ -52,28 +52,50 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Name the path in the errors of reading it. Raises FileNotFoundError, DamagedFileError, SourceError if the store fails."""
+    """Name the path in the errors of reading it. Raises FileNotFoundError, SourceError."""
     try:
         yield
     except FileNotFoundError:
         raise
-    except OSError as error:  # pyarrow raises it for damaged pages, too
-        reason = what(error, path)
-        if _has_bytes(path):
-            raise DamagedFileError(f"{without_secrets(path)} is damaged: {reason}") from error
-        raise SourceError(f"{without_secrets(path)} cannot be read: {reason}") from error
+    except OSError as error:
+        raise _unread(path, error) from error
 
 
-def _has_bytes(path: str) -> bool:
-    """Whether the store returns the whole content of a file."""
+@contextmanager
+def parquet_file(path: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read. Raises FileNotFoundError, DamagedFileError, SourceError if the store fails."""
     fs, inner = file_system(path)
     try:
-        with fs.open_input_stream(inner) as file:
-            while file.read(_READ_BYTES):
-                pass
+        with pq.ParquetFile(inner, filesystem=fs) as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # pyarrow raises it for damaged pages, too
+        if _is_damaged(path):
+            reason = what(error, path)
+            raise DamagedFileError(f"{without_secrets(path)} is damaged: {reason}") from error
+        raise _unread(path, error) from error
+
+
+def _unread(path: str, error: OSError) -> SourceError:
+    return SourceError(f"cannot read {without_secrets(path)}: {what(error, path)}")
+
+
+def _is_damaged(path: str) -> bool:
+    """Whether the store returns all bytes of a Parquet file, and they cannot be decoded."""
+    fs, inner = file_system(path)
+    try:
+        with fs.open_input_stream(inner) as stream:
+            content = stream.read()
     except OSError:
         return False
-    return True
+    try:
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
+            for _ in file.iter_batches(_DECODED_ROWS):
+                pass
+    except (OSError, pa.ArrowException):
+        return True
+    return False
 
 
 @contextmanager

@@ -231,6 +231,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         if not self._is_logging_in:  # which has one budget and one deadline
             self._answer_left = self._limits.memory_bytes
             self._deadline = time.monotonic() + self._limits.seconds
+            self._read_timeout = self._silence_s  # a longer one was for one command
         super()._execute_command(command, sql)
 
     def allow_silence(self, seconds: float) -> None:

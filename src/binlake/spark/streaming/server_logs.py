@@ -41,11 +41,14 @@ class _Listing:
 
 
 def patiently(
-    ask: Callable[[], T], patience_s: float, forget: Callable[[], None] = lambda: None
+    ask: Callable[[], T],
+    patience_s: float,
+    forget: Callable[[], None] = lambda: None,
+    started: str = "query",
 ) -> T:
     """Return what `ask` returns; ask again for `patience_s` seconds while the server is not available, 0: never.
 
-    `forget` drops the connection that was lost. The time counts from the first failure: it may itself have taken longer,
+    `forget` drops the connection that was lost; `started` is what the user started. The time counts from the first failure: it may itself have taken longer,
     when the network has forgotten a connection. Raises what `ask` raises.
     """
     deadline, pause = 0.0, _FIRST_PAUSE_S
@@ -63,7 +66,7 @@ def patiently(
             left = deadline - time.monotonic()
             if left <= 0:
                 raise error.hinted(
-                    f"binlake tried again for {patience_s:.0f} seconds; start the query again "
+                    f"binlake tried again for {patience_s:.0f} seconds; start the {started} again "
                     "to continue"
                 ) from None
             time.sleep(min(left, pause * random.uniform(0.5, 1.0)))

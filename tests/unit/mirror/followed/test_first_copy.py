@@ -184,7 +184,7 @@ def test_a_copy_that_gives_way_seeks_its_position_once(
     data.touch()
     monkeypatch.setitem(FILE, "file-path", str(data))
     log = Log()
-    copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=7)
+    copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=4)
     for _ in range(3):
         assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
         log.written()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
@@ -46,8 +48,27 @@ def test_every_error_of_a_damaged_data_file_is_one_of_its_table(tmp_path: Path) 
     read(path)
 
 
+def test_a_failure_of_the_store_that_passes_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file can be read a moment later, and its table must not be quarantined."""
+    writer = DataFileWriter(SCHEMA, f"{tmp_path}/data-")
+    [file] = writer.write([conformed(ROWS, SCHEMA)])
+    opened = pq.ParquetFile
+
+    def failing(source: Any, **options: Any) -> Any:
+        if not isinstance(source, pa.NativeFile):
+            raise OSError("When reading: AWS Error SLOW_DOWN")
+        return opened(source, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", failing)
+    with pytest.raises(SourceError, match="SLOW_DOWN") as raised:
+        read(Path(file["file-path"].removeprefix("file:")))
+    assert not isinstance(raised.value, DAMAGED)
+
+
 def test_a_file_that_the_store_does_not_return(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="cannot be read") as raised:
+    with pytest.raises(SourceError, match="cannot read") as raised:
         read(tmp_path)  # a directory
     assert not isinstance(raised.value, DAMAGED)
     with pytest.raises(FileNotFoundError):
