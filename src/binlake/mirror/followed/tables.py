@@ -73,7 +73,6 @@ class FollowedTables:
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
-        self._locked: set[str] = set()
         self._locked_until = 0.0
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
@@ -233,7 +232,7 @@ class FollowedTables:
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
             # several tables that are locked take no more of the time than one
-            if full_name in self._locked and time.monotonic() < self._locked_until:
+            if self._waits_for_lock(full_name) and time.monotonic() < self._locked_until:
                 continue
             self.copy(full_name)
             if full_name not in self.unfinished | self.restless:
@@ -252,6 +251,10 @@ class FollowedTables:
             self._control.keep_resyncing(full_name)
             self.forget(full_name)
         self.unfinished.add(full_name)
+
+    def _waits_for_lock(self, full_name: str) -> bool:
+        error = self.lagging.get(full_name)
+        return isinstance(error, ServerError) and is_locked(error)
 
     def _wait(self, full_name: str, error: BinlogError) -> None:
         """Continue a copy later that cannot be continued now for one of the reasons in `lagging`."""
@@ -415,7 +418,6 @@ class FollowedTables:
             raise error
         if is_locked(error):
             # the rounds of other tables have at least half of the time
-            self._locked.add(full_name)
             self._locked_until = time.monotonic() + LOCK_WAIT_S
             self._wait(full_name, error)
             return False
