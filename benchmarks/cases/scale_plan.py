@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from binlake.spark.log_part import TaskSize
 from binlake.spark.partitions import plan_partitions
 from binlake.spark.sessions import session
+from binlake.table.log_part import TaskSize
 from binlake.values.options import ReadOptions
 
 _TASKS = 500

@@ -28,6 +28,7 @@ ROOMS = [
     "archive",
     "serve",
     "config",
+    "follow",
     "spark",
     "lake",
     "mirror",

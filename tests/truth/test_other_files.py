@@ -20,6 +20,7 @@ pytest.importorskip("pymysql")
 from binlake.archive.layout import ArchiveState
 from binlake.config.configuration import read_configuration
 from binlake.errors import BinlogError, KeyringError
+from binlake.follow.offsets import StreamOffset
 from binlake.lake.export_directory import Directory
 from binlake.mirror.configuration import read_mirror_configuration
 from binlake.printable import shortened
@@ -27,7 +28,6 @@ from binlake.source.chain import survey
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.source.replica.option_file import client_options
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.index.index_columns import COLUMNS, Stamp
 from binlake.stream.index.index_file import from_index
 from binlake.stream.index.log_index import LogIndex

@@ -9,7 +9,7 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.source.chain import resolve
-from binlake.spark.log_part import LogPart
+from binlake.table.log_part import LogPart
 from support.oracles.reading import binlog_reader, command, row_lines, task_lines
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

@@ -32,12 +32,12 @@ from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.source.bytes import is_uri, local_path, refuse_secrets
 from binlake.source.chain import Chain
 from binlake.source.keyring import Keyring
+from binlake.source.locations import check_no_password
 from binlake.source.replica.url import is_server_url, without_password
-from binlake.spark.log_part import LogPart, TaskSize, divided, with_ddl
-from binlake.spark.options import check_no_password
 from binlake.stream.log_ddl import LogDdl
 from binlake.stream.positions.splits import files_of_chains
 from binlake.table.log_input import LogInput
+from binlake.table.log_part import LogPart, TaskSize, divided, with_ddl
 from binlake.table.schema.newest_names import unnamed_renames
 from binlake.table.types.base import Target
 from binlake.table.where.choosing import check_where_columns

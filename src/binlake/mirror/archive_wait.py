@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+from binlake.follow.planner import StreamPlanner
 from binlake.mirror.followed.first_copy import LogLagsError, lags
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.position import Position
 
 _PAUSE_S = 1.0

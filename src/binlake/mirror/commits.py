@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.decode import Decoded
@@ -15,7 +16,6 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
-from binlake.spark.streaming.offsets import StreamOffset
 
 _TRIES = 3
 

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import BinlogError, SourceError
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.mirror.tables.schema import iceberg_schema
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.log_names import LogName
 from binlake.values.position import Position
 

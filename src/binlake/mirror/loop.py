@@ -19,6 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError, FormatError
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
@@ -47,10 +49,8 @@ from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.mirror.verification import StoppedError
+from binlake.source.locations import check_no_password
 from binlake.source.replica.url import without_password
-from binlake.spark.options import check_no_password
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.table.schema.ddl_effects import concerns
 from binlake.values.position import Position, is_log_of
 

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from binlake.errors import BinlogError, SourceError
+from binlake.follow.logs import DirectoryLogs
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.lake_state import index_directory, lock
@@ -13,7 +14,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.url import ServerUrl
-from binlake.spark.streaming.logs import DirectoryLogs
 from binlake.values.options import ReadOptions
 
 

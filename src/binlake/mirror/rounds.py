@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from binlake.errors import IncompleteError, PositionLostError
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.mirror.apply.decode import LOST_EVENTS, Decoded
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
@@ -20,8 +22,6 @@ from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.position import Position

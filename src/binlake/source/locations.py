@@ -6,14 +6,16 @@ import fnmatch
 import glob
 import os
 import re
+import socket
 import stat
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from binlake.errors import SourceError
-from binlake.source.bytes import file_system_for, is_uri, refuse_secrets
+from binlake.errors import OptionError, SourceError
+from binlake.source.bytes import file_system_for, is_uri, local_path, refuse_secrets
 from binlake.source.reader import source_error
+from binlake.source.replica.url import holds_password, is_server_url
 
 _WILDCARDS = re.compile(r"[*?\[]")
 _MAX_INDEX_BYTES = 64 << 20
@@ -22,6 +24,33 @@ _MAX_INDEX_BYTES = 64 << 20
 def location(path: str) -> Location:
     """Return the place that a local path or a URI names. Raises SourceError."""
     return _StorePath(path) if is_uri(path) else _LocalPath(path)
+
+
+def check_visible(path: str) -> None:
+    """Raise SourceError naming this host when it does not see a local path."""
+    if not is_uri(path) and not os.path.exists(local_path(path)):  # noqa: PTH110 - False, too, where it may not look
+        raise SourceError(
+            f"host {socket.gethostname()} does not see {path}",
+            hint="local paths are read where the tasks run: use storage that every executor "
+            "mounts, or a URI (s3a://, hdfs://)",
+        )
+
+
+def check_no_password(path: str, name: str) -> None:
+    """Raise OptionError if the value of the option `name` is a URL with a password, SourceError if it is the URI of a store with keys.
+
+    Spark shows options in plans, in its UI and in logs, and sends them to every executor.
+    """
+    _, separator, rest = path.partition("://")
+    user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
+    if holds_password(path) if is_server_url(path) else separator and ":" in user:
+        raise OptionError(
+            f"option {name}: the URL contains a password, which Spark would show in plans and logs",
+            name=name,
+            hint="remove it, and put it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
+            "driver and on every executor",
+        )
+    refuse_secrets(path)  # here, before Spark makes a plan of it
 
 
 def has_wildcards(path: str) -> bool:

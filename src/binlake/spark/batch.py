@@ -15,13 +15,13 @@ from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.ledger_watcher import watch
 from binlake.spark.ledgers import ReadLedger, name_of_read
-from binlake.spark.log_part import with_ddl
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, plan_partitions, read_partition, reporting
 from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.typed import InferredView, check_where
 from binlake.spark.views import ViewReader
 from binlake.stream.log_ddl import LogDdl
+from binlake.table.log_part import with_ddl
 from binlake.values.ledger import Ledger
 
 

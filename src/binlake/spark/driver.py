@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from binlake.spark.ledger_collector import CollectorAddress
-from binlake.spark.log_part import TaskSize
 from binlake.stream.lanes import usable_cores
+from binlake.table.log_part import TaskSize
 
 
 @dataclass(frozen=True)

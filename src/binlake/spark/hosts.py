@@ -18,7 +18,6 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from binlake.errors import BinlogError, SourceError
-from binlake.source.bytes import is_uri, local_path
 from binlake.spark.memory import explainer, memory_error
 from binlake.values.builds import installed_version
 
@@ -60,7 +59,6 @@ def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]
         # Pickled by value: it may name only builtins and what it imports itself.
         import importlib.metadata
         import importlib.util
-        import socket
         import sys
 
         where = f"host {socket.gethostname()} ({sys.executable})"
@@ -124,23 +122,13 @@ def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
     return open_shipped
 
 
-def check_visible(path: str) -> None:
-    """Raise SourceError naming this host when it does not see a local path."""
-    if not is_uri(path) and not os.path.exists(local_path(path)):  # noqa: PTH110 - False, too, where it may not look
-        raise SourceError(
-            f"host {socket.gethostname()} does not see {path}",
-            hint="local paths are read where the tasks run: use storage that every executor "
-            "mounts, or a URI (s3a://, hdfs://)",
-        )
-
-
 def _probe(paths: tuple[str, ...]) -> Callable[[int], str]:
     check = host_check(core_is_compiled(), installed_version())
 
     def probe(_: int) -> str:
         try:
             check()
-            from binlake.spark.hosts import check_visible
+            from binlake.source.locations import check_visible
 
             for path in paths:
                 check_visible(path)

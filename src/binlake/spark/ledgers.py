@@ -37,7 +37,7 @@ from binlake.source.bytes import (
     local_path,
     write_whole,
 )
-from binlake.spark.hosts import check_visible
+from binlake.source.locations import check_visible
 from binlake.spark.ledger_collector import CollectorAddress, ReadPart
 from binlake.values.ledger import Ledger
 

@@ -8,7 +8,6 @@ misspelled filter were ignored, a read would show unwanted rows.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -16,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import OptionError
-from binlake.source.bytes import is_uri, local_path, refuse_secrets
-from binlake.source.replica.url import ServerUrl, holds_password, is_server_url
+from binlake.source.bytes import is_uri, local_path
+from binlake.source.locations import check_no_password
+from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.values.builds import PickledByName
 from binlake.values.option_spec import OptionSpec, option, specs_of
@@ -285,22 +285,6 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
         if server is not None or is_server_url(path):
             ServerUrl.parse_all(path)  # a malformed URL is reported here, in one line
     return tuple(found)
-
-
-def check_no_password(path: str, name: str) -> None:
-    """Refuse passwords: Spark shows options in plans, in its UI and in logs, and sends them to
-    every executor. The same goes for keys in the URI of a store.
-    """
-    _, separator, rest = path.partition("://")
-    user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
-    if holds_password(path) if is_server_url(path) else separator and ":" in user:
-        raise OptionError(
-            f"option {name}: the URL contains a password, which Spark would show in plans and logs",
-            name=name,
-            hint="remove it, and put it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
-            "driver and on every executor",
-        )
-    refuse_secrets(path)  # here, before Spark makes a plan of it
 
 
 def _ledger_path(text: str | None) -> str | None:

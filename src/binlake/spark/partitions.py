@@ -10,9 +10,9 @@ from pyspark.sql.datasource import InputPartition
 
 from binlake.errors import BinlogError
 from binlake.spark.ledgers import ReadLedger
-from binlake.spark.log_part import LogPart, TaskSize, divided
 from binlake.spark.memory import memory_error
 from binlake.stream.positions.splits import Split, plan_files
+from binlake.table.log_part import LogPart, TaskSize, divided
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 

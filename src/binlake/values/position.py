@@ -9,7 +9,7 @@ position of an event header:
   server;
 - a `FilePosition` is a position as a user types it in an option, where the log may be left out.
 
-`spark.streaming.offsets.StreamOffset` is a `Position` with the facts that identify the log.
+`follow.offsets.StreamOffset` is a `Position` with the facts that identify the log.
 `source.ibb_records.RecordPosition` is a position in MariaDB's InnoDB binlog, whose records refer to
 files by number.
 """

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control
 from binlake.mirror.delta import upkeep as delta_upkeep
 from binlake.mirror.delta.lake import DeltaLake
@@ -15,7 +16,6 @@ from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.upkeep import Upkeep
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
 pytestmark = pytest.mark.lakes

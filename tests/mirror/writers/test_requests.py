@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 from support.spark.mirrored import set_catalog
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from binlake.follow.offsets import StreamOffset
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table import Followed
@@ -22,7 +23,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.upkeep import Upkeep
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 from conftest import missing
 from support.spark.lake_readers import by_spark

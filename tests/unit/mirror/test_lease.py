@@ -15,13 +15,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror import lease as leases
 from binlake.mirror.control import Control
 from binlake.mirror.lake_state import identity_of, lock
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
 

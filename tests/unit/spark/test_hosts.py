@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 from pyspark import cloudpickle
 
 from binlake.errors import BinlogError, SourceError
-from binlake.spark.hosts import Shipped, check_visible, host_check, without_traceback
+from binlake.spark.hosts import Shipped, host_check, without_traceback
 from binlake.spark.options import VIEWS, SourceOptions
 from binlake.spark.source import BinlogDataSource
 from binlake.values.builds import PickledByName, installed_version
@@ -142,16 +142,6 @@ def test_arrives_whole() -> None:
     )
     assert type(parcel) is Parcel
     assert parcel.value == SourceOptions.parse({"path": "/x", "op": "insert"})
-
-
-def test_path_not_visible(tmp_path: Path) -> None:
-    check_visible(str(tmp_path))
-    check_visible(f"file://{tmp_path}")
-    check_visible("s3a://bucket/binlog.000001")
-    with pytest.raises(
-        SourceError, match=r"host \S+ does not see .*/gone; local paths are read where"
-    ):
-        check_visible(str(tmp_path / "gone"))
 
 
 @pytest.mark.parametrize("gone", ["logs", "ledgers"])

@@ -19,14 +19,14 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake.source.bytes
 import binlake.spark.ledgers as ledgers
 from binlake.errors import OptionError, SourceError
+from binlake.follow.offsets import StreamOffset
 from binlake.spark.driver import SessionDriver
 from binlake.spark.ledger_collector import LedgerCollector, ReadPart
 from binlake.spark.ledger_watcher import LedgerWatcher
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
-from binlake.spark.log_part import TaskSize
 from binlake.spark.options import SourceOptions
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.lanes import usable_cores
+from binlake.table.log_part import TaskSize
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.position import Position
 from support.servers.archiving import until

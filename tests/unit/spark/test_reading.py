@@ -16,10 +16,10 @@ import binlake
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.spark.batch import BinlogReader
 from binlake.spark.driver import SessionDriver
-from binlake.spark.log_part import LogPart
 from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
 from binlake.spark.source import BinlogDataSource
+from binlake.table.log_part import LogPart
 from binlake.values.ledger import Ledger
 from support.logs.log_builder import TABLE_MAP
 from support.logs.stream_log import SID, StreamLog

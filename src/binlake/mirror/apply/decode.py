@@ -21,13 +21,13 @@ from binlake.mirror.apply.change_rows import change_rows
 from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, RangeChanges, Shares
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import Run, Transaction
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
 from binlake.table.decode import ChangeDecoder
+from binlake.table.log_part import LogPart, packed
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target

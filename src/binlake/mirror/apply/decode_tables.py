@@ -14,6 +14,8 @@ from binlake.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.format.sql_names import TableName
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range, statements_in
@@ -23,8 +25,6 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
 from binlake.source.log_file import SKIP_HINT
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.stream.sql.ddl import DdlStatement
 
 # Rows as Arrow are larger than the log, up to so many times.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
@@ -17,7 +18,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.printable import truncated
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import CASCADES, changes_no_column, concerns

@@ -24,6 +24,8 @@ from binlake.errors import (
     ServerError,
     UnsupportedError,
 )
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
@@ -53,8 +55,6 @@ from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 from binlake.values.position import Position, is_log_of
 

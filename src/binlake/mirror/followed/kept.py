@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from binlake.errors import SourceError
+from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
@@ -14,7 +15,6 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
 
 _TABLE = "binlake.table"

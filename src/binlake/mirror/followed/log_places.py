@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.mirror.control import place_key
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.stream.positions.boundary import UNLIMITED
 from binlake.values.position import FilePosition, Position
 

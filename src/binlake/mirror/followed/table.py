@@ -14,6 +14,7 @@ from binlake.errors import (
     MissingContextError,
     OptionError,
 )
+from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net_tasks import NetTarget
@@ -49,7 +50,6 @@ from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
 from binlake.source.arrays import scalar
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError, SourceError
+from binlake.follow.planner import StreamPlanner
+from binlake.follow.server_logs import PATIENCE_S
 from binlake.format.sql_names import TableName
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.net import OF_ONE_TABLE
@@ -29,8 +31,6 @@ from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
-from binlake.spark.streaming.planner import StreamPlanner
-from binlake.spark.streaming.server_logs import PATIENCE_S
 from binlake.values.ledger import counted
 
 #: What to do about most quarantines.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from binlake.errors import OptionError, SchemaError, SourceError, UnsupportedError
+from binlake.follow.server_logs import patiently
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
@@ -18,7 +19,6 @@ from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
 from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_rules import check_lake_name
 from binlake.source.replica.connection import ServerConnection
-from binlake.spark.streaming.server_logs import patiently
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from binlake.errors import BinlogError
+from binlake.follow.logs import LogsNow
 from binlake.source.bytes import remove_partials, replacing
-from binlake.spark.streaming.logs import LogsNow
 from binlake.values.position import Position
 
 _NAME = "pulse.json"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.followed.kept import (
     copied_from,
@@ -27,7 +28,6 @@ from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables, StoredTable
-from binlake.spark.streaming.offsets import StreamOffset
 
 
 @dataclass(frozen=True, slots=True)

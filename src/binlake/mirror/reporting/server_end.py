@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from binlake.errors import BinlogError
+from binlake.follow.logs import LogsNow
+from binlake.follow.server_logs import ServerLogs
 from binlake.mirror.source.host import SourceHost
-from binlake.spark.streaming.logs import LogsNow
-from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.values.options import ReadOptions
 
 # A host that is down may keep a connection waiting for ten seconds, in which there are no rounds.

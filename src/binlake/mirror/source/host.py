@@ -6,9 +6,9 @@ A copy records positions in the log of the server that it reads, and the mirror 
 from __future__ import annotations
 
 from binlake.errors import ConnectionLostError, SourceError
+from binlake.follow.logs import StreamLogs
 from binlake.source.replica.connection import connect, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
-from binlake.spark.streaming.logs import StreamLogs
 from binlake.values.position import is_log_of
 
 

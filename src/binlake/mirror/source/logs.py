@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
-from binlake.spark.streaming.server_logs import ServerLogs
+from binlake.follow.logs import DirectoryLogs, StreamLogs
+from binlake.follow.server_logs import ServerLogs
 from binlake.values.options import ReadOptions
 
 LOG_IS_DAMAGED = (

@@ -1,1 +1,1 @@
-"""Logs that grow, in steps, for streams and mirrors: offsets, the planner, the reader, metrics."""
+"""Streams of Spark: the reader and the metrics."""

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
 from binlake.errors import SourceError
-from binlake.spark.streaming.offsets import StreamOffset
+from binlake.follow.offsets import StreamOffset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,6 +20,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from binlake.errors import OptionError, PositionLostError
+from binlake.follow.logs import DirectoryLogs, StreamLogs
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
+from binlake.follow.server_logs import PATIENCE_S, ServerLogs
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import Shipped, without_spark_frames
@@ -33,10 +37,6 @@ from binlake.spark.ledgers import (
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, partitions_of, read_partition, reporting
 from binlake.spark.schema import Conformer, arrow_schema
-from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
-from binlake.spark.streaming.server_logs import PATIENCE_S, ServerLogs
 from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
 from binlake.stream.positions.boundary import UNLIMITED, Limits

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import ServerError
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
@@ -27,7 +28,6 @@ from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.snapshot import SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import FilePosition, Position
 

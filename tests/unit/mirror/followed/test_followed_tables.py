@@ -18,6 +18,7 @@ from binlake.errors import (
     ServerError,
     SourceError,
 )
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.tables import FollowedTables
@@ -26,7 +27,6 @@ from binlake.mirror.reporting.report import mirror_status
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.tables.damage import MissingFileError
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
 OFFSET = StreamOffset(Position("1-2-3", "binlog.000001", 4, gtid_set=""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import offset_of
 from binlake.mirror.followed.kept import (
     begun_properties,
@@ -17,7 +18,6 @@ from binlake.mirror.followed.kept import (
     sources,
     without_shard,
 )
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
 KEPT = {

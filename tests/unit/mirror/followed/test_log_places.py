@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.errors import BinlogError
+from binlake.follow.logs import DirectoryLogs
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.mirror.followed.log_places import LogPlaces
-from binlake.spark.streaming.logs import DirectoryLogs
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
 from binlake.stream.positions.boundary import Limits
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position

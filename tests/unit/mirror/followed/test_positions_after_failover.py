@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from binlake.errors import PositionLostError
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.rounds import Rounds
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
 

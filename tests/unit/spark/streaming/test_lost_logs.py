@@ -12,9 +12,9 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from binlake.archive.layout import ArchiveState
 from binlake.errors import PositionLostError, SourceError
-from binlake.spark.streaming.logs import DirectoryLogs
-from binlake.spark.streaming.offsets import StreamOffset
-from binlake.spark.streaming.planner import StreamPlanner
+from binlake.follow.logs import DirectoryLogs
+from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
 from binlake.stream.positions.boundary import UNLIMITED
 from binlake.values.options import ReadOptions
 from support.logs.stream_log import SID, StreamLog

@@ -17,8 +17,8 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from binlake.archive.layout import ArchiveState
 from binlake.errors import OptionError, PositionLostError, SourceError
-from binlake.spark.streaming.logs import DirectoryLogs, LogsNow
-from binlake.spark.streaming.offsets import StreamOffset
+from binlake.follow.logs import DirectoryLogs, LogsNow
+from binlake.follow.offsets import StreamOffset
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from binlake.errors import OptionError, PositionLostError
+from binlake.follow.logs import LogsNow, StreamLogs
+from binlake.follow.offsets import StreamOffset
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.log_file import Damage, LogFile
-from binlake.spark.streaming.logs import LogsNow, StreamLogs
-from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.filters import LATEST_US, TransactionFilter
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before

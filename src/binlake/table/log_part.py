@@ -1,4 +1,4 @@
-"""The input of a task: a few splits, read one after the other with one decoder. Needs no PySpark.
+"""The input of a task: a few splits, read one after the other with one decoder.
 
 Planning lists the files once and pins their lengths; it reads no byte of a log. Small files are
 packed together and large ones cut, because a task takes time before its first row.
@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from binlake.errors import SourceError
+from binlake.source.locations import check_visible
 from binlake.source.stores.opened_ahead import opened_ahead
-from binlake.spark.hosts import check_visible
 from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, pack

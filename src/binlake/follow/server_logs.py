@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from binlake.errors import ConnectionLostError, PositionLostError, ServerError
+from binlake.follow.logs import LogsNow, StreamLogs
 from binlake.printable import printable
 from binlake.source.chain import LogPath
 from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
-from binlake.spark.streaming.logs import LogsNow, StreamLogs
 from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
