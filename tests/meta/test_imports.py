@@ -37,7 +37,12 @@ ROOMS = [
     "cli",
 ]
 # Modules that everyone may import, and what they import of binlake themselves.
-FOR_ALL = {"errors": {"binlake.printable"}, "printable": set[str](), "background": set[str]()}
+FOR_ALL = {
+    "errors": {"binlake.printable"},
+    "printable": set[str](),
+    "background": set[str](),
+    "metrics_port": {"binlake.errors", "binlake.printable"},
+}
 # Modules beside the rooms: which room they stand in for.
 BESIDE = {"api": "state", "__init__": "state"}
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
+from binlake.metrics_port import Metric, MetricsPort, families, registry_of
 
 _PREFIX = "binlake_archive_"
 

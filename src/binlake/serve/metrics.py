@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
+from binlake.metrics_port import Metric, MetricsPort, families, registry_of
 from binlake.values.log_names import LogName
 
 if TYPE_CHECKING:

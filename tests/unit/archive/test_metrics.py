@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binlake.archive.metrics import ArchiveMetrics, archive_families
-from binlake.archive.metrics_port import registry_of
+from binlake.metrics_port import registry_of
 
 pytest.importorskip("prometheus_client")
 

@@ -392,7 +392,7 @@ def test_metrics_of_all_servers_are_one_page(
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
     from binlake.archive.metrics import archive_families
-    from binlake.archive.metrics_port import registry_of
+    from binlake.metrics_port import registry_of
 
     read: Configuration = read_configuration(written(servers([1, 2])))
     archives = Archives(read.archives, lambda _: None, until_current=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
+from binlake.metrics_port import Metric, MetricsPort, families, registry_of
 from binlake.mirror.reporting.pulse import last_beat
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus, with_beat
 

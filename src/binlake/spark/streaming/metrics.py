@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from binlake.archive.metrics_port import Metric, MetricsPort, families, registry_of
 from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
+from binlake.metrics_port import Metric, MetricsPort, families, registry_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

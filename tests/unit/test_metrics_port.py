@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from binlake.archive.metrics import ArchiveMetrics, archive_families, serve_metrics
-from binlake.archive.metrics_port import _MOST_CONNECTIONS, MetricsPort, registry_of
+from binlake.metrics_port import _MOST_CONNECTIONS, MetricsPort, registry_of
 from support.servers.archiving import until
 
 pytest.importorskip("prometheus_client")
