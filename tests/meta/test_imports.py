@@ -29,10 +29,11 @@ ROOMS = [
     "serve",
     "config",
     "follow",
+    "snapshot",
+    "state",
     "spark",
     "lake",
     "mirror",
-    "state",
     "ui",
     "cli",
 ]
@@ -44,7 +45,7 @@ FOR_ALL = {
     "metrics_port": {"binlake.errors", "binlake.printable"},
 }
 # Modules beside the rooms: which room they stand in for.
-BESIDE = {"api": "state", "__init__": "state"}
+BESIDE = {"api": "state", "__init__": "lake"}
 
 # Third-party libraries that a room may use; all others are for the rooms after it.
 LIBRARIES = {

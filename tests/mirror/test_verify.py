@@ -22,8 +22,8 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
-from binlake.mirror.source.snapshot import Snapshot
-from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.snapshot.chunks import Snapshot
+from binlake.snapshot.tables import SourceTable, read_tables
 from binlake.values.options import ReadOptions
 from dev.golden.types import families
 from dev.servers import Server
@@ -283,7 +283,7 @@ def test_an_error_for_one_table_leaves_the_session_to_others(
 
 
 def _position(server: Server) -> object:
-    from binlake.mirror.source.read_session import open_session
+    from binlake.snapshot.read_session import open_session
 
     with open_session(url_of(server)) as session:
         return session.position()

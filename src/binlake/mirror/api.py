@@ -27,10 +27,10 @@ from binlake.mirror.selection import (
     unknown_names,
 )
 from binlake.mirror.sessions import CATALOG, mirror_session
-from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables, check_format
 from binlake.mirror.upkeep import compact_tables
 from binlake.mirror.verification import Verification, verify_tables
+from binlake.values.table_names import table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

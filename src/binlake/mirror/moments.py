@@ -27,8 +27,8 @@ from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.sessions import CATALOG, mirror_session
-from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.formats import LakeTables
+from binlake.values.table_names import table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

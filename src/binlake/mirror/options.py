@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import OptionError, SourceError
 from binlake.format.sql_names import TableName
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
-from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_patterns import bare_patterns, patterns_of
 from binlake.mirror.table_rules import (
     ALTER_POLICIES,
@@ -29,6 +28,7 @@ from binlake.mirror.table_rules import (
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
+from binlake.values.table_names import full_name_of
 
 if TYPE_CHECKING:
     from binlake.mirror.columns.rules import ColumnRules

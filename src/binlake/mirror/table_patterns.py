@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from binlake.mirror.table_names import table_name
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
+from binlake.values.table_names import table_name
 
 # A character that no name of the servers has: the end of the database.
 _END = "\0"

@@ -28,8 +28,8 @@ from binlake.mirror.equality.compare import (
 )
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.selection import chosen_tables
-from binlake.mirror.source.tables import SourceTable, read_table
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+from binlake.snapshot.tables import SourceTable, read_table
 from binlake.values.position import Position
 
 if TYPE_CHECKING:

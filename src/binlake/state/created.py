@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from binlake.errors import SchemaError, UnsupportedError
-from binlake.mirror.source.definition import is_text_without_charset
+from binlake.snapshot.definition import is_text_without_charset
 from binlake.source.chain import Chain
 from binlake.state.base import Base
 from binlake.state.origin import Origin

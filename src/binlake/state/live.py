@@ -8,14 +8,14 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from binlake.errors import ServerError, SourceError, UnsupportedError
-from binlake.mirror.source.read_session import (
+from binlake.snapshot.read_session import (
     begin_snapshot,
     open_session,
     raw_definitions,
     take_raw_text,
 )
-from binlake.mirror.source.table_rows import BatchLimits, RowSelect
-from binlake.mirror.source.tables import read_tables
+from binlake.snapshot.table_rows import BatchLimits, RowSelect
+from binlake.snapshot.tables import read_tables
 from binlake.source.replica.url import ServerUrl
 from binlake.state.base import Base, MissingTableError, ambiguous_in
 from binlake.state.origin import Origin

@@ -12,7 +12,7 @@ import pyarrow as pa
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY
 from binlake.format.collations import COLLATIONS, MARIADB_NAMES
-from binlake.mirror.source.definition import definition_of
+from binlake.snapshot.definition import definition_of
 from binlake.source.arrays import array
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent

@@ -28,7 +28,7 @@ def test_a_locked_table_does_not_stop_the_others(
     server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     """With a key, the query of the bounds waits; without one, that of the rows. Once the lock is released, the copy continues."""
-    monkeypatch.setattr("binlake.mirror.source.read_session.LOCK_WAIT_S", 1)
+    monkeypatch.setattr("binlake.snapshot.read_session.LOCK_WAIT_S", 1)
     names = ("locks.held", "locks.other")
     for name in names:
         server.execute(

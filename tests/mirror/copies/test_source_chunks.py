@@ -14,9 +14,9 @@ import pytest
 
 import binlake
 from binlake.errors import OptionError, ServerError, SourceError, UnsupportedError
-from binlake.mirror.source.read_session import begin_snapshot, open_session, settled_position
-from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
-from binlake.mirror.source.tables import read_tables
+from binlake.snapshot.chunks import Snapshot, SnapshotOptions, TableChunk
+from binlake.snapshot.read_session import begin_snapshot, open_session, settled_position
+from binlake.snapshot.tables import read_tables
 from binlake.values.position import Position
 from dev.servers import Server
 from support.servers.live import tcp_url, url_of

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import binlake
-from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions
-from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.snapshot.chunks import Snapshot, SnapshotOptions
+from binlake.snapshot.tables import SourceTable, read_tables
 from binlake.values.options import ReadOptions
 from dev.golden.oracle import snapshot
 from dev.golden.types import Table, families

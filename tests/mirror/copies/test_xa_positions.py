@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror.source.read_session import begin_snapshot, open_session, settled_position
+from binlake.snapshot.read_session import begin_snapshot, open_session, settled_position
 from dev.servers import Server, running
 from support.servers.archiving import until
 from support.servers.live import url_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror.table_names import full_name_of
+from binlake.values.table_names import full_name_of
 from dev.servers import RefusedError, Server
 from support.spark.mirrored import Lake, gone, quarantined, states
 

@@ -25,10 +25,10 @@ from binlake.mirror.loop import Mirror
 from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.snapshot import Snapshot
-from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.verification import verify_tables
+from binlake.snapshot.chunks import Snapshot
+from binlake.values.table_names import full_name_of, table_name
 from dev.servers import Server
 from support.servers.live import url_of
 from support.spark.engines import HereEngine

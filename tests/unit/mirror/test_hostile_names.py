@@ -17,11 +17,11 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.tables import SourceTable, read_tables
-from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.table_rules import check_lake_name
+from binlake.snapshot.tables import SourceTable, read_tables
 from binlake.values.gtid import GtidSet
 from binlake.values.table_filter import TableFilter
+from binlake.values.table_names import full_name_of, table_name
 from support.servers.fake_server import OK, Conversation, fake_server
 
 HOSTILE = (

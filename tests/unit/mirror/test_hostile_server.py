@@ -19,10 +19,10 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError, ConnectionLostError, SchemaError, ServerError
-from binlake.mirror.source.bounds import even_bounds, walked_bounds
-from binlake.mirror.source.snapshot import _moment_us
-from binlake.mirror.source.table_rows import BatchLimits, RowSelect, text_rows
-from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.snapshot.bounds import even_bounds, walked_bounds
+from binlake.snapshot.chunks import _moment_us
+from binlake.snapshot.table_rows import BatchLimits, RowSelect, text_rows
+from binlake.snapshot.tables import SourceTable, read_tables
 from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.prepared import _payload

@@ -17,8 +17,8 @@ from binlake.mirror.selection import (
     chosen_tables,
     matches,
 )
-from binlake.mirror.table_names import full_name_of
 from binlake.values.table_filter import TableFilter
+from binlake.values.table_names import full_name_of
 
 
 def selection(added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> TableSelection:

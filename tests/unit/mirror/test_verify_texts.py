@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.value_texts import MD5, SHA256, texts_of
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.tables import SourceTable
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
 # the shortest digits that read back the same, with an exponent from 10**15 on

@@ -19,10 +19,10 @@ from binlake.mirror.columns.names import caseless, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.followed.table import Followed
-from binlake.mirror.source.definition import definition_of
 from binlake.mirror.tables.change import Step, in_order
 from binlake.mirror.tables.formats import why_ambiguous, why_reserved
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema, with_initial_default
+from binlake.snapshot.definition import definition_of
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent

@@ -18,7 +18,6 @@ from binlake.mirror.control import DROPPED
 from binlake.mirror.ddl.column_changes import column_changes
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
-from binlake.mirror.table_names import full_name_of
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
@@ -41,6 +40,7 @@ from binlake.table.schema.ddl_effects import (
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.options import ReadOptions
+from binlake.values.table_names import full_name_of
 
 _UNCERTAIN = "it is not certain which tables the statement names"
 

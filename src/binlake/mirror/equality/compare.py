@@ -21,9 +21,9 @@ from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.value_texts import MD5, SHA256, Hash
-from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
-from binlake.mirror.source.table_rows import BatchLimits, RowSelect
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.read_session import begin_snapshot, open_session, take_raw_text
+from binlake.snapshot.table_rows import BatchLimits, RowSelect
+from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.values.position import Position
 

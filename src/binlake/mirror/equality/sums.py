@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.equality.value_texts import NULL, SEPARATOR, Hash, Texts, sql_text, texts_of
-from binlake.mirror.source.table_rows import text_rows
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.table_rows import text_rows
+from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 

@@ -42,8 +42,6 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.definition import definition_of
-from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.change import Change, Step, in_order
 from binlake.mirror.tables.damage import DAMAGED, RESTORE, DamagedFileError, MissingFileError
 from binlake.mirror.tables.formats import (
@@ -55,6 +53,8 @@ from binlake.mirror.tables.formats import (
 )
 from binlake.mirror.tables.partitions import check_partition
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
+from binlake.snapshot.definition import definition_of
+from binlake.snapshot.tables import SourceTable
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema

@@ -49,12 +49,12 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
-from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
-from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
+from binlake.snapshot.chunks import Snapshot, SnapshotOptions, TableChunk
+from binlake.snapshot.tables import SourceTable
 from binlake.values.ledger import counted
 from binlake.values.position import Position, is_log_of
 

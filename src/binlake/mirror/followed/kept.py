@@ -12,9 +12,9 @@ from binlake.format.sql_names import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
 from binlake.mirror.modes.names import MIRROR
-from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
+from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
 
 _TABLE = "binlake.table"

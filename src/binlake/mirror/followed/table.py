@@ -46,7 +46,6 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
 from binlake.source.arrays import scalar
@@ -54,6 +53,7 @@ from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
+from binlake.values.table_names import full_name_of, table_name
 
 
 @dataclass

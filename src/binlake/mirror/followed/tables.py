@@ -25,13 +25,13 @@ from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.read_session import LOCK_WAIT_S
 from binlake.mirror.source.refusals import AlteredError, is_lasting, is_locked, is_of_table
-from binlake.mirror.table_names import full_name_of, table_name
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
+from binlake.snapshot.read_session import LOCK_WAIT_S
 from binlake.values.ledger import counted
+from binlake.values.table_names import full_name_of, table_name
 
 #: What to do about most quarantines.
 RESYNC = "`binlake mirror resync` copies the table again"

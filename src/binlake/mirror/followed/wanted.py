@@ -11,19 +11,19 @@ from binlake.follow.server_logs import patiently
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection
-from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.read_session import open_session, raw_definitions
 from binlake.mirror.source.refusals import AlteredError
-from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_table
-from binlake.mirror.table_names import full_name_of
 from binlake.mirror.table_rules import check_lake_name
+from binlake.snapshot.definition import definition_of
+from binlake.snapshot.read_session import open_session, raw_definitions
+from binlake.snapshot.tables import SYSTEM_SCHEMAS, SourceTable, read_table
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
+from binlake.values.table_names import full_name_of
 
 _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"

@@ -24,10 +24,10 @@ from binlake.mirror.followed.kept import (
 )
 from binlake.mirror.reporting.pulse import Beat, last_beat
 from binlake.mirror.selection import TableSelection
-from binlake.mirror.table_names import table_name
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables, StoredTable
+from binlake.values.table_names import table_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The server's side of a mirror: the check of its settings, its tables, their rows, and the positions that belong to them."""
+"""The server's side of a mirror: its logs, the check of its settings, the errors that concern one table."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from binlake.errors import IncompleteError, ServerError
 from binlake.format.sql_names import TableName
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.read_session import open_session
+from binlake.snapshot.read_session import open_session
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from binlake.errors import AuthError, OptionError
 from binlake.lake.engine import Engine, Task
-from binlake.mirror.source.read_session import open_session
+from binlake.snapshot.read_session import open_session
 from binlake.source.replica.passwords import is_of_this_process
 from binlake.source.replica.url import ServerUrl
 

@@ -15,7 +15,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.new_columns import existing_value
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import APPEND, HISTORY, MIRROR, SOFT_DELETES
-from binlake.mirror.source.definition import definition_of
+from binlake.snapshot.definition import definition_of
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.ddl_effects import altered_table

@@ -23,10 +23,10 @@ from binlake.mirror.followed.kept import (
     pending_properties,
 )
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.definition import definition_of
-from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.schema import iceberg_schema
+from binlake.snapshot.definition import definition_of
+from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
 
 MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, c VARCHAR(20), w BIGINT) CHARSET=utf8mb4"

@@ -24,10 +24,10 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.definition import definition_of
-from binlake.mirror.source.snapshot import SnapshotOptions, TableChunk
-from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
+from binlake.snapshot.chunks import SnapshotOptions, TableChunk
+from binlake.snapshot.definition import definition_of
+from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import FilePosition, Position
 

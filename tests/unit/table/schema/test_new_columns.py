@@ -15,7 +15,7 @@ from binlake.format.flags import (
     MODE_NO_BACKSLASH_ESCAPES,
     MODE_REAL_AS_FLOAT,
 )
-from binlake.mirror.source.definition import definition_of
+from binlake.snapshot.definition import definition_of
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.ddl_effects import altered_table, retaken_names

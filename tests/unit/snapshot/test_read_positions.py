@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from binlake.errors import ServerError
-from binlake.mirror.source.read_session import begin_snapshot, settled_position
 from binlake.mirror.source.refusals import is_lasting, is_of_table
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.read_session import begin_snapshot, settled_position
+from binlake.snapshot.tables import SourceTable
 from binlake.values.plan import TableDefinition
 from binlake.values.position import Position
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from binlake.errors import ServerError
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.answers import integer
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.types.base import ColumnType

@@ -23,15 +23,15 @@ from itertools import pairwise
 import pyarrow as pa
 
 from binlake.errors import OptionError, ServerError, UnsupportedError
-from binlake.mirror.source.bounds import Bound, between, even_bounds, walked_bounds
-from binlake.mirror.source.read_session import (
+from binlake.snapshot.bounds import Bound, between, even_bounds, walked_bounds
+from binlake.snapshot.read_session import (
     begin_snapshot,
     open_session,
     settled_position,
     take_raw_text,
 )
-from binlake.mirror.source.table_rows import BatchLimits, RowSelect
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.table_rows import BatchLimits, RowSelect
+from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.values.builds import PickledByName
 from binlake.values.closing import Closing

@@ -9,10 +9,10 @@ from __future__ import annotations
 from binlake.errors import SchemaError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
-from binlake.mirror.columns.names import caseless
 from binlake.table.schema.declared import A_COLLATION, DeclaredColumn, DeclaredTable, member_bytes
 from binlake.table.types.network import NETWORK_BYTES
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from binlake.values.text import lower_case
 
 #: Of the types that TABLE_MAP may give for one SQL type, the one that new tables have.
 _PREFERRED = (
@@ -49,8 +49,8 @@ def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
     columns = tuple(
         _column(ordinal, column, name, flavour) for ordinal, column in enumerate(declared.columns)
     )
-    ordinals = {caseless(column.name): column.ordinal for column in columns}
-    key = list(map(caseless, declared.primary_key))
+    ordinals = {lower_case(column.name): column.ordinal for column in columns}
+    key = list(map(lower_case, declared.primary_key))
     missing = [part for part in key if part not in ordinals]
     if missing:
         raise SchemaError(f"{name}: its primary key names column {missing[0]}, which it lacks")

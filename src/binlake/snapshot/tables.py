@@ -1,4 +1,4 @@
-"""The tables of a live server, as a mirror needs them: their types, their keys, their names."""
+"""The tables of a live server, as a snapshot needs them: their types, their keys, their names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
 from binlake.format.sql_names import TableName, quoted_name
-from binlake.mirror.columns.names import caseless
-from binlake.mirror.source.definition import definition_of
-from binlake.mirror.source.read_session import open_session, raw_definitions
-from binlake.mirror.table_names import full_name_of
+from binlake.snapshot.definition import definition_of
+from binlake.snapshot.read_session import open_session, raw_definitions
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
@@ -26,6 +24,8 @@ from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 from binlake.values.table_filter import TableFilter
+from binlake.values.table_names import full_name_of
+from binlake.values.text import lower_case
 
 #: The databases of the servers themselves, which are never mirrored.
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
@@ -204,12 +204,12 @@ def _key(
     names = [name.lower() for name in listed[0]]
     if listed[1] and not _KEY_COLUMNS.issubset(names):
         raise ServerError(f"the server answers SHOW KEYS without {', '.join(sorted(_KEY_COLUMNS))}")
-    spelled = {caseless(column.name): column.name for column in definition.columns}
+    spelled = {lower_case(column.name): column.name for column in definition.columns}
     keys: dict[str, list[str]] = {}
     unfit = set()
     for row in listed[1]:
         part = dict(zip(names, row, strict=True))
-        key, column = part["key_name"] or "", caseless(part["column_name"] or "")
+        key, column = part["key_name"] or "", lower_case(part["column_name"] or "")
         keys.setdefault(key, []).append(spelled.get(column, ""))
         if (
             part["non_unique"] != "0"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from binlake.core.images.image import ImageBuffers
 from binlake.errors import BinlogError, ServerError, UnsupportedError
 from binlake.format import column_types as ct
-from binlake.mirror.source.tables import SourceTable
+from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.prepared import BatchLimits, query_rows
 from binlake.table.plan import TableTypes
