@@ -30,9 +30,10 @@ from binlake.source.chain import Chain, LogPath, Paths, path_texts
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url, without_password
 from binlake.table.log_input import LogInput
-from binlake.values.ledger import Ledger, counted
+from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     import pandas as pd

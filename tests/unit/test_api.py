@@ -13,7 +13,7 @@ import binlake
 from binlake.cli.main import main
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.events.common.query import QueryEvent
-from binlake.values.durations import time_text
+from binlake.values.times import time_text
 from support.logs.log_builder import ROWS, TABLE_MAP
 from support.logs.stream_log import SID, StreamLog, rows_body
 from support.logs.table_log import save_log_of_one_name

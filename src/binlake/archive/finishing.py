@@ -44,9 +44,9 @@ from binlake.source.bytes import (
 from binlake.source.chain import LogPath, log_name
 from binlake.stream.lanes import usable_cores
 from binlake.values.lean import leave_out_numpy
-from binlake.values.ledger import counted
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 #: How finished logs can be compressed, and the suffix of their names.
 COMPRESSIONS = {"none": "", "zstd": ".zst"}

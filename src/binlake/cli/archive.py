@@ -21,7 +21,7 @@ from binlake.cli.common.server_flags import (
 )
 from binlake.cli.common.terminal import console, is_watched, note
 from binlake.errors import OptionError
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.archive.jobs import Archives

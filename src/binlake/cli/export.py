@@ -30,6 +30,7 @@ from binlake.cli.common.terminal import (
 from binlake.errors import OptionError, needing
 from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.lake.engine import Engine, Progress
@@ -249,7 +250,7 @@ def _print_closing(result: ExportResult) -> None:
         show(line)
     width = max((len(t.path) for t in result.tables), default=0)
     for table in result.tables:
-        files = f"{len(table.files)} file" + ("s" if len(table.files) != 1 else "")
+        files = counted(len(table.files), "file")
         show(f"{table.path:<{width}}  {table.rows:>12,} rows  {table.bytes:>14,} bytes  {files}")
         for remark in table.notes:
             note(remark)

@@ -19,9 +19,9 @@ from binlake.table.counting.indexing import index_of
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.where.key_indexing import key_index_of, note_ddl
-from binlake.values.ledger import counted
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 
 @with_options("schema", "threads", *HOW_LOGS_ARE_OPENED)

@@ -19,8 +19,8 @@ from binlake.stream.verify.chains import verify as check
 from binlake.stream.verify.log_file import FileReport
 from binlake.stream.verify.problems import Kind
 from binlake.stream.verify.reencode import Reencoding
-from binlake.values.ledger import counted
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from pyarrow import fs as pafs
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path
 from binlake.source.stores.errors import hint_of_store
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 IfExists = Literal["error", "replace"]
 

@@ -12,7 +12,7 @@ from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse
 from binlake.mirror.verification import Verification, compare_tables
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.loop import Mirror

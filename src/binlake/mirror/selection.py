@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.table_patterns import patterns_of
-from binlake.values.ledger import counted
 from binlake.values.option_texts import parse_table_pattern
+from binlake.values.quantities import counted
 from binlake.values.similar_names import did_you_mean
 from binlake.values.table_names import full_name_of, table_name
 

@@ -35,7 +35,7 @@ from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_g
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0

@@ -26,7 +26,7 @@ from binlake.replay.shown import Shown
 from binlake.replay.statement_events import intvar_text, quoted_bytes, rand_text, user_variable
 from binlake.stream.groups.fragments import FragmentJoiner
 from binlake.stream.log_events import LogEvent
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 #: Ends a statement and its line.
 END = DELIMITER + b"\n"

@@ -21,8 +21,8 @@ from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection, checked_log_name, connect
 from binlake.source.replica.handshake import UNKNOWN_VARIABLE
 from binlake.source.replica.url import ServerUrl
-from binlake.values.ledger import counted
 from binlake.values.position import Position
+from binlake.values.quantities import counted
 
 #: How long a statement waits for a table that another session has locked: a copy that waits holds up the rounds.
 LOCK_WAIT_S = 60

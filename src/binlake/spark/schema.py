@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from binlake.errors import SchemaError
 from binlake.source.arrays import array
-from binlake.values.durations import time_text
+from binlake.values.times import time_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -20,7 +20,7 @@ import pyarrow as pa
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.source.arrays import array
 from binlake.state.shape import Key, Row, TableShape
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 _VALUE_BYTES = 60
 _ROW_BYTES = 400

@@ -33,8 +33,8 @@ from binlake.stream.groups.grouper import Ended
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.stream.runs import Piece, Transaction
 from binlake.stream.sql.statements import ROWS_TEXT, statement_kind
-from binlake.values.durations import IN_MICROSECONDS, time_text
 from binlake.values.options import ReadOptions
+from binlake.values.times import IN_MICROSECONDS, time_text
 
 #: Rows of a batch: Spark likes tens of thousands.
 BATCH_ROWS = 16_384

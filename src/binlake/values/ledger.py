@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from binlake.format.event_types import event_name
 from binlake.values.options import ReadOptions
 from binlake.values.plan import NameSource
+from binlake.values.quantities import counted
 
 _SHOWN_TABLES = 5
 # A warning about a table: its name, and the words that introduce the subject.
@@ -437,8 +438,3 @@ def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> lis
     elif reached > end:
         problems.append(f"{name}: bytes {end} to {reached} were read but not planned")
     return problems
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 file`, `2,000 files`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

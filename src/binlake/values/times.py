@@ -1,8 +1,11 @@
-"""Moments: microseconds since 1970, times in UTC, and text."""
+"""Moments and durations: microseconds, times in UTC, and the texts of both."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+
+#: Metadata of an Arrow field (and a column of Spark) whose values count microseconds.
+IN_MICROSECONDS = {"binlake.unit": "microseconds"}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -22,3 +25,12 @@ def utc_text(us: int | None) -> str | None:
     if us is None:
         return None
     return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def time_text(time_us: int, digits: int = 0) -> str:
+    """A TIME as a server prints it, `-838:59:59.000000`, with so many fractional digits."""
+    seconds, fraction = divmod(abs(time_us), 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    whole = f"{'-' if time_us < 0 else ''}{hours:02d}:{minutes:02d}:{seconds:02d}"
+    return f"{whole}.{fraction:06d}"[: len(whole) + 1 + digits] if digits else whole

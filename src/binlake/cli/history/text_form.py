@@ -21,7 +21,7 @@ from binlake.table.row_history.entries import (
     RowHistory,
     TableStatement,
 )
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 _MOST_CHARACTERS = 2000
 _ONE_LINE = 100

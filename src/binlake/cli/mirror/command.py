@@ -39,7 +39,7 @@ from binlake.cli.mirror.flags import naming_flags, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.replica.url import holds_password, is_server_url
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.reporting.report import MirrorStatus, TableStatus

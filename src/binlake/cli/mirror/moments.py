@@ -17,7 +17,7 @@ from binlake.cli.mirror.common import (
     need_mirror,
     with_spark_flags,
 )
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.moments import Moment

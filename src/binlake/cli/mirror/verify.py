@@ -21,7 +21,7 @@ from binlake.cli.mirror.common import (
     with_spark_flags,
 )
 from binlake.errors import OptionError
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.verification import TableVerification, Verification

@@ -24,8 +24,9 @@ from binlake.state.origin import given_origin
 from binlake.state.reading import StateRequest, read_state
 from binlake.state.table_state import TableState, state_options, table_names
 from binlake.table.log_input import LogInput
-from binlake.values.ledger import Ledger, counted
+from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

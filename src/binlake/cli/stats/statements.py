@@ -22,7 +22,8 @@ from binlake.stream.sql.statements import CONTROL, KIND_WORDS
 from binlake.stream.views import VIEWS, check_statement_options, statements
 from binlake.table.counting.digests import Digests
 from binlake.table.log_input import LogInput
-from binlake.values.ledger import Ledger, counted
+from binlake.values.ledger import Ledger
+from binlake.values.quantities import counted
 from binlake.values.times import utc_text
 
 

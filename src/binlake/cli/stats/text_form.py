@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from binlake.printable import truncated
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 #: For values that the log does not record.
 UNKNOWN = "unknown"

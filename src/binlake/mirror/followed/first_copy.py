@@ -55,8 +55,8 @@ from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 from binlake.snapshot.chunks import Snapshot, SnapshotOptions, TableChunk
 from binlake.snapshot.tables import SourceTable
-from binlake.values.ledger import counted
 from binlake.values.position import Position, is_log_of
+from binlake.values.quantities import counted
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 1

@@ -30,7 +30,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 from binlake.values.table_names import full_name_of, table_name
 
 #: What to do about most quarantines.

@@ -9,7 +9,7 @@ from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity, is_on, kept
 from binlake.source.replica.handshake import FollowOptions
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _DAY_S = 86_400

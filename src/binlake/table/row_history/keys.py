@@ -33,9 +33,10 @@ from binlake.table.where.images import Rows
 from binlake.table.where.numbers import NUMBERS, number_test
 from binlake.table.where.texts import bytes_test, is_bytes, is_text, text_test
 from binlake.table.where.truth import Doubt, Truth, both, either
-from binlake.values.ledger import Ledger, counted
+from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
+from binlake.values.quantities import counted
 from binlake.values.similar_names import did_you_mean
 
 if TYPE_CHECKING:

@@ -30,9 +30,10 @@ from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_children import LaterChildren
 from binlake.table.sql.row_sql import SqlTable, shapes_of
 from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger, counted
+from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
+from binlake.values.quantities import counted
 
 _MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes of others are not searched for
 _SHOWN_KEYS = 3

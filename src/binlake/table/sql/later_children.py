@@ -16,7 +16,7 @@ from binlake.source.arrays import scalar
 from binlake.table.schema.declared import ForeignKey
 from binlake.table.sql.row_sql import Row, Shape, SqlTable
 from binlake.table.text.json_text import join
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 _MOST_KEYS = 4_000_000
 

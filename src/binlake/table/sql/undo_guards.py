@@ -15,7 +15,7 @@ from binlake.source.replica.answers import whole_number
 from binlake.table.schema.declared import ForeignKey, References
 from binlake.table.sql.row_sql import Shape, SqlTable
 from binlake.table.text.sql_text import SESSION
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.source.replica.connection import ServerConnection

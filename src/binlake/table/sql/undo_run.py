@@ -22,8 +22,9 @@ from binlake.table.sql.row_sql import Undo, UndoGuard
 from binlake.table.sql.sql_script import ForeignKeys, Watched, backward_script
 from binlake.table.sql.undo_guards import Cascades, ServerComparison
 from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger, counted
+from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from binlake.table.text.json_values import plain_strings
 from binlake.table.text.sql_text import plain_string
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
 from binlake.table.types.temporal_wire import WIRE_OF_TEXT
-from binlake.values.durations import IN_MICROSECONDS
 from binlake.values.plan import ColumnPlan, Kernel
+from binlake.values.times import IN_MICROSECONDS
 
 
 class TemporalType(ColumnType):
