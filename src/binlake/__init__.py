@@ -10,10 +10,10 @@ The way of a byte: source (bytes to events) → events (decoded) → stream (tra
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
+from binlake.lazy import lazy_names
 
 if TYPE_CHECKING:
     from binlake.api import Log, open
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
     from binlake.stream.verify.chains import VerifyReport, verify
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions
+else:
+    # A task or a command that needs a part does not load the whole.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "binlake.api": "Log open",
+            "binlake.lake.api": "export",
+            "binlake.lake.export": "ExportResult",
+            "binlake.source.keyring": "Keyring",
+            "binlake.stream.verify.chains": "VerifyReport verify",
+            "binlake.values.ledger": "Ledger",
+            "binlake.values.options": "ReadOptions",
+        },
+    )
 
 __all__ = [
     "BinlogError",
@@ -36,27 +50,3 @@ __all__ = [
     "open",
     "verify",
 ]
-
-# Imported when first used: a task or a command that needs a part does not load the whole.
-_HOMES = {
-    "ExportResult": "binlake.lake.export",
-    "Keyring": "binlake.source.keyring",
-    "Ledger": "binlake.values.ledger",
-    "Log": "binlake.api",
-    "ReadOptions": "binlake.values.options",
-    "VerifyReport": "binlake.stream.verify.chains",
-    "export": "binlake.lake.api",
-    "open": "binlake.api",
-    "verify": "binlake.stream.verify.chains",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -41,6 +41,7 @@ ROOMS = [
 FOR_ALL = {
     "errors": {"binlake.printable"},
     "printable": set[str](),
+    "lazy": set[str](),
     "background": set[str](),
     "metrics_port": {"binlake.errors", "binlake.printable"},
 }

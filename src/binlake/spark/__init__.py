@@ -12,31 +12,23 @@ silently get the rows of the first query. The same clauses in `where` work, afte
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from binlake.lazy import lazy_names
 
 if TYPE_CHECKING:
     from binlake.spark.sessions import prepare, session
     from binlake.spark.source import BinlogDataSource
     from binlake.spark.streaming.metrics import stream_metrics
+else:
+    # The local export needs parts of this package and no PySpark.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "binlake.spark.sessions": "prepare session",
+            "binlake.spark.source": "BinlogDataSource",
+            "binlake.spark.streaming.metrics": "stream_metrics",
+        },
+    )
 
 __all__ = ["BinlogDataSource", "prepare", "session", "stream_metrics"]
-
-# Imported when first used: the local export needs parts of this package and no PySpark.
-_HOMES = {
-    "BinlogDataSource": "binlake.spark.source",
-    "prepare": "binlake.spark.sessions",
-    "session": "binlake.spark.sessions",
-    "stream_metrics": "binlake.spark.streaming.metrics",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
