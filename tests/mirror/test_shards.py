@@ -13,7 +13,7 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
-from binlake.mirror.followed.kept import offsets_of
+from binlake.mirror.followed.table_record import offsets_of
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running

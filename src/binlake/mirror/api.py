@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
-from binlake.mirror.followed.kept import begun_tables, mirrored_tables
+from binlake.mirror.followed.table_record import begun_tables, mirrored_tables
 from binlake.mirror.lake_state import check_store, index_directory, lake_place
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import OptionError, SourceError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
-from binlake.mirror.followed.kept import stored_tables
+from binlake.mirror.followed.table_record import stored_tables
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake

@@ -22,8 +22,8 @@ from typing import Protocol
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.control import Control
-from binlake.mirror.followed.kept import mirrored_tables
 from binlake.mirror.followed.table import Followed, followed_tables
+from binlake.mirror.followed.table_record import mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.table import MirrorTable

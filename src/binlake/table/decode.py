@@ -51,7 +51,7 @@ from binlake.table.schema.renames import noting_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target, fixed_width, var_width
 from binlake.table.where.choosing import ChoosesRows, RunChooser, WhereRows, probe_options
-from binlake.table.where.kept import KeptRows
+from binlake.table.where.matching_rows import MatchingRows
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
@@ -98,7 +98,7 @@ class ChangeDecoder:
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._row_origins = RowOriginFinder(options)
         self._chooser = None if self._rows is None else self._new_chooser(self._rows)
-        self._kept = KeptRows()
+        self._matching = MatchingRows()
         self._start_walker()
 
     def read(self, reader: ReadsRuns) -> Iterator[Changes]:
@@ -186,7 +186,7 @@ class ChangeDecoder:
         if chosen is None:
             return
         if not self.options.whole_transaction:
-            self._kept.add(chosen.matches)
+            self._matching.add(chosen.matches)
         if isinstance(run, PlainRun):
             rows = None if self.options.whole_transaction else chosen.rows
             yield from self._decode_plain(run, chosen.pieces, rows)
@@ -350,7 +350,7 @@ class ChangeDecoder:
                 walked = cut(walked, transaction_of(walked, failed.table, failure.row or 0))
         if walked.tables:
             if self._chooser is not None and not self.options.whole_transaction:
-                tables = self._kept.of(tables, self._walker.rows)
+                tables = self._matching.of(tables, self._walker.rows)
             self._count(walked, tables)
         if walked.tables and tables:
             yield Changes(tables, _transaction_facts(walked), row_origins, is_full and at is None)

@@ -11,8 +11,8 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
-from binlake.mirror.followed.kept import definition_properties, text_properties
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.table_record import definition_properties, text_properties
 from binlake.mirror.followed.tables import RESYNC, FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError

@@ -18,7 +18,9 @@ from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of
-from binlake.mirror.followed.kept import (
+from binlake.mirror.followed.kept_columns import kept_name
+from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.table_record import (
     begun_properties,
     copied_from,
     declared_before,
@@ -36,8 +38,6 @@ from binlake.mirror.followed.kept import (
     text_properties,
     treated_columns,
 )
-from binlake.mirror.followed.kept_columns import kept_name
-from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR

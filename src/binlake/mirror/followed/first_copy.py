@@ -33,16 +33,16 @@ from binlake.mirror.control import place_key
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.in_lake import MirroredTables
-from binlake.mirror.followed.kept import (
+from binlake.mirror.followed.kept_columns import files_with_kept_values
+from binlake.mirror.followed.log_places import LogPlaces
+from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.table_record import (
     kept_columns,
     sources,
     table_properties,
     text_columns,
     without_shard,
 )
-from binlake.mirror.followed.kept_columns import files_with_kept_values
-from binlake.mirror.followed.log_places import LogPlaces
-from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR

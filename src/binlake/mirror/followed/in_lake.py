@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from binlake.format.sql_names import TableName
-from binlake.mirror.followed.kept import mirrored_tables
+from binlake.mirror.followed.table_record import mirrored_tables
 from binlake.mirror.tables.formats import LakeTables
 
 

@@ -22,7 +22,8 @@ from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
-from binlake.mirror.followed.kept import (
+from binlake.mirror.followed.kept_columns import with_kept_values
+from binlake.mirror.followed.table_record import (
     create_table_of,
     flavour_of,
     is_partitioned_by,
@@ -41,7 +42,6 @@ from binlake.mirror.followed.kept import (
     treated_columns,
     without_shard,
 )
-from binlake.mirror.followed.kept_columns import with_kept_values
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS

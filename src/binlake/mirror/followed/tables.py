@@ -18,9 +18,9 @@ from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
-from binlake.mirror.followed.kept import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed, followed_tables
+from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about

@@ -11,7 +11,7 @@ from typing import Any
 
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, offset_of, place_key
-from binlake.mirror.followed.kept import (
+from binlake.mirror.followed.table_record import (
     copied_from,
     kept_columns,
     mode_of,

@@ -39,7 +39,7 @@ class Finding:
 Look: TypeAlias = "Callable[[ServerConnection, FollowOptions], Iterator[Finding]]"
 
 
-def kept(server: ServerConnection, sql: str) -> str:
+def persisted(server: ServerConnection, sql: str) -> str:
     """Return the statement in the form that outlives a restart, if the server has one."""
     persists = server.flavour == "mysql" and server.version >= (8, 0, 0)
     return sql.replace("SET GLOBAL", "SET PERSIST") if persists else sql

@@ -14,7 +14,7 @@ from binlake.errors import BinlogError, ServerError
 from binlake.format.sql_names import quoted_name
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection, connect
-from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept
+from binlake.source.replica.finding import Finding, Look, Severity, is_on, persisted
 from binlake.source.replica.handshake import FollowOptions, check_allowed, replica_ids
 from binlake.source.replica.health_settings import SETTINGS_LOOKS
 
@@ -273,7 +273,7 @@ class Who:
     @classmethod
     def of(cls, server: ServerConnection) -> Who:
         """Return the identifiers of a server."""
-        sets_for_good = kept(server, "SET GLOBAL") != "SET GLOBAL"
+        sets_for_good = persisted(server, "SET GLOBAL") != "SET GLOBAL"
         return cls(server.where, server.server_id, server.identity, sets_for_good)
 
 

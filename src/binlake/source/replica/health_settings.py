@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
-from binlake.source.replica.finding import Finding, Severity, is_on, kept
+from binlake.source.replica.finding import Finding, Severity, is_on, persisted
 from binlake.source.replica.handshake import FollowOptions
 from binlake.values.quantities import counted
 
@@ -65,7 +65,7 @@ def _value_of(server: ServerConnection, setting: _Setting) -> Iterator[Finding]:
     value = server.variable(setting.name) if setting.flavour in ("", server.flavour) else None
     if value is not None and value.lower() not in setting.wants:
         what = f"{setting.name} is {value or 'empty'}"
-        sql, why = kept(server, setting.sql), setting.why
+        sql, why = persisted(server, setting.sql), setting.why
         if server.version < setting.settable:
             sql, why = "", f"{why}; set it at the server's start"
         yield Finding(setting.severity, "settings", what, why, sql)
@@ -75,7 +75,7 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
     yield from log_is_off(server)
     if server.server_id == 0:
         why = "a source without a number refuses replicas"
-        sql = kept(server, "SET GLOBAL server_id = 1")
+        sql = persisted(server, "SET GLOBAL server_id = 1")
         yield Finding(_PROBLEM, "settings", "server_id is 0", why, sql)
     for setting in _SETTINGS:
         yield from _value_of(server, setting)
@@ -139,15 +139,23 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
         sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
         why = "a reader that is away for longer loses changes"
         yield Finding(
-            _PROBLEM, "retention", f"logs are kept for {kept_s} seconds", why, kept(server, sql)
+            _PROBLEM,
+            "retention",
+            f"logs are kept for {kept_s} seconds",
+            why,
+            persisted(server, sql),
         )
     if not kept_s and not most:
         sql = f"SET GLOBAL {name} = {_DAY_S * 7 if 'seconds' in name else 7}"
         yield Finding(
-            _WARNING, "retention", "logs are never purged", "they fill the disk", kept(server, sql)
+            _WARNING,
+            "retention",
+            "logs are never purged",
+            "they fill the disk",
+            persisted(server, sql),
         )
     if turned_off:
-        sql = kept(server, "SET GLOBAL binlog_expire_logs_auto_purge = ON")
+        sql = persisted(server, "SET GLOBAL binlog_expire_logs_auto_purge = ON")
         why = "logs are never purged, however old: they fill the disk"
         yield Finding(_WARNING, "retention", "binlog_expire_logs_auto_purge is OFF", why, sql)
     yield from _waits_for_replicas(server, most)
@@ -205,7 +213,7 @@ def _semi_sync(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     if not side:
         side = "source" if server.version >= (8, 0, 26) else "master"
         install = f"INSTALL PLUGIN rpl_semi_sync_{side} SONAME 'semisync_{side}.so'; "
-    sql = install + kept(server, f"SET GLOBAL rpl_semi_sync_{side}_enabled = ON")
+    sql = install + persisted(server, f"SET GLOBAL rpl_semi_sync_{side}_enabled = ON")
     why = "semi-sync=on is set, but the server does not wait for acknowledgements"
     yield Finding(_PROBLEM, "settings", "the source is not semi-synchronous", why, sql)
 

@@ -15,7 +15,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.copy_target import CopyTargets
-from binlake.mirror.followed.kept import (
+from binlake.mirror.followed.table_record import (
     definition_properties,
     has_pending_copy,
     kept_columns,

@@ -6,7 +6,7 @@ import json
 
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import offset_of
-from binlake.mirror.followed.kept import (
+from binlake.mirror.followed.table_record import (
     begun_properties,
     copied_from,
     key_of,

@@ -1,4 +1,4 @@
-"""Which of the rows that a walker holds are given out: those that match."""
+"""The rows that match the option `where`, among the decoded rows of tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from binlake.source.arrays import array, scalar
 from binlake.table.batches import TableChanges
 
 
-class KeptRows:
+class MatchingRows:
     """The decisions about rows, in their order, from the first one that has not been given out."""
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class KeptRows:
         after the last row that has been decoded.
         """
         decided = pa.concat_arrays(self._decided or [array([], pa.bool_())])
-        kept = []
+        matching = []
         for table in tables:
             chosen = decided.take(pc.subtract(table.facts.sequence, scalar(self._first)))
             if pc.all(chosen).as_py():
-                kept.append(table)
+                matching.append(table)
             elif pc.any(chosen).as_py():
-                kept.append(table.filter(chosen))
+                matching.append(table.filter(chosen))
         self._decided = [decided.slice(end - self._first)]
         self._first = end
-        return kept
+        return matching
