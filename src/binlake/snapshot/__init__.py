@@ -1,1 +1,1 @@
-"""The rows that a live server's tables have now, and the positions in its log that belong to them."""
+"""The rows of a live server's tables: in chunks, each read at a known position in the log of the server."""

@@ -1,22 +1,16 @@
-"""Streams whose place is lost: purged logs, other logs and servers of the same names, foreign offsets."""
+"""Streams whose place is lost: purged logs, other logs and servers of the same names."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from binlake.archive.layout import ArchiveState
-from binlake.errors import PositionLostError, SourceError
-from binlake.follow.logs import DirectoryLogs
-from binlake.follow.offsets import StreamOffset
-from binlake.follow.planner import StreamPlanner
-from binlake.stream.positions.boundary import UNLIMITED
-from binlake.values.options import ReadOptions
+from binlake.errors import PositionLostError
 from support.logs.stream_log import SID, StreamLog
 from support.spark.stream_cases import (
     NEW,
@@ -77,19 +71,6 @@ def test_a_gap(tmp_path: Path) -> None:
     ) as lost:
         run.batch()
     assert "restore it; or start with a new checkpoint" in str(lost.value)
-
-
-def test_the_advice_of_a_reader_without_a_checkpoint(tmp_path: Path) -> None:
-    """A mirror has its own: its position is in its lake."""
-    chain(tmp_path)
-    options = ReadOptions()
-    planner = StreamPlanner(DirectoryLogs([str(tmp_path)], options), options, remedy="copy it all")
-    start = planner.earliest()
-    (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
-    with pytest.raises(PositionLostError, match=r"restore it; or copy it all$"):
-        planner.advance(start, UNLIMITED)
-    with pytest.raises(PositionLostError, match=r"restore it; or copy it all$"):
-        planner.splits(start, planner.latest())
 
 
 def test_another_log_of_that_name(tmp_path: Path) -> None:
@@ -158,29 +139,6 @@ def test_a_batch_planned_on_a_lost_server_is_repeated_on_another(
     assert [row["gtid"] for row in checkpoint.rows[1]] == [f"{SID}:4", f"{SID}:3"]
     run.drain()
     assert len(checkpoint.all_rows) == len({row["gtid"] for row in checkpoint.all_rows}) == 6
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        ({"a": 1}, "no position of a binary log"),
-        ({"version": 2}, "version 2"),
-        ({"version": 1, "server_uuid": "", "file": "b.1"}, "damaged"),
-        (
-            {"version": 1, "server_uuid": "", "file": "b.1", "offset": "4", "gtid_set": ""},
-            "damaged",
-        ),
-        ([1], "no position"),
-        (
-            {"version": 1, "server_uuid": "", "file": "b.1", "offset": 40, "gtid_set": ""}
-            | {"last_events": {"start": 40, "digest": "00"}},
-            "damaged",
-        ),
-    ],
-)
-def test_foreign_offsets(value: Any, told: str) -> None:
-    with pytest.raises(SourceError, match=told):
-        StreamOffset.from_json(value)
 
 
 def test_an_offset_without_a_digest_of_earlier_events(tmp_path: Path) -> None:

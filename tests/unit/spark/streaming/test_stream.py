@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +16,6 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from binlake.archive.layout import ArchiveState
 from binlake.errors import OptionError, PositionLostError, SourceError
-from binlake.follow.logs import DirectoryLogs, LogsNow
-from binlake.follow.offsets import StreamOffset
-from binlake.stream.positions.log_fingerprint import LogFingerprint
-from binlake.values.options import ReadOptions
-from binlake.values.position import Position
 from support.logs.stream_log import SID, StreamLog
 from support.spark.stream_cases import (
     GOLDEN,
@@ -177,14 +171,6 @@ def test_a_log_that_a_crash_ended_and_the_next_that_has_not_begun(
     run.start()
     run.drain()
     assert keys(checkpoint.all_rows) == expected(torn, following)
-
-
-def test_a_trail_that_ends_elsewhere_is_not_written() -> None:
-    position = Position(OLD, "binlog.000001", 500, "")
-    fingerprint = LogFingerprint(300, 400, "00" * 8)
-    assert "last_events" not in StreamOffset(position, fingerprint=fingerprint).to_json()
-    here = StreamOffset(position, fingerprint=LogFingerprint(300, 500, "00" * 8))
-    assert StreamOffset.from_json(here.to_json()) == here
 
 
 # -- limits -----------------------------------------------------------------------------------------
@@ -378,24 +364,3 @@ def test_a_crash_in_a_transaction_and_a_new_log(query: type[Query41], tmp_path: 
     StreamLog().plain(2).write(tmp_path, "binlog.000002")
     run.drain()
     assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:1", f"{SID}:2"]
-
-
-def test_a_batch_over_many_files_is_planned_by_asking_for_them_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A store answers each request after a while: eight files wait for one another here."""
-    for number in range(1, 9):
-        StreamLog().plain(number).write(tmp_path, f"binlog.{number:06}")
-    together = threading.Barrier(4)
-    created = DirectoryLogs.created
-
-    def waits(logs: DirectoryLogs, now: LogsNow, number: int) -> int | None:
-        together.wait(timeout=60)
-        return created(logs, now, number)
-
-    logs = DirectoryLogs([str(tmp_path)], ReadOptions())
-    now = logs.look()
-    expected = {number: logs.created(now, number) for number in now.numbers}
-    assert len(expected) == 8
-    monkeypatch.setattr(DirectoryLogs, "created", waits)
-    assert logs.created_all(now, now.numbers) == expected
