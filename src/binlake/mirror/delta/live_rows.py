@@ -8,12 +8,11 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from binlake.errors import SourceError
 from binlake.mirror.columns.numpy_arrays import from_numpy
-from binlake.mirror.delta.log import DeltaLog
+from binlake.mirror.delta.log import DeltaLog, table_file
+from binlake.mirror.tables.data_files import parquet_file
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.schema import FIELD_ID
 
@@ -21,7 +20,7 @@ _BATCH_ROWS = 1 << 17
 
 
 def live_rows(log: DeltaLog, schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Some columns of all rows of the version that the log has now. Raises SourceError."""
+    """Some columns of all rows of the version that the log has now. Raises as `DeltaLog`."""
     for path, file in list(log.files.items()):
         vector = log.vector(file)
         deleted = BitMap() if vector is None else decode_vector(vector, path)
@@ -32,28 +31,25 @@ def _of_file(
     path: Path, deleted: BitMap, schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[pa.Table]:
     fields = [schema.field(name) for name in names]
-    try:
-        # other programs may have written timestamps of 96 bits, in a compaction
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
-            by_id = {(f.metadata or {}).get(FIELD_ID): f.name for f in file.schema_arrow}
-            stored = [by_id.get(field.metadata[FIELD_ID]) for field in fields]
-            wanted = [name for name in stored if name is not None]
-            first = 0
-            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
-                keep = np.ones(batch.num_rows, bool)
-                gone = deleted & BitMap(range(first, first + batch.num_rows))
-                keep[np.array(gone.to_array(), np.int64) - first] = False
-                first += batch.num_rows
-                columns = [
-                    pa.nulls(batch.num_rows, field.type)
-                    if name is None
-                    else _typed(batch.column(name), field.type)
-                    for name, field in zip(stored, fields, strict=True)
-                ]
-                rows = pa.Table.from_arrays(columns, schema=pa.schema(fields))
-                yield rows if keep.all() else rows.filter(from_numpy(keep))
-    except OSError as error:
-        raise SourceError(f"cannot read {path}: {error}") from error
+    # other programs may have written timestamps of 96 bits, in a compaction
+    with table_file(path), parquet_file(str(path), int96_unit="us") as file:
+        by_id = {(f.metadata or {}).get(FIELD_ID): f.name for f in file.schema_arrow}
+        stored = [by_id.get(field.metadata[FIELD_ID]) for field in fields]
+        wanted = [name for name in stored if name is not None]
+        first = 0
+        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
+            keep = np.ones(batch.num_rows, bool)
+            gone = deleted & BitMap(range(first, first + batch.num_rows))
+            keep[np.array(gone.to_array(), np.int64) - first] = False
+            first += batch.num_rows
+            columns = [
+                pa.nulls(batch.num_rows, field.type)
+                if name is None
+                else _typed(batch.column(name), field.type)
+                for name, field in zip(stored, fields, strict=True)
+            ]
+            rows = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+            yield rows if keep.all() else rows.filter(from_numpy(keep))
 
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:

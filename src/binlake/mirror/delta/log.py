@@ -10,13 +10,16 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
+from binlake.mirror.tables.data_files import parquet_file
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
@@ -35,7 +38,7 @@ class Commit:
 
 @dataclass
 class DeltaLog:
-    """The newest version of a table that was read. Raises SourceError, UnsupportedError."""
+    """The newest version of a table that was read. Raises MissingFileError, DamagedFileError, SourceError, UnsupportedError."""
 
     path: Path
     version: int = -1
@@ -55,23 +58,31 @@ class DeltaLog:
 
     def update(self) -> None:
         """Read the new commits."""
-        if self.version < 0 or not self._commit_path(self.version).exists():
-            self._begin()
-        while (path := self._commit_path(self.version + 1)).exists():
-            self._add(path, self.version + 1)
+        newest = self.version
+        try:
+            if self.version < 0 or not self._commit_path(self.version).exists():
+                newest = max(newest, self._begin())
+            while (path := self._commit_path(self.version + 1)).exists():
+                self._add(path, self.version + 1)
+            if self.version < newest:
+                raise MissingFileError(f"{path} is missing")
+        except (MissingFileError, DamagedFileError) as error:
+            hint = f"restore the file, or delete the directory {self.path}"
+            raise error.hinted(hint) from error.__cause__
         if self.version < 0:
             raise SourceError(f"{self.path} is not a Delta table")
 
     def _commit_path(self, version: int) -> Path:
         return self.path / "_delta_log" / f"{version:020}.json"
 
-    def _begin(self) -> None:
-        """Read the newest checkpoint, and the commits that are kept before it."""
+    def _begin(self) -> int:
+        """Read the newest checkpoint, and the commits that are kept before it; return the newest version that has a file."""
         self.version, self.metadata, self.files, self.commits = -1, {}, {}, []
         names = sorted(p.name for p in (self.path / "_delta_log").glob("*"))
         version = max(map(_version, _matches(_ANY_CHECKPOINT, names)), default=-1)
+        newest = max(map(_version, _matches(_COMMIT, names)), default=version)
         if version < 0:
-            return
+            return newest
         parts = [m for m in _matches(_CHECKPOINT, names) if _version(m) == version]
         if not parts or (parts[0][2] is not None and len(parts) != int(parts[0][2])):
             raise UnsupportedError(
@@ -79,16 +90,16 @@ class DeltaLog:
                 hint="set the table property delta.checkpointPolicy to classic",
             )
         for part in parts:
-            table = pq.read_table(self.path / "_delta_log" / part[0], columns=["metaData", "add"])
-            for action in table.to_pylist():
+            for action in _checkpoint(self.path / "_delta_log" / part[0]):
                 self._take({name: _plain(value) for name, value in action.items() if value})
         for match in _matches(_COMMIT, names):
             if _version(match) <= version:
                 self._remember(_actions(self._commit_path(_version(match))), _version(match))
         self.version = version
+        return newest
 
     def _add(self, path: Path, version: int) -> None:
-        actions = list(_actions(path))
+        actions = _actions(path)
         for action in actions:
             if "remove" in action:
                 self.files.pop(action["remove"]["path"], None)
@@ -124,10 +135,23 @@ class DeltaLog:
             path = Path(place.removeprefix("file:"))
         else:
             raise UnsupportedError(f"{self.path}: a deletion vector is stored as {kind!r}")
-        with path.open("rb") as source:
+        with table_file(path), path.open("rb") as source:
             source.seek(found.get("offset") or 0)
             vector: bytes = source.read(int(found["sizeInBytes"]) + 8)
             return vector
+
+
+@contextmanager
+def table_file(path: Path) -> Iterator[None]:
+    """Name a file of a table in the errors of reading it. Raises MissingFileError, DamagedFileError, SourceError if the disk fails."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFileError(f"{path} is missing") from None
+    except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(f"{path} is damaged: {error}") from error
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error}") from error
 
 
 def user_metadata(state: Mapping[str, Any]) -> str:
@@ -144,14 +168,18 @@ def _version(match: re.Match[str]) -> int:
     return int(match[1])
 
 
-def _actions(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    yield json.loads(line)
-    except (OSError, ValueError) as error:
-        raise SourceError(f"cannot read {path}: {error}") from error
+def _actions(path: Path) -> list[dict[str, Any]]:
+    with table_file(path), path.open(encoding="utf-8") as lines:
+        actions = [json.loads(line) for line in lines if line.strip()]
+    if not actions:  # Delta writes none of these: the machine has crashed
+        raise DamagedFileError(f"{path} is damaged: it is empty")
+    return actions
+
+
+def _checkpoint(path: Path) -> list[dict[str, Any]]:
+    with table_file(path), parquet_file(str(path)) as file:
+        actions: list[dict[str, Any]] = file.read(columns=["metaData", "add"]).to_pylist()
+        return actions
 
 
 def _plain(value: Any) -> Any:

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from binlake.errors import SourceError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE
+from binlake.mirror.delta.damaged_files import damage_of
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
@@ -66,7 +67,11 @@ _SAFE_HOURS = 168
 
 
 class DeltaStored:
-    """One table. `spark` is a session of the mirror's own. Raises SourceError, UnsupportedError, CommitConflictError."""
+    """One table. `spark` is a session of the mirror's own.
+
+    Raises SourceError, UnsupportedError, CommitConflictError; MissingFileError or DamagedFileError because of a file of the
+    table.
+    """
 
     def __init__(self, spark: SparkSession, path: Path, full_name: str) -> None:
         self._spark = spark
@@ -169,11 +174,11 @@ class DeltaStored:
         self.log.update()
         if self.log.version != before:
             raise self._conflict(self.log.commits)
-        with self._in_session(), self._state(state, before):
+        with self.in_session(), self._state(state, before):
             act()
         foreign = self._look()
         if self.log.version == before:
-            with self._in_session(), self._state(state, before):
+            with self.in_session(), self._state(state, before):
                 self._set({_TOUCHED: str(before + 1)})
             foreign = self._look()
         if foreign:
@@ -201,7 +206,7 @@ class DeltaStored:
         """
         known: Mapping[str, str] = self.log.metadata.get("configuration") or {}
         properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
-        with self._in_session():
+        with self.in_session():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
             define(self._spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
@@ -224,7 +229,7 @@ class DeltaStored:
 
     def _set_with_state(self, properties: Mapping[str, str]) -> None:
         self.log.update()
-        with self._in_session(), self._state(self.log.state, self.log.version):
+        with self.in_session(), self._state(self.log.state, self.log.version):
             self._set(properties)
         self._look()
 
@@ -240,7 +245,7 @@ class DeltaStored:
                 self.refresh()
                 state = {**self.log.state, "summary": dict(properties)}
                 try:
-                    with self._in_session(), self._state(state, self.log.version):
+                    with self.in_session(), self._state(state, self.log.version):
                         frame.write.format("delta").mode("append").save(str(self._path))
                     break
                 except CommitConflictError:
@@ -256,7 +261,7 @@ class DeltaStored:
             parts = [rows.filter(wanted) for rows in live_rows(self.log, schema, schema.names)]
             kept = pa.concat_tables(parts) if parts else schema.empty_table()
             frame = self.frame(conformed(kept, schema))
-            with self._in_session(), self._state(self.log.state, self.log.version):
+            with self.in_session(), self._state(self.log.state, self.log.version):
                 frame.write.format("delta").mode("overwrite").save(str(self._path))
         self.refresh()
 
@@ -297,7 +302,7 @@ class DeltaStored:
         oldest_ms = min((commit.committed_ms for commit in self.log.commits), default=0)
         if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:
             return  # no version is so old
-        with self._in_session():
+        with self.in_session():
             self._spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
         self._look()
 
@@ -323,9 +328,25 @@ class DeltaStored:
             yield
 
     @contextmanager
-    def _in_session(self) -> Iterator[None]:
+    def in_session(self) -> Iterator[None]:
+        """Run commands of Delta in the mirror's own session. Raises as all methods, and MissingFileError or DamagedFileError
+        if one fails because of a file of the table.
+        """
+        try:
+            with in_one_line(self.full_name), active_session(self._spark):
+                yield
+        except SourceError as error:
+            if type(error) is SourceError and (
+                found := damage_of(self._path, error.message, self._read)
+            ):
+                raise found from None
+            raise
+
+    def _read(self, file: Path) -> None:
+        """Have Spark read all of a data file."""
         with in_one_line(self.full_name), active_session(self._spark):
-            yield
+            frame = self._spark.read.parquet(str(file))
+            frame.write.format("noop").mode("overwrite").save()
 
 
 def readable_hours(keep_s: int) -> int:

@@ -24,7 +24,7 @@ from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
-from binlake.mirror.delta.stored import DeltaStored, in_one_line
+from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.formats import DELTA
@@ -152,7 +152,7 @@ class DeltaTable:
         numbered = wanted.rename_columns(names).append_column(
             "number", from_numpy(np.arange(keys.num_rows))
         )
-        with in_one_line(self.full_name):
+        with self._stored.in_session():
             self._stored.frame(numbered).createOrReplaceTempView(_SOURCE)
             columns = ", ".join(
                 f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(self._schema.names)
@@ -191,7 +191,7 @@ class DeltaTable:
             )
         spark, schema = self._stored.spark, spark_schema(self._schema)
         paths = [str(file["file-path"]) for file in files]
-        with in_one_line(self.full_name):
+        with self._stored.in_session():
             frame = (
                 spark.read.schema(schema).parquet(*paths)
                 if paths

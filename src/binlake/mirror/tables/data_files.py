@@ -62,11 +62,14 @@ def reading(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def parquet_file(path: str) -> Iterator[pq.ParquetFile]:
-    """A Parquet file to read. Raises FileNotFoundError, DamagedFileError, SourceError if the store fails."""
+def parquet_file(path: str, int96_unit: str | None = None) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read. Raises FileNotFoundError, DamagedFileError, SourceError if the store fails.
+
+    `int96_unit`: the unit of timestamps of 96 bits, by default ns.
+    """
     fs, inner = file_system(path)
     try:
-        with pq.ParquetFile(inner, filesystem=fs) as file:
+        with pq.ParquetFile(inner, filesystem=fs, coerce_int96_timestamp_unit=int96_unit) as file:
             yield file
     except FileNotFoundError:
         raise

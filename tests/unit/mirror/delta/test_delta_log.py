@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 
 from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.delta.alter import alter_sql
-from binlake.mirror.delta.log import DeltaLog, user_metadata
+from binlake.mirror.delta.log import DeltaLog, table_file, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, column_sql
+from binlake.mirror.tables.damage import DAMAGED, DamagedFileError, MissingFileError
 from binlake.mirror.tables.deletion_vectors import decode_vector, encode_vector
 from binlake.mirror.tables.schema import FIELD_ID, iceberg_schema
 
@@ -108,6 +111,71 @@ def test_logs_that_cannot_be_read(tmp_path: Path) -> None:
         DeltaLog(tmp_path).update()
 
 
+def damaged(table: Path, kind: str) -> Path:
+    """Remove or damage a file of the log; return it."""
+    log = table / "_delta_log"
+    checkpoint = log / f"{2:020}.checkpoint.parquet"
+    file = checkpoint if "checkpoint" in kind else log / f"{3:020}.json"
+    if kind == "first":
+        file = log / f"{0:020}.json"
+        checkpoint.unlink()
+    content = {"cut": file.read_bytes()[:-9], "zeros": bytes(40), "empty": b"", "no text": b"\xff{}\n",
+               "cut checkpoint": file.read_bytes()[:-9], "page of the checkpoint": file.read_bytes()}  # fmt: skip
+    if kind == "page of the checkpoint":
+        content[kind] = content[kind][:4] + bytes(60) + content[kind][64:]
+    if kind in content:
+        file.write_bytes(content[kind])
+    else:
+        file.unlink()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [
+        ("missing", MissingFileError),
+        ("first", MissingFileError),
+        ("cut", DamagedFileError),
+        ("zeros", DamagedFileError),
+        ("empty", DamagedFileError),
+        ("no text", DamagedFileError),
+        ("cut checkpoint", DamagedFileError),
+        ("page of the checkpoint", DamagedFileError),
+    ],
+)
+def test_a_missing_or_damaged_file_of_the_log_concerns_its_table(
+    tmp_path: Path, kind: str, raised: type[SourceError]
+) -> None:
+    """The older versions before a missing one are not taken for the newest."""
+    for version in range(5):
+        commit(tmp_path, version, info({"kept": {}}, version), {"metaData": {"id": "x"}}, add("a"))
+    actions = [{"metaData": {"id": "x"}, "add": {"path": "a", "size": number}} for number in range(99)]
+    pq.write_table(pa.Table.from_pylist(actions), tmp_path / "_delta_log" / f"{2:020}.checkpoint.parquet")  # fmt: skip
+    DeltaLog(tmp_path).update()
+    file = damaged(tmp_path, kind)
+    with pytest.raises(raised, match=file.name) as caught:
+        DeltaLog(tmp_path).update()
+    assert type(caught.value) is raised
+    assert str(caught.value).endswith(f"; restore the file, or delete the directory {tmp_path}")
+
+
+def test_the_newest_version_that_was_read_does_not_become_an_older_one(tmp_path: Path) -> None:
+    for version in range(3):
+        commit(tmp_path, version, info(None, version), {"metaData": {"id": "x"}})
+    log = DeltaLog(tmp_path)
+    log.update()
+    (tmp_path / "_delta_log" / f"{2:020}.json").unlink()
+    with pytest.raises(MissingFileError, match=f"{2:020}.json is missing"):
+        log.update()
+
+
+def test_a_disk_that_fails_is_no_damage(tmp_path: Path) -> None:
+    """A file is damaged only if all of its bytes can be read."""
+    with pytest.raises(SourceError, match="cannot read .*Input/output error") as caught, table_file(tmp_path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    assert not isinstance(caught.value, DAMAGED)
+
+
 def test_deletion_vectors(tmp_path: Path) -> None:
     """The example of a path in the protocol's own text."""
     commit(tmp_path, 0, info(None, 0))
@@ -124,6 +192,9 @@ def test_deletion_vectors(tmp_path: Path) -> None:
     assert found is not None
     assert list(decode_vector(found, "x")) == [3, 4, 7]
     assert log.vector({"path": "x"}) is None
+    file.unlink()
+    with pytest.raises(MissingFileError, match=f"{file.name} is missing"):
+        log.vector({"deletionVector": {**_VECTOR, "sizeInBytes": len(body)}})
 
 
 def test_schemas() -> None:
