@@ -238,14 +238,16 @@ class _Rounds:
                     yield full_name, table
 
     def absent(self, moment: Moment) -> list[str]:
-        """The tables of the mirror that a round does not have."""
+        """The tables of the mirror that a round does not have. In a shared catalog, only the namespaces of the mirror are read."""
         control = self.control
-        known = {*control.quarantined, *control.gone, *control.to_resync}
-        names = {".".join(control.options.lake_name(*table_name(source))) for source in known}
-        for name, _, lake_table in stored_tables(self.lake):
+        known = {*control.quarantined, *control.gone, *control.to_resync, *control.snapshots}
+        absent = {control.options.lake_name(*table_name(source)) for source in known}
+        there = {_parts(full_name) for full_name in moment.snapshots}
+        namespaces = {name[0] for name in absent | there}
+        for name, _, lake_table in stored_tables(self.lake, namespaces, but=absent | there):
             if "binlake.deletes" in lake_table["properties"]:
-                names.add(".".join(name))
-        return sorted(names - set(moment.snapshots))
+                absent.add(name)
+        return sorted(".".join(name) for name in absent - there)
 
     def check_no_tag(self, moment: Moment, name: str) -> None:
         """Raise OptionError if a table has a tag of this name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from binlake.errors import SourceError
@@ -242,14 +242,17 @@ def stored_tables(
     lake: LakeTables,
     namespaces: Collection[str] | None = None,
     unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
+    but: Container[tuple[str, str]] = (),
 ) -> Iterator[tuple[tuple[str, str], StoredTable, dict[str, Any]]]:
-    """All tables of a lake, or those of some namespaces, with their names and descriptions.
+    """All tables of a lake, or those of some namespaces, with their names and descriptions; tables `but` are not loaded.
 
     A catalog may have tables of other programs. One that is dropped meanwhile, or that the user may not read, is
     left out, and `unreadable` receives its name.
     """
     for name in lake.tables():
         if name[0] == NAMESPACE or (namespaces is not None and name[0] not in namespaces):
+            continue
+        if name in but:
             continue
         try:
             table = lake.load(*name)
