@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.state.shape import Row, TableShape
+from binlake.format.flags import MODE_NO_AUTO_VALUE_ON_ZERO
+from binlake.state.shape import Key, Row, TableShape
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.alter import renamed_columns
+from binlake.table.schema.alter import numbered_columns, renamed_columns
 from binlake.table.schema.ddl_effects import (
     altered_table,
     changes_index,
@@ -46,6 +50,38 @@ class Alteration:
         """A row, or the known part of one, in the new columns."""
         kept = {new: row[old] for new, old in self.sources.items() if old in row}
         return {**kept, **self.added}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """A statement after which columns are AUTO_INCREMENT. The server gives their rows with 0 other numbers, which the log does
+    not contain, unless the columns were AUTO_INCREMENT before, which declarations do not tell.
+
+    `shape`: the table after the statement. `settled` are the keys of rows that the log shows before it, and whose values
+    in the columns are known. `refusal` is the error for a row with 0.
+    """
+
+    shape: TableShape
+    columns: tuple[str, ...]
+    settled: frozenset[Key]
+    refusal: UnsupportedError
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        """Take rows from before the log. Raises `refusal`."""
+        for name in self.columns:
+            values = rows.column(name)
+            zero = pa.scalar("0" if pa.types.is_string(values.type) else 0, values.type)
+            found = rows.filter(pc.equal(values, zero)).to_pylist()
+            if any(not self.shape.key or self.shape.key_of(r) not in self.settled for r in found):
+                raise self.refusal
+
+
+def numbered_in(ddl: DdlStatement, shape: TableShape) -> tuple[str, ...]:
+    """Return the columns of a table, as they are after a statement, whose 0 the statement may replace by other numbers."""
+    if ddl.sql_mode & MODE_NO_AUTO_VALUE_ON_ZERO or why_not_followed(ddl.sql):
+        return ()
+    numbered = numbered_columns(items_of(ddl))
+    return tuple(name for name in shape.names if name.lower() in numbered)
 
 
 def is_inert(sql: str) -> bool:

@@ -22,7 +22,14 @@ from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.state.base import Base
 from binlake.state.created import CreatedLater, created_shape
-from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
+from binlake.state.ddl import (
+    Alteration,
+    Numbering,
+    alteration_of,
+    is_inert,
+    keeps_columns,
+    numbered_in,
+)
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
 from binlake.state.log_range import StateMoment, range_after, range_before, remark_on_end
@@ -126,7 +133,7 @@ class TableState:
         self._log = LogChanges(chain, options, schema, ledger, self.shape, self.names)
         self._conflicts = Conflicts(self.shape.full_name, base.name, counts=force)
         self._rows: KeyedRows | CountedRows = self._tracks(self.shape)
-        self._alterations: list[Alteration] = []
+        self._alterations: list[Alteration | Numbering] = []
         self._is_cleared = False
         self._is_there = not isinstance(base, CreatedLater)
         self._missing = ""
@@ -144,7 +151,8 @@ class TableState:
     def metadata(self) -> dict[bytes, bytes]:
         """The metadata of a Parquet file with these rows, from which another state can begin."""
         place = self.options.start if self._is_back else self.options.stop
-        is_other = bool(self._alterations or self.names.later)
+        is_altered = any(isinstance(one, Alteration) for one in self._alterations)
+        is_other = bool(is_altered or self.names.later)
         sql = create_table_text(self.shape.declared) if is_other else self._created
         found = {} if place is None else {POSITION: f"{place.file}:{place.offset}".encode()}
         return found | ({CREATE_TABLE: sql.encode()} if sql else {})
@@ -192,7 +200,10 @@ class TableState:
             return
         for batch in self._base.batches():
             for alteration in self._alterations:
-                batch = _altered(batch, alteration)
+                if isinstance(alteration, Numbering):
+                    alteration.check(batch)
+                else:
+                    batch = _altered(batch, alteration)
             yield batch
 
     def _stored(self, row: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -257,14 +268,18 @@ class TableState:
             else:
                 self._pass(ddl)
         except UnsupportedError as error:
-            shown = truncated(" ".join(ddl.sql.split()), 80)
-            what = "go back over" if self._is_back else "follow"
-            raise UnsupportedError(
-                f"{self.shape.full_name}, {ddl.position}: binlake cannot {what} {shown!r}: {error.message}",
-                hint="use a dump made after this statement, or an earlier moment"
-                if not self._is_back
-                else "give --from a dump that was made before the moment, instead of the live table",
-            ) from None
+            raise self._refusal(ddl, error.message) from None
+
+    def _refusal(self, ddl: DdlStatement, why: str) -> UnsupportedError:
+        """The error for a statement, with its place."""
+        shown = truncated(" ".join(ddl.sql.split()), 80)
+        what = "go back over" if self._is_back else "follow"
+        return UnsupportedError(
+            f"{self.shape.full_name}, {ddl.position}: binlake cannot {what} {shown!r}: {why}",
+            hint="use a dump made after this statement, or an earlier moment"
+            if not self._is_back
+            else "give --from a dump that was made before the moment, instead of the live table",
+        )
 
     def _check_name(self, ddl: DdlStatement) -> None:
         """Raise NameMovedError if the rows may be those of another table than the one that has the name at the moment."""
@@ -328,6 +343,20 @@ class TableState:
                 self.shape = alteration.shape
                 self._rows.alter(alteration.shape, alteration.row)
                 self._known = {}
+            if numbered := numbered_in(ddl, self.shape):
+                self._number(ddl, numbered)
+
+    def _number(self, ddl: DdlStatement, columns: tuple[str, ...]) -> None:
+        """Follow a statement after which columns are AUTO_INCREMENT, if no row has 0 in them."""
+        why = (
+            f"column {columns[0]} is AUTO_INCREMENT afterwards, and the server may replace 0 by another number, which the"
+            " log does not contain"
+        )
+        if any(row.get(name) in (0, "0") for row in self._rows.now() for name in columns):
+            raise UnsupportedError(why)
+        settled = frozenset(self._rows.settled(columns))
+        refusal = self._refusal(ddl, why)
+        self._alterations.append(Numbering(self.shape, columns, settled, refusal))
 
     def _new_name(self, ddl: DdlStatement) -> tuple[str, str] | None:
         """The new name of the table, if a statement renames it."""

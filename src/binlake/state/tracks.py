@@ -144,6 +144,16 @@ class KeyedRows:
             track.first = None if track.first is None else altered(track.first)
             track.last = None if track.last is None else altered(track.last)
 
+    def now(self) -> Iterator[Row]:
+        """Yield the known values of the rows that the log has shown, and that are there now."""
+        return (track.last for track in self._now.values() if track.last is not None)
+
+    def settled(self, columns: Sequence[str]) -> Iterator[Key]:
+        """Yield the keys that the log has shown, without those of rows whose values now in `columns` it does not contain."""
+        for key, track in self._starts.items():
+            if track is None or track.last is None or track.last.keys() >= {*columns}:
+                yield key
+
     def forwards(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows after the range; `batches` are those before it. Raises IncompleteError."""
         for keys, rows in _parted(self.shape, batches, self._starts):
@@ -335,6 +345,14 @@ class CountedRows:
             new = altered(row)
             identity = shape.identity(new)
             self._more[identity] = (count + self._more.get(identity, (0,))[0], new, place)
+
+    def now(self) -> Iterator[Row]:
+        """Yield the rows that the log has added."""
+        return (row for count, row, _ in self._more.values() if count > 0)
+
+    def settled(self, _columns: Sequence[str]) -> Iterator[Key]:
+        """Yield nothing: no key identifies a row."""
+        return iter(())
 
     def forwards(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows after the range; `batches` are those before it. Raises IncompleteError."""
