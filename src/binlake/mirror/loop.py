@@ -259,6 +259,8 @@ class Mirror:
                 self._verification.work(self)
                 if not self._tables.followed:  # there is no round that sees a CREATE TABLE
                     self._tables.add()
+                if self._has_requests():
+                    continue
             if time.monotonic() - self._recorded > _HEARTBEAT_S:
                 self._record()
             self._stop.wait(interval_s)
@@ -280,6 +282,17 @@ class Mirror:
             if table.may_be_ahead and end.position.server_uuid == until.position.server_uuid:
                 ends.append(end)
         return max(ends, key=lambda offset: place_key(offset.position))
+    def _has_requests(self) -> bool:
+        """Whether other processes have requested something that this run can still do."""
+        self._control.refresh()
+        if self._control.paused:
+            return False
+        return bool(self._resyncs() or self._control.to_compact)
+
+    def _resyncs(self) -> set[str]:
+        """The tables that are to be copied again, and whose copy has not begun."""
+        return self._control.to_resync - (self._tables.unfinished | self._tables.restless)
+
 
     def _waits(self) -> bool:
         """Whether a copy waits for an archive that lags behind, or for a lock. Raises the error of the copy if it has waited
@@ -384,8 +397,7 @@ class Mirror:
     def _obey(self) -> None:
         """Handle the requests of other processes."""
         self._tables.begin_round()
-        begun = self._tables.unfinished | self._tables.restless
-        wanted = self._control.to_resync - begun
+        wanted = self._resyncs()
         if wanted:
             self._control.resync_begins(wanted)
         for full_name in sorted(wanted):

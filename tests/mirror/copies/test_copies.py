@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror import pause, resume, resync, status
+from binlake.mirror import compact, pause, resume, resync, status
 from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.loop import Mirror
+from binlake.mirror.reporting.pulse import Beats
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
@@ -330,6 +331,31 @@ def test_a_resync_that_is_asked_for_during_the_copy(
 
 
 def test_copies_and_rounds_share_the_time(
+def test_requests_at_the_end_of_a_run_are_done_in_it(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """They come after the last round: the log lacks the change that the requested copy reads."""
+    table = f"{DATABASE}.late"
+    lake = lake_of(server, iceberg_spark, tmp_path, "late")
+    lake.catch_up()
+    here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    asked: list[str] = []
+
+    def ask(_status: Any) -> None:
+        if not asked:
+            asked.append(table)
+            resync(tmp_path, asked, **here)
+            compact(tmp_path, asked, **here)
+
+    with server.session(DATABASE) as session:
+        session.execute("SET SESSION sql_log_bin = 0", "UPDATE late SET v = -1 WHERE id = 0")
+    lake.catch_up(show=ask, beats=Beats(0.0, 0.0))
+    assert asked
+    assert lake.equals_source(table) == [table]
+    control = Control(IcebergLake(iceberg_spark, lake.catalog), None, None)
+    assert (control.to_resync, control.to_compact) == (set(), set())
+
+
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """While a copy of many seconds and the rounds of another table both have work, each gets `copy_s` seconds."""
