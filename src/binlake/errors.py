@@ -154,7 +154,9 @@ class IncompleteError(BinlogError):
 
 
 class ServerError(BinlogError):
-    """A live server refused. Context: code, sqlstate; waited_s, for how long it was asked again."""
+    """A live server refused. Context: code, sqlstate; waited_s, for how long it was asked again; is_passing, if it is likely
+    to answer later.
+    """
 
 
 class AuthError(ServerError):

@@ -70,7 +70,7 @@ class Mirror:
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
     half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
-    how long to wait for an archive that lags behind, or for a lock, where the mirror cannot continue without it. `round_error` is the
+    how long a copy waits for an archive that lags behind or for a busy server, where the mirror cannot continue without it. `round_error` is the
     error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
     into the lake.
     """
@@ -218,7 +218,7 @@ class Mirror:
         A table that cannot be followed is quarantined. Raises IncompleteError if the log of the server lacks changes of
         the tables because of its settings, and BinlogError for all other errors. With `once`, raises OptionError if the
         options select no table, LogLagsError if a copy waits too long for an archive, ServerError if it waits too long for a
-        lock, and AlteredError if a table was altered in each of several copies; then nothing is lost, and the next run continues.
+        lock or for the end of open transactions, and AlteredError if a table was altered in each of several copies; then nothing is lost, and the next run continues.
         """
         url = self._host.url()
         check_server(url, self._tables.source.names, self.options, self._note)
@@ -251,6 +251,8 @@ class Mirror:
                 self._waiting_since = None
                 continue
             if once:
+                if self._has_requests():
+                    continue
                 if self._control.paused or not self._waits():
                     break
                 self._stop.wait(interval_s)
@@ -259,8 +261,6 @@ class Mirror:
                 self._verification.work(self)
                 if not self._tables.followed:  # there is no round that sees a CREATE TABLE
                     self._tables.add()
-                if self._has_requests():
-                    continue
             if time.monotonic() - self._recorded > _HEARTBEAT_S:
                 self._record()
             self._stop.wait(interval_s)
@@ -274,14 +274,6 @@ class Mirror:
         there = self._tables.unfinished - self._tables.lagging.keys()
         return bool(there) and not self._is_interrupted()
 
-    def _with_copies(self, until: StreamOffset) -> StreamOffset:
-        """The position, or a later one that makes the tables whole which have been copied since it was read."""
-        ends = [until]
-        for table in self._tables.followed.values():
-            end = table.snapshot_until
-            if table.may_be_ahead and end.position.server_uuid == until.position.server_uuid:
-                ends.append(end)
-        return max(ends, key=lambda offset: place_key(offset.position))
     def _has_requests(self) -> bool:
         """Whether other processes have requested something that this run can still do."""
         self._control.refresh()
@@ -293,9 +285,17 @@ class Mirror:
         """The tables that are to be copied again, and whose copy has not begun."""
         return self._control.to_resync - (self._tables.unfinished | self._tables.restless)
 
+    def _with_copies(self, until: StreamOffset) -> StreamOffset:
+        """The position, or a later one that makes the tables whole which have been copied since it was read."""
+        ends = [until]
+        for table in self._tables.followed.values():
+            end = table.snapshot_until
+            if table.may_be_ahead and end.position.server_uuid == until.position.server_uuid:
+                ends.append(end)
+        return max(ends, key=lambda offset: place_key(offset.position))
 
     def _waits(self) -> bool:
-        """Whether a copy waits for an archive that lags behind, or for a lock. Raises the error of the copy if it has waited
+        """Whether a copy waits for an archive that lags behind, or for a busy server. Raises the error of the copy if it has waited
         too long.
         """
         if not self._tables.lagging:

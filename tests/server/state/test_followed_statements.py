@@ -99,7 +99,9 @@ def test_a_row_with_0_in_a_column_that_becomes_auto_increment(
     for table in ("inserted", "part", "there"):
         assert main(["state", f"numbered.{table}", *given]) == 1
         said = flattened(capsys.readouterr().err)
-        why = "column id is AUTO_INCREMENT afterwards, and the server may replace 0 by another number"
+        why = (
+            "column id is AUTO_INCREMENT afterwards, and the server may replace 0 by another number"
+        )
         assert f"binlake cannot follow 'ALTER TABLE {table} MODIFY id" in said
         assert why in said
         assert "use a dump made after this statement, or an earlier moment" in said

@@ -25,7 +25,7 @@ from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.refusals import AlteredError, is_lasting, is_locked, is_of_table
+from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table, is_passing
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
@@ -46,7 +46,8 @@ COPY_S = 20.0
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
-    `lagging`: those of the latter whose copy waits for an archive that lags behind, or for a lock, with the error that describes this.
+    `lagging`: those of the latter whose copy waits for an archive that lags behind, or for a busy server, with the error that describes
+    this.
     `namespaces` are those of the lake tables that the mirror has, or copies into. `left_out`: those that the server has
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
@@ -73,7 +74,7 @@ class FollowedTables:
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
-        self._locked_until = 0.0
+        self._busy_until = 0.0
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
@@ -231,8 +232,8 @@ class FollowedTables:
         """Continue copies that are not complete, until one gives way or the time for copies is over."""
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
-            # several tables that are locked take no more of the time than one
-            if self._waits_for_lock(full_name) and time.monotonic() < self._locked_until:
+            # several tables that wait for the server take no more of the time than one
+            if self._waits_for_server(full_name) and time.monotonic() < self._busy_until:
                 continue
             self.copy(full_name)
             if full_name not in self.unfinished | self.restless:
@@ -252,9 +253,9 @@ class FollowedTables:
             self.forget(full_name)
         self.unfinished.add(full_name)
 
-    def _waits_for_lock(self, full_name: str) -> bool:
+    def _waits_for_server(self, full_name: str) -> bool:
         error = self.lagging.get(full_name)
-        return isinstance(error, ServerError) and is_locked(error)
+        return isinstance(error, ServerError) and is_passing(error)
 
     def _wait(self, full_name: str, error: BinlogError) -> None:
         """Continue a copy later that cannot be continued now for one of the reasons in `lagging`."""
@@ -416,9 +417,9 @@ class FollowedTables:
             return False
         if not isinstance(error, ServerError) or isinstance(error, PositionLostError):
             raise error
-        if is_locked(error):
+        if is_passing(error):
             # the rounds of other tables have at least half of the time
-            self._locked_until = time.monotonic() + LOCK_WAIT_S
+            self._busy_until = time.monotonic() + LOCK_WAIT_S
             self._wait(full_name, error)
             return False
         is_last = attempt == _COPIES - 1

@@ -28,9 +28,9 @@ def is_of_table(error: ServerError) -> bool:
     return is_answer or error.waited_s is not None or isinstance(error, AlteredError)
 
 
-def is_locked(error: ServerError) -> bool:
-    """Whether another session had locked the table for too long."""
-    return bool(error.code == LOCK_WAIT_TIMEOUT)
+def is_passing(error: ServerError) -> bool:
+    """Whether to read the table later: another session had locked it for too long, or too many transactions were open."""
+    return error.code == LOCK_WAIT_TIMEOUT or bool(error.is_passing)
 
 
 def is_lasting(error: ServerError) -> bool:

@@ -149,7 +149,9 @@ def test_a_missing_or_damaged_file_of_the_log_concerns_its_table(
     """The older versions before a missing one are not taken for the newest."""
     for version in range(5):
         commit(tmp_path, version, info({"kept": {}}, version), {"metaData": {"id": "x"}}, add("a"))
-    actions = [{"metaData": {"id": "x"}, "add": {"path": "a", "size": number}} for number in range(99)]
+    actions = [
+        {"metaData": {"id": "x"}, "add": {"path": "a", "size": number}} for number in range(99)
+    ]
     pq.write_table(pa.Table.from_pylist(actions), tmp_path / "_delta_log" / f"{2:020}.checkpoint.parquet")  # fmt: skip
     DeltaLog(tmp_path).update()
     file = damaged(tmp_path, kind)
@@ -171,7 +173,10 @@ def test_the_newest_version_that_was_read_does_not_become_an_older_one(tmp_path:
 
 def test_a_disk_that_fails_is_no_damage(tmp_path: Path) -> None:
     """A file is damaged only if all of its bytes can be read."""
-    with pytest.raises(SourceError, match="cannot read .*Input/output error") as caught, table_file(tmp_path):
+    with (
+        pytest.raises(SourceError, match="cannot read .*Input/output error") as caught,
+        table_file(tmp_path),
+    ):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     assert not isinstance(caught.value, DAMAGED)
 

@@ -51,4 +51,9 @@ def test_only_tables_in_namespaces_of_the_mirror_are_read_and_one_that_the_user_
     moment = Moment(1, (), "", "binlog.000001", 4, "", {"shop.orders": 7})
     session: Any = SimpleNamespace()
     assert absent_tables(tmp_path, moment, spark=session) == ["shop.later"]
-    assert lake.loaded == [("_binlake", "rounds"), ("shop", "hidden"), ("shop", "later"), ("shop", "theirs")]
+    assert lake.loaded == [
+        ("_binlake", "rounds"),
+        ("shop", "hidden"),
+        ("shop", "later"),
+        ("shop", "theirs"),
+    ]

@@ -461,16 +461,23 @@ def test_names_in_the_lake_are_checked_before_the_first_copy_and_when_the_option
     tables.check_options()
 
 
-def test_a_locked_table_is_copied_later(lake: FakeLake, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServerError("db1: Lock wait timeout exceeded", code=1205),
+        ServerError("db1 has more open transactions than", waited_s=60.0, is_passing=True),
+    ],
+)
+def test_a_table_is_copied_later_if_the_server_is_busy(
+    lake: FakeLake, tmp_path: Path, error: ServerError
+) -> None:
     """The next attempt leaves as much time to the rounds as this one has waited."""
     lake.copy_of("shop.good", "shop", "good")
     tables, control = started(lake, tmp_path)
-    source = Unreadable(ServerError("db1: Lock wait timeout exceeded", code=1205))
+    source = Unreadable(error)
     tables.source = source  # type: ignore[assignment]
     tables.add()
-    assert tables.not_copied() == {
-        "shop.bad": "its copy waits: db1: Lock wait timeout exceeded",
-    }
+    assert tables.not_copied() == {"shop.bad": f"its copy waits: {error}"}
     tables.continue_copies()
     assert source.read_times == 1
     assert tables.followed.keys() == {"shop.good"}
