@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,13 +46,15 @@ def patiently(
     patience_s: float,
     forget: Callable[[], None] = lambda: None,
     started: str = "query",
+    stop: threading.Event | None = None,
 ) -> T:
     """Return what `ask` returns; ask again for `patience_s` seconds while the server is not available, 0: never.
 
-    `forget` drops the connection that was lost; `started` is what the user started. The time counts from the first failure: it may itself have taken longer,
+    `forget` drops the connection that was lost; `started` is what the user started; `stop` ends the wait. The time counts from the first failure: it may itself have taken longer,
     when the network has forgotten a connection. Raises what `ask` raises.
     """
     deadline, pause = 0.0, _FIRST_PAUSE_S
+    stop = stop or threading.Event()
     while True:
         try:
             return ask()
@@ -69,28 +72,36 @@ def patiently(
                     f"binlake tried again for {patience_s:.0f} seconds; start the {started} again "
                     "to continue"
                 ) from None
-            time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            if stop.wait(min(left, pause * random.uniform(0.5, 1.0))):
+                raise
             pause = min(2 * pause, 5.0)
 
 
 class ServerLogs(StreamLogs):
     """The logs of the first server of a URL that answers.
 
-    If the server is not available, binlake tries again for `patience_s` seconds; 0: never.
+    If the server is not available, binlake tries again for `patience_s` seconds, 0: never, or until `stop` is set.
     """
 
     pause_s = 0.05
 
-    def __init__(self, url: str, options: ReadOptions, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        options: ReadOptions,
+        patience_s: float = PATIENCE_S,
+        stop: threading.Event | None = None,
+    ) -> None:
         super().__init__(options)
         self._patience_s = patience_s
+        self._stop = stop
         self._urls = ServerUrl.parse_all(url)
         self._server: ServerConnection | None = None
         self._listing: _Listing | None = None
         self._created: dict[tuple[str, str], int | None] = {}
 
     def _look(self) -> LogsNow:
-        return patiently(self._ask, self._patience_s, self.close)
+        return patiently(self._ask, self._patience_s, self.close, stop=self._stop)
 
     def created(self, now: LogsNow, number: int) -> int | None:
         # needed whenever an offset is checked, and each needs a dump: so once per file and login

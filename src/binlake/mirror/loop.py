@@ -18,7 +18,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.errors import BinlogError, FormatError
+from binlake.errors import BinlogError, ConnectionLostError, FormatError
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
 from binlake.lake.jobs import SparkEngine
@@ -104,9 +104,10 @@ class Mirror:
         self._engine = SparkEngine(spark)
         self._patience_s = patience_s
         self._waiting_since: float | None = None
+        self._stop = threading.Event()
         read = options.read_options()
         with ExitStack() as opened:
-            self._logs = opened.enter_context(closing(logs_of(url, logs, read)))
+            self._logs = opened.enter_context(closing(logs_of(url, logs, read, self._stop)))
             self._host = SourceHost(url, self._logs)
             self._planner = StreamPlanner(self._logs, read, remedy=remedy_without_position(logs))
             self._indexes = index_directory(lake, state)
@@ -129,7 +130,6 @@ class Mirror:
             self._pulse = self._reporting(show, beats)
             self._verification = ScheduledVerification(options, self._pulse, note)
             self.round_error: BinlogError | None = None
-            self._stop = threading.Event()
             self._recorded = time.monotonic()
             self._rounds = self._rounds_of(split_bytes)
             self._upkeep = upkeep_of(self._engine, self._control, options, note)
@@ -153,6 +153,7 @@ class Mirror:
             watch=watch,
             is_interrupted=self._is_interrupted,
             copy_s=copy_s,
+            stop=self._stop,
         )
 
     def _rounds_of(self, split_bytes: int) -> Rounds:
@@ -220,6 +221,13 @@ class Mirror:
         options select no table, LogLagsError if a copy waits too long for an archive, ServerError if it waits too long for a
         lock or for the end of open transactions, and AlteredError if a table was altered in each of several copies; then nothing is lost, and the next run continues.
         """
+        try:
+            self._run(once=once, interval_s=interval_s)
+        except ConnectionLostError:
+            if not self._stop.is_set():  # else `stop` has ended the wait for the server
+                raise
+
+    def _run(self, *, once: bool, interval_s: float) -> None:
         url = self._host.url()
         check_server(url, self._tables.source.names, self.options, self._note)
         check_task_login(self._engine, url)

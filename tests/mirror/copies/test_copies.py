@@ -20,6 +20,7 @@ from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.pulse import Beats
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
+from support.servers.archiving import until
 from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -330,7 +331,6 @@ def test_a_resync_that_is_asked_for_during_the_copy(
     assert Control(IcebergLake(iceberg_spark, lake.catalog), None, None).to_resync == set()
 
 
-def test_copies_and_rounds_share_the_time(
 def test_requests_at_the_end_of_a_run_are_done_in_it(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
@@ -356,6 +356,7 @@ def test_requests_at_the_end_of_a_run_are_done_in_it(
     assert (control.to_resync, control.to_compact) == (set(), set())
 
 
+def test_copies_and_rounds_share_the_time(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """While a copy of many seconds and the rounds of another table both have work, each gets `copy_s` seconds."""
@@ -402,3 +403,41 @@ def test_the_server_restarts_during_a_copy(
     assert lake.equals_source(f"{DATABASE}.restarted")
     [begins] = of_copies(lake)  # the chunks of before stay
     assert begins.startswith("copying about")
+
+
+def test_a_stop_ends_the_wait_for_a_server(
+    server: Server, iceberg_spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The mirror would wait for half a minute, and then end with an error."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "stopped_server")
+    mirror = lake.mirror()
+    said: list[str] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            mirror.run(once=False, interval_s=0.05)
+        except Exception as error:
+            errors.append(error)
+
+    def waits() -> bool:
+        said.append(capsys.readouterr().err)
+        return "trying again for 30 seconds" in "".join(said)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: any("rows copied" in note for note in lake.notes))
+    server.stop()
+    try:
+        until(waits)
+        began = time.monotonic()
+        mirror.stop()
+        thread.join(60)
+        assert time.monotonic() - began < 15
+    finally:
+        server.start()
+        thread.join(60)
+        mirror.close()
+    assert errors == []
+    lake.catch_up()
+    assert lake.equals_source(f"{DATABASE}.stopped_server")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -51,7 +52,7 @@ class FollowedTables:
     `namespaces` are those of the lake tables that the mirror has, or copies into. `left_out`: those that the server has
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
-    of other tables after each `copy_s` seconds. `note` receives messages for the user, `watch` the progress of a copy.
+    of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available. `note` receives messages for the user, `watch` the progress of a copy.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class FollowedTables:
         watch: Callable[[CopyProgress], None],
         is_interrupted: Callable[[], bool],
         copy_s: float = COPY_S,
+        stop: threading.Event | None = None,
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
@@ -79,7 +81,7 @@ class FollowedTables:
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
-        self.source = WantedTables(host, options, self._selection, PATIENCE_S)
+        self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake

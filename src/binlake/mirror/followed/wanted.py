@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from binlake.errors import OptionError, SchemaError, SourceError, UnsupportedError
 from binlake.follow.server_logs import patiently
@@ -25,6 +27,8 @@ from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.table_names import full_name_of
 
+T = TypeVar("T")
+
 _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
@@ -38,7 +42,7 @@ class WantedTables:
     """The tables of a server that a mirror follows. Raises ServerError, SourceError.
 
     `selection` returns the current selection; by default it is that of the options. While the server is not available,
-    lists of its tables wait for it for `patience_s` seconds.
+    lists of its tables wait for it for `patience_s` seconds, or until `stop` is set.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class WantedTables:
         options: MirrorOptions,
         selection: Callable[[], TableSelection] | None = None,
         patience_s: float = 0.0,
+        stop: threading.Event | None = None,
     ) -> None:
         self._patience_s = patience_s
+        self._stop = stop
         self._host = host
         self._options = options
         self._accept_cascades = options.on_cascade != "quarantine"
@@ -64,8 +70,11 @@ class WantedTables:
 
     def visible(self) -> list[tuple[str, str]]:
         """All tables that the user of the URL sees, wanted or not, without those of the system: database and table."""
-        names = patiently(self._listed, self._patience_s, started="mirror")
+        names = self._patiently(self._listed)
         return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return patiently(ask, self._patience_s, started="mirror", stop=self._stop)
 
     def _listed(self) -> list[tuple[str, str]]:
         with open_session(self._host.url()) as server:
@@ -121,7 +130,7 @@ class WantedTables:
         """
         if self._accept_cascades:
             return True
-        return patiently(self._logs_cascades, self._patience_s, started="mirror")
+        return self._patiently(self._logs_cascades)
 
     def _logs_cascades(self) -> bool:
         with open_session(self._host.url()) as server:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from binlake.follow.logs import DirectoryLogs, StreamLogs
 from binlake.follow.server_logs import ServerLogs
 from binlake.values.options import ReadOptions
@@ -19,9 +21,13 @@ _LACKS_POSITION = (
 )
 
 
-def logs_of(url: str, logs: str | None, options: ReadOptions) -> StreamLogs:
-    """Return the logs with the changes: those of an archive if it is given, else those of the server."""
-    return ServerLogs(url, options) if logs is None else DirectoryLogs([logs], options)
+def logs_of(url: str, logs: str | None, options: ReadOptions, stop: threading.Event) -> StreamLogs:
+    """Return the logs with the changes: those of an archive if it is given, else those of the server. `stop` ends a wait for
+    a server that is not available.
+    """
+    if logs is not None:
+        return DirectoryLogs([logs], options)
+    return ServerLogs(url, options, stop=stop)
 
 
 def remedy_without_position(logs: str | None) -> str:
