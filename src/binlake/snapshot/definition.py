@@ -38,13 +38,14 @@ _FLOAT_BYTES = 4
 def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
     """The definition of a table that a live server declares.
 
-    Raises UnsupportedError for a table that a mirror cannot represent, SchemaError where a character set is unknown.
+    Raises UnsupportedError for a table whose rows binlake cannot follow, SchemaError where a character set is unknown.
     """
     name = f"{declared.database}.{declared.table}"
     if declared.system_versioned:
         raise UnsupportedError(
-            f"{name}: tables with system versioning cannot be mirrored",
-            hint="leave it out with exclude_table",
+            f"{name}: tables with system versioning are not supported, because the server logs a DELETE as an update"
+            " that ends the version of the row",
+            hint="leave it out of a mirror with exclude_table",
         )
     columns = tuple(
         _column(ordinal, column, name, flavour) for ordinal, column in enumerate(declared.columns)

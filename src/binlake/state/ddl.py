@@ -106,6 +106,8 @@ def alteration_of(ddl: DdlStatement, shape: TableShape, options: ReadOptions) ->
     try:
         new = altered_table(ddl, (shape.definition.database, shape.definition.table), old)
         check_foreign_keys(new, old)
+        if new.system_versioned:
+            raise UnsupportedError("the table becomes system-versioned")
         check_retaken_names(ddl, old, new)
         if (new.columns, new.primary_key) == (old.columns, old.primary_key):
             return None

@@ -171,13 +171,12 @@ def table_of(
             key = key or primary_key_of(item, periods)
     foreign = [found for item in items if (found := foreign_key_of(item, database)) is not None]
     rest = [token.word for token in tokens[end + 1 :]]
-    versioned = "VERSIONING" in rest and not any(_is_row_start(item) for item in items)
     return DeclaredTable(
         database,
         name,
         tuple(columns),
         key,
-        versioned,
+        "VERSIONING" in rest,
         line,
         charset,
         foreign_keys=named_keys((), foreign, name),
@@ -400,9 +399,3 @@ def _is_period(item: Sequence[Token]) -> bool:
 def _period(item: Sequence[Token]) -> tuple[str, tuple[str, str]]:
     """Return the name of a period in lower case, and its columns."""
     return item[2].text.lower(), (item[4].text, item[6].text)
-
-
-def _is_row_start(item: Sequence[Token]) -> bool:
-    """GENERATED ALWAYS AS ROW START: the versioning columns are declared, not hidden."""
-    words = [token.word for token in item]
-    return any(words[i : i + 2] == ["ROW", "START"] for i in range(len(words)))

@@ -26,6 +26,8 @@ from binlake.values.text import lower_case
 
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
+#: What follows AS in the declarations of the two columns that hold the version of a row (MariaDB).
+_VERSION_BOUNDS = ("ROW START", "ROW END")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class DeclaredColumn:
         lower = lower_case(self.name)
         object.__setattr__(self, "lower_name", self.name if lower == self.name else lower)
 
+    @property
+    def bounds_version(self) -> bool:
+        """Whether it is the start or the end of a version of a row."""
+        return self.expression.upper() in _VERSION_BOUNDS
+
 
 class ForeignKey(NamedTuple):
     """A foreign key of a table: its `columns` refer to `parent_columns` of `parent` (database, table).
@@ -86,6 +93,7 @@ class DeclaredTable:
     `database` is None if neither the statement nor a USE names one. `line` is that of a schema
     file, 0 for DDL of a log. `charset` is the default of new columns. `since` is the place of the
     DDL that made this version; for a version without columns, `missing` is the reason.
+    `system_versioned`: WITH SYSTEM VERSIONING, with columns AS ROW START and AS ROW END among `columns` or not.
     """
 
     database: str | None
@@ -103,6 +111,11 @@ class DeclaredTable:
     def origin(self) -> str:
         """The place of the declaration, for messages."""
         return f"line {self.line} of the schema" if self.since is None else str(self.since)
+
+    @property
+    def hides_versions(self) -> bool:
+        """Whether MariaDB adds the columns with the start and the end of a row's version, and does not show them."""
+        return self.system_versioned and not any(c.bounds_version for c in self.columns)
 
 
 #: Whether TABLE_MAP leaves open something that a reader has to know about a table.
@@ -223,8 +236,10 @@ def _with_hidden(
     elif definition.flags & TM_GENERATED_INVISIBLE_PK_F:
         # stays the first one, whatever an ALTER TABLE puts FIRST
         columns.sort(key=lambda column: column.lower_name != _ROW_ID)
-    if declared.system_versioned and len(logged) >= len(columns) + 2:
-        columns += [_hidden(name, ct.MYSQL_TYPE_TIMESTAMP2, 6) for name in ("row_start", "row_end")]
+    if declared.hides_versions and len(logged) >= len(columns) + 2:
+        for bound in _VERSION_BOUNDS:
+            hidden = _hidden(bound.lower().replace(" ", "_"), ct.MYSQL_TYPE_TIMESTAMP2, 6)
+            columns.append(replace(hidden, expression=bound))
     # MariaDB keeps a hash of each UNIQUE key over long columns behind all others
     hashes = logged[len(columns) :]
     if len(hashes) <= 8 and all(column.type_code == ct.MYSQL_TYPE_LONGLONG for column in hashes):
@@ -351,6 +366,7 @@ def _with_hint(
         declared=hint.special,
         generated=hint.generated,
         virtual=hint.virtual and table.flavour == "mariadb",  # MySQL logs what it computes
+        bounds_version=hint.bounds_version,
     )
 
 

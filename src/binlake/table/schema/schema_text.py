@@ -164,6 +164,11 @@ def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:
     if table.primary_key:
         lines.append(f"  PRIMARY KEY ({', '.join(map(quoted_name, table.primary_key))})")
     lines += [f"  {_foreign_key(key)}" for key in table.foreign_keys]
+    if table.system_versioned and not table.hides_versions:
+        bounds = [column for column in table.columns if column.bounds_version]
+        bounds.sort(key=lambda column: column.expression.upper(), reverse=True)  # ROW START first
+        names = ", ".join(quoted_name(column.name) for column in bounds)
+        lines.append(f"  PERIOD FOR SYSTEM_TIME ({names})")
     options = ""
     # without it the column would take the table's character set when this is read
     if table.charset is not None and not any(of_columns.lacking):

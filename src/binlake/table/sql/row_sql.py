@@ -451,11 +451,10 @@ def _sign_untold(column: ColumnDefinition) -> bool:
 
 
 def _is_versioned(columns: Sequence[ColumnDefinition]) -> bool:
-    """Whether MariaDB keeps the history of such rows: by the names that it gives automatically."""
-    return [column.name for column in columns if column.name in ("row_start", "row_end")] == [
-        "row_start",
-        "row_end",
-    ]
+    """Whether MariaDB keeps the history of such rows: by a declaration, else by the names that it gives automatically."""
+    if any(column.bounds_version for column in columns):
+        return True
+    return {"row_start", "row_end"} <= {column.name.casefold() for column in columns}
 
 
 def _is_hash(column: ColumnDefinition, flavour: str) -> bool:

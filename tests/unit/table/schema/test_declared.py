@@ -118,6 +118,11 @@ def test_columns_that_show_create_table_hides() -> None:
         versioned
     )
     assert ([c.name for c in completed.columns], problem) == (["a", "row_start", "row_end"], None)
+    assert [c.bounds_version for c in completed.columns] == [False, True, True]
+    declared = "CREATE TABLE t (a int, f timestamp(6) AS ROW START, u timestamp(6) as /* so */ row end) WITH SYSTEM VERSIONING"
+    completed, problem = _schema(declared).complete(versioned)
+    assert ([c.name for c in completed.columns], problem) == (["a", "f", "u"], None)
+    assert [c.bounds_version for c in completed.columns] == [False, True, True]
     keyed = _table(
         _bare(0, ct.MYSQL_TYPE_LONGLONG), _bare(1, integer), flags=TM_GENERATED_INVISIBLE_PK_F
     )
