@@ -15,6 +15,7 @@ from binlake.source.chain import Chain
 from binlake.state.names import TableNames
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import LoggedChange
+from binlake.stream.groups.transactions import COUNT_UNSHOWN
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun, Run
 from binlake.stream.sql.comments import without_comments
@@ -31,6 +32,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
+_ROW_FORMAT = "binlog_format=ROW logs every change as rows"
 _ACCOUNTS_DATABASE = "mysql"  # CREATE USER, GRANT and the like change tables of this one only
 #: Receives the progress of a read.
 Seen = Callable[[Iterable[Changes]], Iterable[Changes]]
@@ -167,11 +169,25 @@ class LogChanges:
         self._statements: deque[tuple[tuple[int, int], OfTable]] = deque()
 
     def read(self, seen: Seen) -> Iterator[OfTable]:
-        """Yield row changes and statements in the order of the log. Raises BinlogError."""
+        """Yield row changes and statements in the order of the log.
+
+        Raises BinlogError; IncompleteError at the first change that no row event shows and that may be of this table or
+        of one that its foreign keys refer to.
+        """
+        try:
+            yield from self._read(seen)
+        except IncompleteError as error:
+            if error.hint == COUNT_UNSHOWN:  # a state cannot continue
+                error.hint = _ROW_FORMAT
+            raise
+        self._check_shown()
+
+    def _read(self, seen: Seen) -> Iterator[OfTable]:
         names = [".".join(name) for name in self._names.all]
         if self._names.later:  # a server may have written a name of a statement in lower case
             names += [name.lower() for name in names]
-        options = replace(self._options, table=(*names, *self._foreign.parents))
+        wanted = (*names, *self._foreign.parents)
+        options = replace(self._options, table=wanted, on_unshown="error")
         batches = read_changes(
             [self._chain], options, self._ledger, Target.TEXT, self._schema, as_they_are,
             watched=lambda reader: _OfRange(reader, self._is_of_table, self._see),
@@ -181,7 +197,6 @@ class LogChanges:
                 yield from self._before(order[:2])
                 yield item
         yield from self._before(None)
-        self._check_shown()
 
     def _before(self, place: tuple[int, int] | None) -> Iterator[OfTable]:
         while self._statements and (place is None or self._statements[0][0] < place):
@@ -238,15 +253,10 @@ class LogChanges:
         return found
 
     def _check_shown(self) -> None:
-        """Raise IncompleteError for changes that no row event shows and that may be of this table."""
-        elsewhere = WATCHED_KINDS
-        if self._names.first[0].lower() != _ACCOUNTS_DATABASE:
-            elsewhere |= {ACCOUNT}
-        kinds = [kind for kind in self._ledger.unshown if kind not in elsewhere]
-        if kinds:
+        """Raise an error for what the read has counted, but a state must not lack."""
+        if self._ledger.unshown[ACCOUNT] and self._names.first[0].lower() == _ACCOUNTS_DATABASE:
             raise IncompleteError(
-                f"the log contains changes that no row event shows: {', '.join(kinds)}",
-                hint="binlog_format=ROW logs every change as rows",
+                f"{self._name}: the log contains changes that rows cannot show: {ACCOUNT}"
             )
         if self._ledger.json_differences:
             raise UnsupportedError(

@@ -441,7 +441,7 @@ class TransactionReader:
                 f"the log contains a change that rows cannot show: {kind}",
                 file=group.start.file,
                 event_pos=group.start.offset,
-                hint="use on_unshown=count to continue and count such changes",
+                hint=COUNT_UNSHOWN,
             )
         self._ledger.unshown[kind] += 1
         self._ledger.unshown_of_others += of_others
@@ -465,4 +465,6 @@ class TransactionReader:
         return transaction_of(rows, outcome, decider, undone)
 
 
+#: The hint of the error for a change that rows cannot show.
+COUNT_UNSHOWN = "use on_unshown=count to continue and count such changes"
 _NO_THREAD = "option thread excluded transactions whose thread the log does not record"
