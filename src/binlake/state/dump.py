@@ -28,7 +28,11 @@ _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
 _MOST_NAMED = 8  # tables in the message about a missing one
 _MOST_BETWEEN = 4 << 20
-_UTF8 = ("utf8", "utf8mb3", "utf8mb4")
+_UTF8MB3 = ("utf8", "utf8mb3")  # the default of mysqldump 5.5 to 5.7
+_UTF8 = (*_UTF8MB3, "utf8mb4")
+#: Character sets with characters that utf8mb3 lacks: such a dump contains `?` for them.
+_BEYOND_UTF8MB3 = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
+_USE_UTF8MB4 = "make it with --default-character-set=utf8mb4"
 _NAMES = re.compile(rb"\bSET\s+NAMES\s+'?(\w+)", re.IGNORECASE)
 _IN_UTC = re.compile(rb"\bSET\s+TIME_ZONE\s*=\s*'\+00:00'", re.IGNORECASE)
 _PARTIAL = re.compile(rb"^-- WHERE:", re.MULTILINE)
@@ -164,9 +168,17 @@ class Dump(Base):
         if (self._charset or _UTF8[-1]) not in _UTF8:
             raise SourceError(
                 f"{self._path}: the dump is in character set {self._charset}",
-                hint="make it with --default-character-set=utf8mb4",
+                hint=_USE_UTF8MB4,
             )
-        moments = [c.name for c in self.shape.declared.columns if c.sql.startswith("timestamp")]
+        columns = self.shape.declared.columns
+        wider = [c.name for c in columns if c.charset in _BEYOND_UTF8MB3 and not c.generated]
+        if wider and self._charset in _UTF8MB3:
+            raise SourceError(
+                f"{self._path}: the dump is in character set {self._charset}, which lacks characters that column"
+                f" {wider[0]} may contain",
+                hint=_USE_UTF8MB4,
+            )
+        moments = [c.name for c in columns if c.sql.startswith("timestamp")]
         if moments and not self._in_utc:
             raise SourceError(
                 f"{self._path}: the dump does not set the time zone of TIMESTAMP column {moments[0]}",

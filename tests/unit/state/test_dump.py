@@ -95,6 +95,15 @@ def test_other_character_sets_and_time_zones_are_refused(tmp_path: Path) -> None
     insert = "INSERT INTO `t` VALUES (1,'a','',1);"
     with pytest.raises(SourceError, match="character set latin1"):
         rows(opened(tmp_path, "/*!40101 SET NAMES latin1 */;\n" + TABLE + insert))
+    for name in ("utf8", "utf8mb3"):
+        with pytest.raises(
+            SourceError, match=f"in character set {name}, which lacks characters that column name"
+        ):
+            rows(opened(tmp_path, f"/*!40101 SET NAMES {name} */;\n" + TABLE + insert))
+        narrow = TABLE.replace("utf8mb4", "latin1")
+        assert (
+            len(rows(opened(tmp_path, f"/*!40101 SET NAMES {name} */;\n" + narrow + insert))) == 1
+        )
     stamped = "CREATE TABLE `t` (`id` int PRIMARY KEY, `ts` timestamp NULL);\nINSERT INTO `t` VALUES (1,'2026-11-21 10:00:00');"
     with pytest.raises(SourceError, match="time zone of TIMESTAMP column ts"):
         rows(opened(tmp_path, stamped))
