@@ -26,6 +26,7 @@ from binlake.source.arrays import array, scalar
 from binlake.source.grouping import COUNT, KEY, operations_summed, summed
 from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Transaction
+from binlake.stream.sql.redaction import without_passwords
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.values.ledger import Ledger
 from binlake.values.times import utc_text
@@ -343,7 +344,7 @@ def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dic
                 "ts": utc_text(found.frame.timestamp * 1_000_000 + (event.microseconds or 0)),
                 "kind": kind,
                 "database": event.database or None,
-                "sql": event.sql[:_SQL_CHARACTERS],
+                "sql": without_passwords(event.sql[:_SQL_CHARACTERS]),
                 "user": f"{invoker['user']}@{invoker['host']}" if invoker else None,
                 "thread_id": event.thread_id,
                 "server_id": found.frame.server_id,

@@ -15,6 +15,7 @@ from binlake.errors import OptionError
 from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
+from binlake.stream.sql.redaction import without_passwords
 from binlake.stream.views import VIEWS, statements, transaction_rows
 from binlake.table.batches import OPERATIONS
 from binlake.table.counting.counted import CountedBatch
@@ -211,6 +212,6 @@ def _statements(
                 continue
             entry["ts"] = utc_text(entry["ts"])
             entry["cut"] = len(entry["sql"]) > _SQL_CHARACTERS
-            entry["sql"] = entry["sql"][:_SQL_CHARACTERS]
+            entry["sql"] = without_passwords(entry["sql"][:_SQL_CHARACTERS])
             found.append(entry)
     return found, False

@@ -24,7 +24,8 @@ _KEYWORDS = frozenset(
     VIEW WHEN WHERE WITH XOR""",
     )
 )
-_TOKEN = re.compile(
+#: One token of a statement: the groups are the kinds. Signs are between tokens.
+TOKEN = re.compile(
     r"""(?P<name>`(?:[^`]|``)*+`)
     |(?P<gap>\s++|--(?=\s|\Z)[^\n]*+|\#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)
     |(?P<literal>(?:\b[nNxXbB]|\b_[a-zA-Z0-9]++\s*+)?'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+"
@@ -55,7 +56,7 @@ def _replaced(found: re.Match[str]) -> str:
 
 def digest_text(sql: str) -> str:
     """Return the statement without its values."""
-    text = _TOKEN.sub(_replaced, sql)
+    text = TOKEN.sub(_replaced, sql)
     text = _SPACE.sub(" ", text).strip(" ;")
     text = _NULL.sub(r"\1?", _SIGN.sub(r"\1?", text))
     text = _LIST.sub("(...)", _ONE_OF.sub("IN (...)", text))
