@@ -203,3 +203,39 @@ def _findings(server: Server, capfd: pytest.CaptureFixture[str]) -> list[dict[st
         said(capfd, ("doctor", "--json"), [url_of(server)])[1]
     )["findings"]
     return found
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_a_server_without_a_log_is_no_matter_of_privileges(
+    name: str, provisioned: Callable[[str], str]
+) -> None:
+    with running(provisioned(name), ["--skip-log-bin"]) as server:
+        found = findings_at(url_of(server))
+    whats = [f.what for f in found]
+    assert "log_bin is OFF" in whats
+    assert not any("GRANT" in f.sql for f in found)
+    (refused,) = [f for f in found if f.what.startswith("the server does not send its logs: ")]
+    assert (refused.topic, refused.sql) == ("connection", "")
+
+
+def test_the_retention_of_amazon_rds(server: Server) -> None:
+    """Its table decides there, and not the variables."""
+
+    def retention() -> list[Finding]:
+        return [f for f in findings_at(url_of(server)) if f.topic == "retention"]
+
+    server.execute(
+        "SET SESSION sql_log_bin = 0",
+        "CREATE TABLE mysql.rds_configuration (name VARCHAR(100) PRIMARY KEY, value VARCHAR(100), description VARCHAR(300))",
+        "INSERT INTO mysql.rds_configuration VALUES ('binlog retention hours', NULL, ''), ('source delay', '0', '')",
+    )
+    try:
+        whats = [f.what for f in retention() if f.sql]
+        assert whats == [
+            "'binlog retention hours' is not set: the server purges logs as soon as it can"
+        ]
+        server.execute("UPDATE mysql.rds_configuration SET value = '72' WHERE value IS NULL")
+        assert [f for f in retention() if f.sql] == []
+        assert "kept for 72 hours" in [f.why for f in retention()]
+    finally:
+        server.execute("DROP TABLE mysql.rds_configuration")

@@ -12,7 +12,7 @@ from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity
 from binlake.source.replica.health import replication_rows, replication_state, unlogged_updates
-from binlake.source.replica.health_settings import LogFilters, log_is_off, values_of
+from binlake.source.replica.health_settings import LogFilters, log_is_off, settable, values_of
 
 _FORMAT = ("binlog_format",)
 # With other values of these the log lacks columns, which the mirror takes from the lake where it can.
@@ -49,7 +49,7 @@ def check_server(
 def _findings(server: ServerConnection, looks: Iterable[_Look]) -> Iterator[Finding]:
     for look in looks:
         try:
-            yield from list(look(server))
+            yield from settable(server, list(look(server)))
         except ServerError as error:
             if error.retryable:
                 raise

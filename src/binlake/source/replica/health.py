@@ -16,7 +16,7 @@ from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.finding import Finding, Look, Severity, is_on, persisted
 from binlake.source.replica.handshake import FollowOptions, check_allowed, replica_ids
-from binlake.source.replica.health_settings import SETTINGS_LOOKS
+from binlake.source.replica.health_settings import SETTINGS_LOOKS, settable
 
 __all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
 
@@ -24,7 +24,7 @@ _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _CLOCK_WARNING_S, _CLOCK_PROBLEM_S = 2.0, 60.0
 _LAG_S = 60
 _LISTED = 10
-_DENIED = (1044, 1142, 1227)
+_DENIED = (1044, 1045, 1142, 1227)
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 _REPLICATION_FILTERS = (
     *("replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table"),
@@ -50,6 +50,7 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
                     _NOTE, "privileges", f"not everything could be checked: {error.message}", ""
                 )
             )
+    found = settable(server, found)
     if any("SET GLOBAL" in finding.sql for finding in found):
         why = "to keep the settings, write them into the server's option file, too"
         found.append(Finding(_NOTE, "restart", "SET GLOBAL lasts until the server restarts", why))
@@ -85,10 +86,14 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
         with connect(server.url) as replica:
             check_allowed(replica, options)
     except BinlogError as error:
-        yield Finding(
-            _PROBLEM, "privileges", f"{user} has no permission to follow: {error.message}",
-            "replicas need this privilege", f"GRANT REPLICATION SLAVE ON *.* TO {user}",
-        )  # fmt: skip
+        if error.code in _DENIED:
+            yield Finding(
+                _PROBLEM, "privileges", f"{user} has no permission to follow: {error.message}",
+                "replicas need this privilege", f"GRANT REPLICATION SLAVE ON *.* TO {user}",
+            )  # fmt: skip
+        else:
+            what = f"the server does not send its logs: {error.message}"
+            yield Finding(_PROBLEM, "connection", what, error.hint or "binlake cannot follow it")
 
 
 def _number(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:

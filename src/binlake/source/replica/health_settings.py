@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from binlake.errors import ServerError
 from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity, is_on, persisted
@@ -13,6 +14,9 @@ from binlake.values.quantities import counted
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _DAY_S = 86_400
+#: The setting of Amazon RDS for the retention, and its largest value on RDS for MySQL and MariaDB (Aurora allows more).
+_RDS_HOURS = "binlog retention hours"
+_RDS_MOST_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +132,65 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     logs = server.logs()
     size = sum(log.size_bytes for log in logs)
     span = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
+    what = f"{counted(len(logs), 'log')}, {span}, {size:,} bytes"
+    on_rds = list(_rds_retention(server, what))
+    yield from on_rds or _own_retention(server, what)
+    if purged := server.purged():
+        yield Finding(_NOTE, "retention", f"purged: {purged}", "binlake cannot read them any more")
+
+
+def _rds_retention(server: ServerConnection, logs: str) -> Iterator[Finding]:
+    """How long Amazon RDS keeps logs, which ignores the variables of the server; nothing on other servers."""
+    try:
+        rows = server.rows(f"SELECT value FROM mysql.rds_configuration WHERE name = '{_RDS_HOURS}'")
+    except ServerError as error:
+        if error.retryable:
+            raise
+        if _is_on_rds(server):
+            why = f"'{_RDS_HOURS}' sets how long they are kept; CALL mysql.rds_show_configuration shows it"
+            yield Finding(_NOTE, "retention", logs, why)
+        return
+    hours = whole_number(rows[0][0] if rows else None, _RDS_HOURS)
+    why = (
+        f"kept for {counted(hours, 'hour')}"
+        if hours
+        else "kept until Amazon RDS needs them no longer"
+    )
+    yield Finding(_NOTE, "retention", logs, why)
+    if hours < _DAY_S // 3600:
+        set_to = f"{hours}" if hours else "not set: the server purges logs as soon as it can"
+        why = "a reader that is away for longer loses changes"
+        sql = f"CALL mysql.rds_set_configuration('{_RDS_HOURS}', {_RDS_MOST_HOURS})"
+        yield Finding(_PROBLEM, "retention", f"'{_RDS_HOURS}' is {set_to}", why, sql)
+
+
+def _is_on_rds(server: ServerConnection) -> bool:
+    """Whether Amazon runs the server (RDS, Aurora)."""
+    return (server.variable("basedir") or "").startswith("/rdsdbbin")
+
+
+def settable(server: ServerConnection, findings: list[Finding]) -> list[Finding]:
+    """Return the findings about a server with the way to set its variables: on Amazon RDS, SQL cannot do that."""
+    if not _is_on_rds(server):
+        return findings
+    where = "set it in the DB parameter group"
+    return [
+        replace(finding, why=f"{finding.why}; {where}", sql="")
+        if "SET GLOBAL" in finding.sql or "SET PERSIST" in finding.sql
+        else finding
+        for finding in findings
+    ]
+
+
+def _own_retention(server: ServerConnection, logs: str) -> Iterator[Finding]:
+    """How long the server keeps logs by its variables."""
     name, kept_s = _kept_seconds(server)
     most = whole_number(server.variable("max_binlog_total_size"), "max_binlog_total_size")
     turned_off = server.variable("binlog_expire_logs_auto_purge") == "OFF"
     rules = [f"for {kept_s / _DAY_S:g} days"] if kept_s and not turned_off else []
     rules += [f"up to {most:,} bytes together"] if most else []
     why = f"kept {' and '.join(rules)}" if rules else "kept without a limit"
-    yield Finding(_NOTE, "retention", f"{counted(len(logs), 'log')}, {span}, {size:,} bytes", why)
+    yield Finding(_NOTE, "retention", logs, why)
     if kept_s and kept_s < _DAY_S:
         sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
         why = "a reader that is away for longer loses changes"
@@ -159,8 +215,6 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
         why = "logs are never purged, however old: they fill the disk"
         yield Finding(_WARNING, "retention", "binlog_expire_logs_auto_purge is OFF", why, sql)
     yield from _waits_for_replicas(server, most)
-    if purged := server.purged():
-        yield Finding(_NOTE, "retention", f"purged: {purged}", "binlake cannot read them any more")
 
 
 def _kept_seconds(server: ServerConnection) -> tuple[str, int]:
