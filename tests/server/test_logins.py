@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from binlake.errors import AuthError, BinlogError
+from binlake.errors import AuthError, BinlogError, ConnectionLostError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.url import ServerUrl
 from dev.servers import Server, running
@@ -273,3 +273,15 @@ def test_client_certificates() -> None:
             connect(
                 ServerUrl.parse(tcp_url(server, "cert", "pw", **files, ssl_mode="verify_identity"))
             )
+
+
+def test_a_login_beyond_the_connections_of_the_account_can_be_tried_again(server: Server) -> None:
+    server.execute(
+        "CREATE USER few@'127.0.0.1' IDENTIFIED BY 'pw'",
+        "GRANT USAGE ON *.* TO few@'127.0.0.1' WITH MAX_USER_CONNECTIONS 1"
+        if server.name != "mysql-9.7"
+        else "ALTER USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS 1",
+    )
+    url = ServerUrl.parse(tcp_url(server, "few", "pw"))
+    with connect(url), pytest.raises(ConnectionLostError, match="max_user_connections"):
+        connect(url)

@@ -51,8 +51,8 @@ _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse newer versions; MariaDB 10
 # Errors of a login that another password could fix.
 _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 # Errors of a server that is not available now, but may be later: connection refused or lost,
-# starting or shutting down, too many clients.
-_PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1927,
+# starting or shutting down, too many clients, too many connections or queries of the account.
+_PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1226, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
 _TLS_BROKEN = 2026
 #: Code of the error that a session has waited too long for a table that another session has locked.

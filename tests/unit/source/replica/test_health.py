@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from binlake.errors import ConnectionLostError
 from binlake.source.replica.commands import COM_REGISTER_SLAVE
-from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.connection import ServerConnection, connect, error_of_answer
 from binlake.source.replica.handshake import FollowOptions
 from binlake.source.replica.health import Finding, examine
 from binlake.source.replica.url import ServerUrl
@@ -94,3 +95,10 @@ def test_the_retention_of_amazon_rds_is_in_its_configuration(
     for finding in others:
         assert finding.what.startswith(problem)
         assert finding.sql == "CALL mysql.rds_set_configuration('binlog retention hours', 168)"
+
+
+def test_an_account_with_too_many_connections_is_asked_again() -> None:
+    text = "User 'repl' has exceeded the 'max_user_connections' resource (current value: 2)"
+    error = error_of_answer(1226, text, "db1")
+    assert isinstance(error, ConnectionLostError)
+    assert error.retryable
