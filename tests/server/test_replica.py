@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+import binlake
 from binlake.core.events.frames import FrameBlock, scan
 from binlake.errors import OptionError, PositionLostError
 from binlake.format.event_types import ANNOTATE_ROWS_EVENT
@@ -19,7 +22,7 @@ from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.url import ServerUrl
 from binlake.values.gtid import GtidSet
 from binlake.values.position import Position
-from dev.servers import RefusedError, Server, running
+from dev.servers import RefusedError, Server, busy, running
 from support.servers.archiving import until
 from support.servers.live import files_of, next_block, to_the_end, url_of
 
@@ -358,6 +361,37 @@ def test_tagged_gtids_are_left_out_one_by_one(pair: tuple[Server, Server]) -> No
             came = [number for number in range(len(gtids)) if b"tagged %d" % number in got]
             assert came == [number for number in range(len(gtids)) if number not in left_out]
             assert b"row 5" not in got
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_the_gtids_of_a_position_lie_before_it(
+    name: str, provisioned: Callable[[str], str]
+) -> None:
+    """While transactions commit. A reader that goes on elsewhere by the GTIDs of its start would lose the others."""
+    options = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if name == "mysql-9.7" else []
+
+    def work(server: Server, stop: Event) -> None:
+        with server.session() as session:
+            while not stop.is_set():
+                session.execute("INSERT INTO busy.t VALUES ()")
+
+    with running(provisioned(name), options) as server:
+        server.execute(
+            "CREATE DATABASE busy", "CREATE TABLE busy.t (id INT AUTO_INCREMENT PRIMARY KEY)"
+        )
+        with busy(server, work), connect(ServerUrl.parse(url_of(server))) as connection:
+            positions = [connection.position() for _ in range(400)]
+        log = server.log_files()[-1]
+        starts = [
+            (t.start.offset, int(re.findall(r"\d+", t.gtid or "")[-1]))
+            for t in binlake.open(str(log)).transactions()
+        ]
+    assert len({position.offset for position in positions}) > 20
+    for position in positions:
+        assert position.file == log.name
+        reached = int(re.findall(r"\d+", position.gtid_set)[-1])
+        behind = [number for offset, number in starts if offset >= position.offset]
+        assert reached < min(behind, default=reached + 1)
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])

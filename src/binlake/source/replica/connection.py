@@ -355,9 +355,15 @@ class ServerConnection(Closing):
         return logs
 
     def position(self) -> Position:
-        """The end of the server's log, between two transactions, and what it has executed."""
-        name, offset = self.end()
-        return Position(self.identity, name, offset, self._gtids_at(name, offset))
+        """The end of the server's log, between two transactions, and the GTIDs before it.
+
+        On MySQL, the set may lack a transaction that committed meanwhile. It never contains one that lies behind the
+        position: a reader that continues elsewhere by the set would lose that transaction.
+        """
+        name, offset, executed = self._end()
+        if self.flavour == "mariadb":
+            executed = self._gtids_at(name, offset)
+        return Position(self.identity, name, offset, executed)
 
     def purged(self) -> str:
         """The GTIDs in purged logs; "" if the server does not report them (MariaDB)."""
@@ -376,18 +382,20 @@ class ServerConnection(Closing):
 
     def end(self) -> tuple[str, int]:
         """The current log and its length. Raises ServerError."""
+        return self._end()[:2]
+
+    def _end(self) -> tuple[str, int, str]:
+        """The current log, its length, and the set of MySQL's GTIDs that the server read just before these."""
         newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
         rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 2)
         if not rows:
             raise ServerError(f"{self.where} writes no binary log", hint="start it with log_bin")
-        return checked_log_name(rows[0][0] or ""), whole_number(rows[0][1], "Position")
+        name, offset = checked_log_name(rows[0][0] or ""), whole_number(rows[0][1], "Position")
+        return name, offset, without_spaces(rows[0][4] if len(rows[0]) > 4 else "")
 
     def _gtids_at(self, name: str, offset: int) -> str:
-        if self.flavour == "mariadb":
-            return self.value(f"SELECT BINLOG_GTID_POS('{name}', {offset})") or ""
-        if self.version < (5, 6, 5):
-            return ""
-        return without_spaces(self.value("SELECT @@GLOBAL.gtid_executed"))
+        """MariaDB's GTIDs before a position."""
+        return self.value(f"SELECT BINLOG_GTID_POS('{name}', {offset})") or ""
 
     def close(self) -> None:
         """End the connection; never raises."""

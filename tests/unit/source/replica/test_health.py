@@ -97,6 +97,20 @@ def test_the_retention_of_amazon_rds_is_in_its_configuration(
         assert finding.sql == "CALL mysql.rds_set_configuration('binlog retention hours', 168)"
 
 
+def test_the_gtids_of_a_position_are_those_that_the_server_sent_with_it() -> None:
+    """A transaction that commits between two queries would lie behind the position and in the set."""
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    answers: dict[str, list[tuple[str, ...]]] = {
+        "SHOW MASTER STATUS": [("binlog.000003", "157", "", "", f"{uuid}:1-5,\n{uuid[::-1]}:1")],
+        "SELECT @@GLOBAL.gtid_executed": [(f"{uuid}:1-6",)],
+        "SELECT @@GLOBAL.server_uuid": [(uuid,)],
+    }
+    with connected(answers) as server:
+        position = server.position()
+    assert (position.file, position.offset) == ("binlog.000003", 157)
+    assert position.gtid_set == f"{uuid}:1-5,{uuid[::-1]}:1"
+
+
 def test_an_account_with_too_many_connections_is_asked_again() -> None:
     text = "User 'repl' has exceeded the 'max_user_connections' resource (current value: 2)"
     error = error_of_answer(1226, text, "db1")
