@@ -34,7 +34,8 @@ class LiveReader:
     """Yields the committed transactions that `follower` delivers, until it ends.
 
     The reader calls `on_idle` when there is nothing more for now, so that the caller can show what
-    has been read. The options start, stop and at apply to the start of the follower, not here.
+    has been read. The options start, stop and at apply to the start of the follower, not here. Blocks of more than
+    `most_held` bytes together wait in a temporary file.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class LiveReader:
         options: ReadOptions,
         ledger: Ledger,
         on_idle: Callable[[], None],
+        *,
+        most_held: int = HELD_BYTES,
     ) -> None:
         self._follower = follower
         self._on_idle = on_idle
@@ -51,7 +54,7 @@ class LiveReader:
         )
         self._reader = TransactionReader(options, ledger, filters=filters[0])
         self._max_memory = options.max_memory
-        self._spool = _Spool()
+        self._spool = _Spool(most_held)
 
     def runs(self, on_ddl: TakesDdl = ignore_ddl) -> Iterator[Run]:
         """Yield plain runs and single transactions without an end. Raises BinlogError."""
@@ -78,31 +81,55 @@ class LiveReader:
 
 
 class _Spool:
-    """Where the bytes of blocks wait: in memory, or in a file if there are many."""
+    """Where the bytes of blocks wait: in memory, or in a file if they are more than `most_held`.
 
-    def __init__(self) -> None:
-        self.held_bytes = 0
+    A prepared XA transaction may keep its blocks for days while other blocks come and go. These take the gaps in the
+    file, and the file ends with the last block that is kept.
+    """
+
+    def __init__(self, most_held: int) -> None:
+        self._most_held = most_held
+        self._held_bytes = 0
         self._file: IO[bytes] | None = None
-        self._users = 0
+        self._ends: dict[int, int] = {}  # of the blocks in the file, by their starts
 
-    def put(self, data: bytes) -> tuple[IO[bytes], int] | None:
-        """Write bytes to the file; return None while memory suffices."""
-        self.held_bytes += len(data)
-        if self.held_bytes <= HELD_BYTES:
+    def put(self, data: bytes) -> int | None:
+        """Write bytes to the file, and return their place; None while memory suffices."""
+        self._held_bytes += len(data)
+        if self._held_bytes <= self._most_held:
             return None
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - `drop` closes it
-        self._users += 1
-        at = self._file.seek(0, os.SEEK_END)
+        at = self._gap(len(data))
+        self._ends[at] = at + len(data)
+        self._file.seek(at)
         self._file.write(data)
         self._file.flush()
-        return self._file, at
+        return at
 
-    def drop(self, size: int, *, in_file: bool) -> None:
-        """Discard `size` bytes that were stored here."""
-        self.held_bytes -= size
-        self._users -= in_file
-        if self._file is not None and not self._users:
+    def _gap(self, size: int) -> int:
+        """The first place with so many free bytes, which may be the end of the file."""
+        free = 0
+        for start, end in sorted(self._ends.items()):
+            if start - free >= size:
+                break
+            free = end
+        return free
+
+    def read(self, at: int, size: int) -> bytes:
+        """Bytes of the file."""
+        assert self._file is not None, "a block is in it"
+        return os.pread(self._file.fileno(), size, at)
+
+    def drop(self, size: int, at: int | None) -> None:
+        """Discard the `size` bytes of a block, which are at a place of the file, or in memory."""
+        self._held_bytes -= size
+        if at is None or self._file is None:
+            return
+        del self._ends[at]
+        if self._ends:
+            self._file.truncate(max(self._ends.values()))
+        else:
             self._file.close()
             self._file = None
 
@@ -130,11 +157,10 @@ class _BlockReader(ByteReader):
         size = max(0, min(size, self._bytes - low))
         if self._place is None:
             return self._data[low : low + size]
-        file, at = self._place
-        return os.pread(file.fileno(), size, at + low)
+        return self._spool.read(self._place + low, size)
 
     def close(self) -> None:
         if self._open:
             self._open = False
             self._data = b""
-            self._spool.drop(self._bytes, in_file=self._place is not None)
+            self._spool.drop(self._bytes, self._place)
