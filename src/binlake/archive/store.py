@@ -116,6 +116,16 @@ class StoreFolder(Folder):
         """Return the parts of a log that join from its beginning on: (start, end, path in the
         store).
         """
+        joined: list[tuple[int, int, str]] = []
+        reached = 0
+        for first, last, path, whole in self._stored_parts(name):
+            if first == reached and last > first and whole:
+                joined.append((first, last, path))
+                reached = last
+        return joined
+
+    def _stored_parts(self, name: str) -> list[tuple[int, int, str, bool]]:
+        """Return all parts of a log in order, each with whether it is whole."""
         from pyarrow import fs
 
         found = []
@@ -124,13 +134,7 @@ class StoreFolder(Folder):
             if info.type == fs.FileType.File and start.isdecimal() and end.isdecimal():
                 whole = info.size == int(end) - int(start)
                 found.append((int(start), int(end), info.path, whole))
-        joined: list[tuple[int, int, str]] = []
-        reached = 0
-        for first, last, path, whole in sorted(found):
-            if first == reached and last > first and whole:
-                joined.append((first, last, path))
-                reached = last
-        return joined
+        return sorted(found)
 
     def write_part(self, name: str, start: int, data: bytes) -> None:
         """Store bytes of a log as a part."""
@@ -143,6 +147,28 @@ class StoreFolder(Folder):
                 out.write(data)
         except OSError as error:
             raise writing_error(self.path_of(name), error) from error
+
+    def cut_parts(self, name: str, size: int) -> None:
+        """Remove the bytes of a log from `size` on. If the process is killed meanwhile, no byte before them is lost.
+
+        The last part goes first, so that no part that is left over joins one that is written later.
+        """
+        for start, _, path, _ in reversed(self._stored_parts(name)):
+            if start >= size:
+                self.delete_part(path)
+        for start, end, path in self.parts(name):
+            if end > size:
+                self.write_part(name, start, self.part_bytes(path)[: size - start])
+        for _, end, path, _ in reversed(self._stored_parts(name)):
+            if end > size:  # the shorter part with the same start comes before it
+                self.delete_part(path)
+
+    def delete_part(self, path: str) -> None:
+        """Remove one part."""
+        try:
+            self._files.delete_file(path)
+        except OSError as error:
+            raise writing_error(self.path, error) from error
 
     def join_parts(self, name: str) -> None:
         """Join the parts to the log, and remove them."""
@@ -243,15 +269,13 @@ class StoreLog(LogWriter):
             self.durable += len(data)
 
     def truncate(self, size: int) -> None:
-        self._waiting, self._waiting_bytes, self._size = [], 0, size
-        if size == self.durable:
-            return
-        kept = self.reader().read_at(0, size)
-        self._folder.forget_parts(self.name)
-        self.durable = 0
-        if kept:
-            self._waiting, self._waiting_bytes = [kept], size
-        self.sync()
+        with self._syncing:
+            with self._changing:
+                kept = b"".join(self._waiting)[: max(size - self.durable, 0)]
+                self._waiting, self._waiting_bytes, self._size = [kept], len(kept), size
+            if size < self.durable:
+                self._folder.cut_parts(self.name, size)
+                self.durable = size
 
     def reader(self) -> ByteReader:
         if self._finished:
