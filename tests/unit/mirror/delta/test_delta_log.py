@@ -174,7 +174,7 @@ def test_the_newest_version_that_was_read_does_not_become_an_older_one(tmp_path:
 def test_a_disk_that_fails_is_no_damage(tmp_path: Path) -> None:
     """A file is damaged only if all of its bytes can be read."""
     with (
-        pytest.raises(SourceError, match="cannot read .*Input/output error") as caught,
+        pytest.raises(SourceError, match=r"cannot read .*Input/output error") as caught,
         table_file(tmp_path),
     ):
         raise OSError(errno.EIO, os.strerror(errno.EIO))

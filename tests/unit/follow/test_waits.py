@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
-from binlake.spark.streaming.server_logs import patiently
+from binlake.follow.server_logs import patiently
 
 from binlake.errors import ConnectionLostError
 
