@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import BinlogError
 from binlake.mirror import compact, pause, resume, resync, status
 from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import CopyProgress
@@ -412,12 +413,12 @@ def test_a_stop_ends_the_wait_for_a_server(
     lake = lake_of(server, iceberg_spark, tmp_path, "stopped_server")
     mirror = lake.mirror()
     said: list[str] = []
-    errors: list[Exception] = []
+    errors: list[BinlogError] = []
 
     def run() -> None:
         try:
             mirror.run(once=False, interval_s=0.05)
-        except Exception as error:
+        except BinlogError as error:
             errors.append(error)
 
     def waits() -> bool:

@@ -8,9 +8,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
-from binlake.follow.server_logs import patiently
-
 from binlake.errors import ConnectionLostError
+from binlake.follow.server_logs import patiently
 
 
 def test_a_stop_ends_the_wait() -> None:
