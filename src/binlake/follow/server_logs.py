@@ -50,8 +50,8 @@ def patiently(
 ) -> T:
     """Return what `ask` returns; ask again for `patience_s` seconds while the server is not available, 0: never.
 
-    `forget` drops the connection that was lost; `started` is what the user started; `stop` ends the wait. The time counts from the first failure: it may itself have taken longer,
-    when the network has forgotten a connection. Raises what `ask` raises.
+    `forget` drops the connection that was lost; `started` is what the user started; `stop` ends the wait. The time counts
+    from the first failure: it may itself have taken longer, when the network has forgotten a connection. Raises what `ask` raises.
     """
     deadline, pause = 0.0, _FIRST_PAUSE_S
     stop = stop or threading.Event()

@@ -70,8 +70,8 @@ class Mirror:
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
     half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
-    how long a copy waits for an archive that lags behind or for a busy server, where the mirror cannot continue without it. `round_error` is the
-    error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
+    how long a copy waits for an archive that lags behind or for a busy server, where the mirror cannot continue without it.
+    `round_error` is the error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
     into the lake.
     """
 
@@ -219,7 +219,8 @@ class Mirror:
         A table that cannot be followed is quarantined. Raises IncompleteError if the log of the server lacks changes of
         the tables because of its settings, and BinlogError for all other errors. With `once`, raises OptionError if the
         options select no table, LogLagsError if a copy waits too long for an archive, ServerError if it waits too long for a
-        lock or for the end of open transactions, and AlteredError if a table was altered in each of several copies; then nothing is lost, and the next run continues.
+        lock or for the end of open transactions, and AlteredError if a table was altered in each of several copies; then nothing
+        is lost, and the next run continues.
         """
         try:
             self._run(once=once, interval_s=interval_s)

@@ -207,6 +207,7 @@ def _in_flight(server: ServerConnection) -> dict[str, str]:
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
+        # not information_schema.INNODB_TRX: it is not cut off, but shows a prepared transaction as RUNNING, like any other
         try:
             text = server.row("SHOW ENGINE INNODB STATUS", 3)[2] or ""
         except ServerError as error:

@@ -52,7 +52,8 @@ class FollowedTables:
     `namespaces` are those of the lake tables that the mirror has, or copies into. `left_out`: those that the server has
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
-    of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available. `note` receives messages for the user, `watch` the progress of a copy.
+    of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
+    `note` receives messages for the user, `watch` the progress of a copy.
     """
 
     def __init__(
