@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from binlake.lake.jobs import SparkEngine
+from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.followed.table_record import begun_tables, mirrored_tables
+from binlake.mirror.iceberg.key_tasks import TaskKeyReader
 from binlake.mirror.lake_state import check_store, index_directory, lake_place
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
@@ -252,10 +254,11 @@ def compact(
     not be compacted; `note` receives the reasons.
     """
     session = spark or mirror_session(lake_place(lake), catalog=catalog)
-    indexes = index_directory(lake_place(lake), None if state is None else os.fspath(state))
-    compact_tables(
-        open_lake(session, catalog, lake_place(lake)), SparkEngine(session), indexes, tables, note
-    )
+    place, engine = lake_place(lake), SparkEngine(session)
+    indexes = index_directory(place, _text(state))
+    key_reader = TaskKeyReader(engine, TaskFiles.of(engine, indexes, place), note)
+    opened = open_lake(session, catalog, place, key_reader=key_reader)
+    compact_tables(opened, engine, indexes, tables, note)
 
 
 def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:

@@ -13,13 +13,24 @@ from binlake.mirror.tables.formats import DELTA, LakeTables, format_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from binlake.mirror.iceberg.missing_keys import KeyReader
 
-def open_lake(spark: SparkSession, catalog: str, lake: str, wanted: str = "") -> LakeTables:
-    """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError."""
+
+def open_lake(
+    spark: SparkSession,
+    catalog: str,
+    lake: str,
+    wanted: str = "",
+    key_reader: KeyReader | None = None,
+) -> LakeTables:
+    """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError.
+
+    `key_reader` completes row indexes, by default in the thread that opens a table.
+    """
     if (format_of(lake) or wanted) == DELTA:
         from binlake.mirror.delta.lake import DeltaLake
 
         return DeltaLake(spark, lake)
     from binlake.mirror.iceberg.lake import IcebergLake
 
-    return IcebergLake(spark, catalog)
+    return IcebergLake(spark, catalog, key_reader)

@@ -32,6 +32,7 @@ from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
+from binlake.mirror.iceberg.key_tasks import ROWS_FOR_TASKS, TaskKeyReader
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.lease import Lease
@@ -69,7 +70,8 @@ class Mirror:
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
-    half of what one task decodes. After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
+    half of what one task decodes. Tasks read the keys of the lake's rows if a row index lacks at least `key_task_rows` of them.
+    After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
     how long a copy waits for an archive that lags behind or for a busy server, where the mirror cannot continue without it.
     `round_error` is the error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
     into the lake.
@@ -90,18 +92,19 @@ class Mirror:
         show: Callable[[MirrorStatus], None] | None = None,
         beats: Beats = EVERY_FEW_SECONDS,
         split_bytes: int = _SPLIT_BYTES,
+        key_task_rows: int = ROWS_FOR_TASKS,
         copy_s: float = COPY_S,
         patience_s: float = _PATIENCE_S,
     ) -> None:
-        check_no_password(url, "url")
-        check_lake(lake)
-        check_format(lake, options)
-        check_store(lake)
+        _check_place(url, lake, options)
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note
-        self._lake = open_lake(spark, catalog, lake, options.format)
         self._engine = SparkEngine(spark)
+        self._indexes = index_directory(lake, state)
+        self._task_files = TaskFiles.of(self._engine, self._indexes, lake)
+        key_reader = TaskKeyReader(self._engine, self._task_files, note, key_task_rows)
+        self._lake = open_lake(spark, catalog, lake, options.format, key_reader)
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         self._stop = threading.Event()
@@ -110,7 +113,6 @@ class Mirror:
             self._logs = opened.enter_context(closing(logs_of(url, logs, read, self._stop)))
             self._host = SourceHost(url, self._logs)
             self._planner = StreamPlanner(self._logs, read, remedy=remedy_without_position(logs))
-            self._indexes = index_directory(lake, state)
             locked = opened.enter_context(lock(self._indexes, lake))
             self._control_url = without_password(url)
             self._control = Control(self._lake, self._control_url, options)
@@ -118,8 +120,8 @@ class Mirror:
                 closing(Lease(self._control, lake, self._indexes, locked, note))
             )
             # removes files in the lake, which a process with the lease may use
-            self._task_files = TaskFiles(self._indexes, None if self._engine.is_here else lake)
-            opened.callback(self._task_files.close)
+            self._task_files.clear()
+            opened.callback(self._task_files.clear)
             self._tables = self._followed_tables(watch, copy_s)
             self._schema_changes = SchemaChanges(
                 options, self._rules, self._control, self._tables, note
@@ -458,3 +460,11 @@ class Mirror:
         before = self._control.offset
         if before is None or before.place != offset.place or self._control.snapshots != known:
             self._control.record(offset, known)
+
+
+def _check_place(url: str, lake: str, options: MirrorOptions) -> None:
+    """Raise OptionError, SourceError for a server or a lake that the mirror cannot use."""
+    check_no_password(url, "url")
+    check_lake(lake)
+    check_format(lake, options)
+    check_store(lake)

@@ -108,7 +108,6 @@ def test_the_files_of_tasks_in_hdfs(store: tuple[str, dict[str, str]], tmp_path:
         local = Path(files.local(path)).stat().st_size
         before = listed()
         files.clear()
-        files.close()
         answer([end, local, before, listed()])
     """
     found = run_script(tmp_path, script, f"{uri}/tasks", str(tmp_path / "state"), **variables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,3 +85,36 @@ def test_a_lake_in_s3_written_by_a_cluster(
     tables = {one["table"]: (one["state"], one["lake_rows"]) for one in found["tables"]}
     assert tables == {"depot.keyed": ("equal", 1950), "depot.keyless": ("equal", 2)}
     server.execute("DROP DATABASE depot")
+
+
+# two million rows take a minute
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8")
+def test_a_cluster_reads_the_keys_of_a_lost_index(
+    server: Server, store: dict[str, str], tmp_path: Path
+) -> None:
+    """The driver starts on another machine: without the state directory of the one before."""
+    server.execute(
+        "CREATE DATABASE moved",
+        "CREATE TABLE moved.large (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+        "INSERT INTO moved.large (v) VALUES (1), (2)",
+        *["INSERT INTO moved.large (v) SELECT v + 1 FROM moved.large"] * 20,
+    )
+    cluster = Cluster(tmp_path, **store)
+    try:
+        commands = commands_of(store, cluster.url, tmp_path)
+        commands.mirror(url_of(server), "--once", "--table", "moved.*")
+        shutil.rmtree(tmp_path / "state")
+        server.execute(
+            "UPDATE moved.large SET v = v + 1 WHERE id % 1000 = 0",
+            "DELETE FROM moved.large WHERE id % 1000 = 7",
+        )
+        found = json.loads(commands.of_lake("verify", "--json"))
+    finally:
+        cluster.stop()
+    assert "moved.large: its row index lacks 2,097,152 rows in " in commands.messages
+    assert "moved.large: its row index was completed in " in commands.messages
+    [table] = found["tables"]
+    [[count]] = server.rows("SELECT COUNT(*) FROM moved.large")
+    assert (table["table"], table["state"]) == ("moved.large", "equal")
+    assert str(table["lake_rows"]) == count
+    server.execute("DROP DATABASE moved")

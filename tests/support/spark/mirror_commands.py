@@ -19,7 +19,10 @@ def settings_as_words(settings: Mapping[str, str]) -> list[str]:
 
 
 class MirrorCommands:
-    """Commands on one lake. `lake`: the lake and its options; `variables`: of the environment."""
+    """Commands on one lake. `lake`: the lake and its options; `variables`: of the environment.
+
+    `messages` is the stderr of the last command.
+    """
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class MirrorCommands:
     ) -> None:
         self._lake = [*lake, *settings_as_words(settings)]
         self._variables = dict(variables or {})
+        self.messages = ""
 
     def mirror(self, url: str, *words: str) -> str:
         """Mirror a server."""
@@ -45,5 +49,6 @@ class MirrorCommands:
             env=environment(**self._variables), capture_output=True, text=True, check=False,
             timeout=PATIENCE_S,
         )  # fmt: skip
+        self.messages = done.stderr
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout

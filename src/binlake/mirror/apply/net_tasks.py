@@ -14,15 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from binlake.lake.engine import Engine, Task
+from binlake.mirror.apply.key_files import read_keys, write_keys
 from binlake.mirror.apply.net import OF_ONE_TABLE, Net, net_by_key
 from binlake.mirror.apply.range_changes import ChangeFile, RangeChanges
 from binlake.mirror.apply.shares import KeyShare
-from binlake.mirror.apply.task_files import TaskFiles, opened, task_output
-from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
+from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.tables.change import Change, WrittenRows
-from binlake.mirror.tables.data_files import DataFileWriter, remove_file, writing
-from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
+from binlake.mirror.tables.data_files import DataFileWriter, remove_file
+from binlake.mirror.tables.keys import Keys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 
@@ -51,9 +51,7 @@ class WrittenShare:
 
     def change(self) -> Change:
         """The change to commit."""
-        with opened(self.keys) as source, pa.ipc.open_file(source) as reader:
-            found = [_sorted_keys(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-        deleted, *of_files = found
+        deleted, *of_files = read_keys(self.keys)
         pairs = zip(self.files, of_files, strict=True)
         rows = tuple(WrittenRows(file, keys) for file, keys in pairs)
         return Change(written=rows, delete_keys=deleted.keys)
@@ -134,7 +132,7 @@ class _NetTask(Task):
             if keys is None:
                 keys = keys_of_rows(part.rows, target.schema, target.key)
             found.append(sorted_keys(keys))
-        path = _in_file(found, self.directory)
+        path = write_keys(found, self.directory)
         return json.dumps(
             {"files": files, "keys": path, "count": sum(len(one.keys) for one in found)}
         )
@@ -150,31 +148,3 @@ class _NetTask(Task):
 
 def _no_rows(keys: pa.Table) -> tuple[npt.NDArray[Any], pa.Table]:
     raise AssertionError(f"{keys.num_rows} changes lack columns")
-
-
-def _in_file(found: Sequence[SortedKeys], directory: str) -> str:
-    """Write keys into a file, a batch for each."""
-    path, output = task_output(directory)
-    batches = [
-        pa.RecordBatch.from_pydict(
-            {
-                "high": from_numpy(one.keys.high),
-                "low": pa.nulls(len(one.keys), pa.uint64())
-                if one.keys.low is None
-                else from_numpy(one.keys.low),
-                "position": from_numpy(one.positions),
-            }
-        )
-        for one in found
-    ]
-    with writing(path), output, pa.ipc.new_file(output, batches[0].schema) as out:
-        for batch in batches:
-            out.write_batch(batch)
-    return path
-
-
-def _sorted_keys(batch: pa.RecordBatch) -> SortedKeys:
-    high, low, positions = (batch.column(name) for name in ("high", "low", "position"))
-    is_whole = pa.types.is_signed_integer(high.type)
-    keys = Keys(to_numpy(high), None if is_whole else to_numpy(low))
-    return SortedKeys(keys, to_numpy(positions))

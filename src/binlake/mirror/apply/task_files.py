@@ -14,8 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from binlake.lake.engine import Engine
 from binlake.mirror.control import NAMESPACE
-from binlake.mirror.tables.data_files import file_system
+from binlake.mirror.tables.data_files import file_system, writing
 from binlake.source.bytes import keep_from_others
 
 _FOLDER = "staging"
@@ -45,11 +46,20 @@ class TaskFiles:
         self._here = state / f"mirror.{_FOLDER}"  # no directory of an index has a period
         self._directory = str(self._here) if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
         self._is_shared = lake is not None
-        self._is_empty = False
-        self.clear()  # what a killed run has left
+        self._is_empty = False  # a killed run may have left files
+
+    @classmethod
+    def of(cls, engine: Engine, state: Path, lake: str) -> TaskFiles:
+        """The directory for tasks of an engine. No file is made or removed here."""
+        return cls(state, None if engine.is_here else lake)
 
     def for_tasks(self) -> str:
-        """The directory, for tasks that will write into it."""
+        """The directory, for tasks that will write into it. Raises SourceError."""
+        with writing(self._directory):
+            keep_from_others(self._here)
+            if self._is_shared:
+                fs, inner = file_system(self._directory)
+                fs.create_dir(inner, recursive=True)
         self._is_empty = False
         return self._directory
 
@@ -64,23 +74,12 @@ class TaskFiles:
         return str(local)
 
     def clear(self) -> None:
-        """Remove all files. On this machine, what is mapped into memory stays readable."""
+        """Remove the directory and its files. On this machine, what is mapped into memory stays readable."""
         if self._is_empty:
             return
-        self._remove()
-        keep_from_others(self._here)
-        if self._is_shared:
-            fs, inner = file_system(self._directory)
-            fs.create_dir(inner, recursive=True)
-        self._is_empty = True
-
-    def close(self) -> None:
-        """Remove the directory."""
-        self._remove()
-
-    def _remove(self) -> None:
         shutil.rmtree(self._here, ignore_errors=True)
         if self._is_shared:
             fs, inner = file_system(self._directory)
             with suppress(OSError):  # names are unique: what stays does no harm
                 fs.delete_dir(inner)
+        self._is_empty = True

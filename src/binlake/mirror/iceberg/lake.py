@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.missing_keys import KeyReader
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _FORMAT_VERSION = {"vectors": "3", "position": "2"}
 _SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")} | {
@@ -19,7 +24,13 @@ _SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "updat
 
 
 class IcebergLake(Lake):
-    """A catalog of Iceberg whose tables the mirror writes."""
+    """A catalog of Iceberg whose tables the mirror writes. `key_reader` completes the row indexes of the tables."""
+
+    def __init__(
+        self, spark: SparkSession, catalog: str, key_reader: KeyReader | None = None
+    ) -> None:
+        super().__init__(spark, catalog)
+        self._key_reader = key_reader or KeyReader()
 
     def open_table(
         self,
@@ -31,7 +42,8 @@ class IcebergLake(Lake):
     ) -> MirrorTable:
         """A table that exists, to be written."""
         index = indexes.joinpath(namespace, table)
-        return MirrorTable(self.load(namespace, table), key, index, open_column)
+        stored = self.load(namespace, table)
+        return MirrorTable(stored, key, index, open_column, self._key_reader)
 
     def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> MirrorTable:
         """Make an empty table, to be written."""
@@ -43,4 +55,5 @@ class IcebergLake(Lake):
         }
         schema = iceberg_schema(new.schema)
         made = self.create(namespace, table, schema, settings, new.partition)
-        return MirrorTable(made, new.key, indexes.joinpath(namespace, table), new.open_column)
+        index = indexes.joinpath(namespace, table)
+        return MirrorTable(made, new.key, index, new.open_column, self._key_reader)

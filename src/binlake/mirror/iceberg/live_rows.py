@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
@@ -16,7 +17,7 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.data_files import file_system, parquet_file, reading
 from binlake.mirror.tables.deletion_vectors import decode_vector
-from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
+from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys, sorted_parts
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
 from binlake.source.arrays import scalar
 
@@ -120,11 +121,19 @@ class Lookup:
 
     def keys_of_file(self, path: str, schema: pa.Schema) -> SortedKeys | None:
         """The keys of all rows of a data file that can be found, the deleted ones too; None: there are none."""
+        return sorted_parts(list(self.parts_of_file(path, schema)))
+
+    def parts_of_file(
+        self, path: str, schema: pa.Schema
+    ) -> Iterator[tuple[Keys, npt.NDArray[np.int64]]]:
+        """The keys that `keys_of_file` sorts, and their positions, in the order of the rows: part by part, of a bounded size."""
         names = [*(self.key or schema.names)]
         if self.open_column is not None:
             names.append(self.open_column)
-        parts = [rows for rows, _ in live_batches(path, BitMap(), schema, names)]
-        return self.keys_of(pa.concat_tables(parts), schema) if parts else None
+        for rows, positions in live_batches(path, BitMap(), schema, names):
+            keys, found = self._found(rows, schema)
+            if len(keys):
+                yield keys, positions if found is None else positions[found]
 
     def keys_of(
         self, rows: pa.Table, schema: pa.Schema, keys: Keys | None = None
@@ -133,14 +142,19 @@ class Lookup:
 
         `keys`: the keys of all these rows, if they are known.
         """
+        known, found = self._found(rows, schema, keys)
+        return sorted_keys(known, found) if len(known) else None
+
+    def _found(
+        self, rows: pa.Table, schema: pa.Schema, keys: Keys | None = None
+    ) -> tuple[Keys, npt.NDArray[np.int64] | None]:
+        """The keys of the rows that can be found, and which rows these are; None: all of them."""
         if self.open_column is None:
-            known = keys_of_rows(rows, schema, self.key) if keys is None else keys
-            return sorted_keys(known) if len(known) else None
+            return keys_of_rows(rows, schema, self.key) if keys is None else keys, None
         is_open = pc.is_null(rows[self.open_column])
-        rows = rows.filter(is_open)
-        if not rows.num_rows:
-            return None
-        return sorted_keys(keys_of_rows(rows, schema, self.key), np.flatnonzero(to_numpy(is_open)))
+        return keys_of_rows(rows.filter(is_open), schema, self.key), np.flatnonzero(
+            to_numpy(is_open)
+        )
 
 
 def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:

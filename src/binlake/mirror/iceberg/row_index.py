@@ -23,14 +23,13 @@ import numpy.typing as npt
 
 from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, open_run, write_run
 from binlake.mirror.tables.data_files import writing
-from binlake.mirror.tables.keys import Keys, SortedKeys
+from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys
 from binlake.source.bytes import keep_from_others, remove_partials, replacing
 
 _META = "index.json"
 _VERSION = 3
 _FAN_IN = 8  # runs that are merged into one
 _LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
-_POSITION_BITS = np.uint64(32)
 
 
 class RowIndex:
@@ -88,13 +87,22 @@ class RowIndex:
     # -- changes ---------------------------------------------------------------------------------
 
     def add(self, path: str, keys: SortedKeys) -> None:
-        """The rows of a data file that it does not have, of which there is at least one."""
-        assert path not in self._numbers
-        number, self._next = self._next, self._next + 1
-        self._paths[number] = path
-        self._numbers[path] = number
-        where = (np.uint64(number) << _POSITION_BITS) | keys.positions
-        self._store({number: len(where)}, [(keys.keys, where)])
+        """The rows of a data file that it does not have."""
+        self.add_files({path: len(keys.positions)}, [keys])
+
+    def add_files(self, rows: Mapping[str, int], pieces: Iterable[SortedKeys]) -> None:
+        """The rows of data files that it does not have, in one run. `rows`: how many of each file the pieces contain, in the
+        order of the numbers of the files. Each piece has the keys after those of the piece before.
+        """
+        assert not rows.keys() & self._numbers.keys()
+        numbers = {path: number for number, path in enumerate(rows, self._next)}
+        counts = {numbers[path]: count for path, count in rows.items() if count}
+        first = np.uint64(self._next) << POSITION_BITS
+        if counts:
+            self._store(counts, ((piece.keys, piece.positions + first) for piece in pieces))
+        self._next += len(rows)
+        self._numbers.update(numbers)
+        self._paths.update({number: path for path, number in numbers.items()})
         while self._merge_tail():
             pass
 
@@ -132,7 +140,7 @@ class RowIndex:
         gone = [number for number in self._paths if self._is_gone(number)]
         if not gone:
             return None
-        return ~np.isin(where >> _POSITION_BITS, np.array(gone, np.uint64))
+        return ~np.isin(where >> POSITION_BITS, np.array(gone, np.uint64))
 
     def save(self, snapshot: int | None) -> None:
         """Save the index, which covers `snapshot`.

@@ -30,6 +30,7 @@ from binlake.mirror.iceberg.live_rows import (
     places_of_each,
     rows_at,
 )
+from binlake.mirror.iceberg.missing_keys import KeyReader, MissingKeys
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.iceberg.position_deletes import position_delete_files
 from binlake.mirror.iceberg.puffin import vector_files
@@ -39,12 +40,11 @@ from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.formats import ICEBERG
-from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, row_hashes
+from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, keys_of_rows, row_hashes
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 
 _POSITION = np.uint64(0xFFFFFFFF)
-_NUMBER_BITS = np.uint64(32)
 
 
 class MirrorTable:
@@ -52,7 +52,7 @@ class MirrorTable:
 
     `key` names the key columns, () for none: then whole rows are told apart. Of None, rows are only appended, and
     there is no index. With `open_column`, several rows may have one key: the row of a key is the one in which
-    the column is null. All methods raise SourceError, CommitConflictError, SchemaError.
+    the column is null. `key_reader` completes an index that lacks rows. All methods raise SourceError, CommitConflictError, SchemaError.
     """
 
     def __init__(
@@ -61,8 +61,10 @@ class MirrorTable:
         key: Sequence[str] | None,
         index_directory: Path,
         open_column: str | None = None,
+        key_reader: KeyReader | None = None,
     ) -> None:
         self._table = table
+        self._key_reader = key_reader or KeyReader()
         self.format = ICEBERG
         self.key = () if key is None else tuple(key)
         self._lookup = None if key is None else Lookup(self.key, open_column)
@@ -138,11 +140,10 @@ class MirrorTable:
     def _complete_index(self, lookup: Lookup) -> None:
         """Add all rows of the data files that it lacks: those that are deleted do no harm."""
         self._index.keep(self._files.rows)
-        for path in self._files.rows:
-            if not self._index.has(path):
-                keys = lookup.keys_of_file(path, self._schema)
-                if keys is not None:
-                    self._index.add(path, keys)
+        missing = {p: rows for p, rows in self._files.rows.items() if not self._index.has(p)}
+        if missing:
+            of = MissingKeys(self.full_name, missing, lookup, self._schema)
+            self._key_reader.add(self._index, of)
         self._index.save(self._snapshot)
 
     def _look(self) -> None:
@@ -185,7 +186,7 @@ class MirrorTable:
         count = 0
         order = np.argsort(places, kind="stable")
         wanted, places = wanted[order], places[order]
-        numbers = (places >> _NUMBER_BITS).astype(np.int64)
+        numbers = (places >> POSITION_BITS).astype(np.int64)
         for number in np.unique(numbers):
             of = numbers == number
             positions = (places[of] & _POSITION).astype(np.int64)
@@ -203,7 +204,7 @@ class MirrorTable:
         """(row in `keys`, place) of the rows that the table contains now."""
         rows, places = self._index.find(keys)
         keep = np.zeros(len(rows), bool)
-        numbers = (places >> _NUMBER_BITS).astype(np.int64)
+        numbers = (places >> POSITION_BITS).astype(np.int64)
         for number in np.unique(numbers):
             path = self._index.path(int(number))
             if path not in self._files.rows:
@@ -405,7 +406,7 @@ class MirrorTable:
         else:
             places = self._one_each(deletes)
         marks: dict[str, BitMap] = {}
-        numbers = (places >> _NUMBER_BITS).astype(np.int64)
+        numbers = (places >> POSITION_BITS).astype(np.int64)
         for number in np.unique(numbers):
             path = self._index.path(int(number))
             positions = (places[numbers == number] & _POSITION).astype(np.uint32)

@@ -23,6 +23,9 @@ from binlake.source.arrays import array, scalar
 
 Numbers = npt.NDArray[np.generic]
 
+#: A place of a row: the lower bits are its position in a data file, the upper ones the number of the file.
+POSITION_BITS = np.uint64(32)
+
 _EMPTY, _COLON, _OF_NULL = map(scalar, ("", ":", "-"))
 _NO_BYTES = scalar(b"", pa.binary())
 
@@ -67,7 +70,10 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
-    """The keys of a data file in their order, and the position of each."""
+    """The keys of a data file in their order, and the position of each.
+
+    Of several data files, `positions` also has the number of the file, from 0, above `POSITION_BITS`.
+    """
 
     keys: Keys
     positions: npt.NDArray[np.uint64]
@@ -78,6 +84,14 @@ def sorted_keys(keys: Keys, positions: npt.NDArray[np.integer[Any]] | None = Non
     order = np.argsort(keys.high, kind="stable")
     where = order if positions is None else positions[order]
     return SortedKeys(keys.take(order), where.astype(np.uint64))
+
+
+def sorted_parts(parts: Sequence[tuple[Keys, npt.NDArray[np.integer[Any]]]]) -> SortedKeys | None:
+    """The keys of parts of the rows of data files, and where each is; None if there are no parts."""
+    if not parts:
+        return None
+    keys = Keys.joined([keys for keys, _ in parts])
+    return sorted_keys(keys, np.concatenate([positions for _, positions in parts]))
 
 
 def is_whole(kinds: list[pa.DataType]) -> bool:

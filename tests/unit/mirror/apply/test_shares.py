@@ -37,7 +37,7 @@ SCHEMA = storage_schema(iceberg_schema(pa.schema(list(KINDS.items()))))
 def task_files(tmp_path: Path) -> Iterator[TaskFiles]:
     files = TaskFiles(tmp_path / "state")
     yield files
-    files.close()
+    files.clear()
 
 
 def whole(steps: list[dict[str, Any]], key: tuple[str, ...]) -> pa.Table:

@@ -1,0 +1,43 @@
+"""The keys that a row index lacks, and how they get into it from the data files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from binlake.mirror.iceberg.live_rows import Lookup
+from binlake.mirror.iceberg.row_index import RowIndex
+
+
+@dataclass(frozen=True, slots=True)
+class MissingKeys:
+    """Data files of a table whose keys its index lacks. `files`: the number of rows of each, by path."""
+
+    table: str
+    files: Mapping[str, int]
+    lookup: Lookup
+    schema: pa.Schema
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all these files."""
+        return sum(self.files.values())
+
+    def add_to(self, index: RowIndex, paths: Iterable[str]) -> None:
+        """Read some of the files, one after the other, and add their keys. Raises `DAMAGED`, SourceError, SchemaError."""
+        for path in paths:
+            keys = self.lookup.keys_of_file(path, self.schema)
+            if keys is None:
+                index.add_files({path: 0}, ())
+            else:
+                index.add(path, keys)
+
+
+class KeyReader:
+    """Reads the keys in the thread of the caller."""
+
+    def add(self, index: RowIndex, missing: MissingKeys) -> None:
+        """Add all keys of these files to the index. Raises `DAMAGED`, SourceError, SchemaError."""
+        missing.add_to(index, missing.files)
