@@ -27,7 +27,7 @@ from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.data_files import remove_file, writing
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, sorted_parts
-from binlake.values.ledger import counted
+from binlake.values.quantities import counted
 
 #: From so many rows on, tasks read the keys. On two cores, they need as long for two million integers as the driver.
 ROWS_FOR_TASKS = 2_000_000
