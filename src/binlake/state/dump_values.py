@@ -25,7 +25,7 @@ _FLOAT_BYTES = 4
 _HEAD = re.compile(
     rb"(?:INSERT|REPLACE)\s+(?:(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY)\s+)?(?:IGNORE\s+)?(?:INTO\s+)?"
     rb"(?:(?P<database>" + ANSI_NAME_BYTES + rb")\s*\.\s*)?(?P<table>" + ANSI_NAME_BYTES + rb")\s*"
-    rb"(?:\((?P<columns>[^()]*)\)\s*)?(?P<values>VALUES?\s*)?",
+    rb"(?:\((?P<columns>(?:" + ANSI_NAME_BYTES + rb"|[\s,]++)*+)\)\s*)?(?P<values>VALUES?\s*)?",
     re.IGNORECASE,
 )
 _NAME = re.compile(ANSI_NAME_BYTES)

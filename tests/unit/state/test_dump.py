@@ -33,6 +33,7 @@ def rows(dump: Dump) -> list[tuple[Any, ...]]:
         ("INSERT INTO `t` VALUES (1,'a',NULL,b'101');", [(1, "a", None, 5)]),
         ("INSERT INTO t VALUES\n(1, 'a', 0x00FF, 3),\n(2,NULL,x'27',NULL);", [(1, "a", b"\0\xff", 3), (2, None, b"'", None)]),
         ("INSERT INTO `t` (`raw`,`b`,`id`,`name`) VALUES (_binary 'x\\0\\'',_binary '\x01\x02',-7,'');", [(-7, "", b"x\0'", 258)]),
+        ("INSERT INTO `t` (`id`, `price (EUR)`,name,`b`,`raw`) VALUES (1,2,'a',1,'');", [(1, "a", b"", 1)]),
         ("INSERT IGNORE INTO `db`.`t` VALUES (1,'),(2,\\'x\\n;','/*',1);", [(1, "),(2,'x\n;", b"/*", 1)]),
         ("REPLACE INTO `t` VALUES (1,'it''s \\\\','--',0);", [(1, "it's \\", b"--", 0)]),
         ("INSERT INTO `other` VALUES (9,'INSERT INTO `t` VALUES (9,9,9,9);');\nINSERT INTO `t` VALUES (1,'a','',1);", [(1, "a", b"", 1)]),
