@@ -32,6 +32,16 @@ class TableFilter:
             f"{database}.{table}".lower(), self._lower_wanted, self._lower_excluded
         )
 
+    def spelled_otherwise(self, database: str, table: str) -> list[str]:
+        """Return the patterns of exclude_table that match `database.table` only if case does not matter."""
+        name = f"{database}.{table}"
+        patterns = zip(self._texts[1], self._excluded, self._lower_excluded, strict=True)
+        return [
+            text
+            for text, pattern, lower in patterns
+            if lower.fullmatch(name.lower()) and not pattern.fullmatch(name)
+        ]
+
     def may_want_any_of(self, database: str) -> bool:
         """Whether `may_want` may be true of a table of this database."""
         return any(

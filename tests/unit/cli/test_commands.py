@@ -25,6 +25,7 @@ from binlake.values.options import READ_OPTIONS
 from support.command_runs import run
 from support.logs.ibb_log import IbbWriter, groups_of
 from support.logs.log_builder import LogBuilder
+from support.logs.table_log import Log
 
 ROW_KEYS = [
     "op",
@@ -356,3 +357,22 @@ def test_rows_reports_the_sources_of_column_names(
     code, _, err = run(capfd, "rows", log, "--table", "*.unkeyed")
     assert code == 0
     assert "names of columns from DDL in the log: golden.unkeyed" in err
+
+
+def test_an_excluded_name_in_another_case_is_reported(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = Log()
+    made.insert((1, "one", None), gno=1)
+    made.insert((2, "two", None), table="u", gno=2)
+    path = str(made.save(tmp_path))
+    for command in ("rows", "sql"):
+        code, out, err = run(
+            capfd, command, path, "--exclude-table", "Shop.*", "--exclude-table", "shop.u"
+        )
+        assert (code, "two" in out, "one" in out) == (0, False, True)
+        assert err.count("does not exclude") == 1
+        assert (
+            "--exclude-table Shop.* does not exclude shop.t: upper and lower case are different"
+            in err
+        )

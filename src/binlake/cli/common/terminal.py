@@ -184,9 +184,20 @@ def skipping_nothing() -> Iterator[None]:
 
 
 def say_if_nothing_matched(logs: LogInput, ledger: Ledger) -> None:
-    """If a read of row changes found nothing that the filters match, print that, and the contents of the logs."""
+    """If a read of row changes found nothing that the filters match, print that, and the contents of the logs.
+    Also print which tables an excluded name misses because of its case.
+    """
     if not ledger.matched(logs.options):
         say_nothing_found(logs, ledger)
+    if logs.options.exclude_table:
+        from binlake.values.table_filter import TableFilter
+
+        tables = TableFilter(logs.options)
+        for name in sorted(ledger.rows):
+            for pattern in tables.spelled_otherwise(*name):
+                note(
+                    f"--exclude-table {pattern} does not exclude {'.'.join(name)}: upper and lower case are different"
+                )
 
 
 def say_nothing_found(logs: LogInput, ledger: Ledger) -> None:
