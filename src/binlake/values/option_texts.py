@@ -93,6 +93,12 @@ def parse_calendar_us(text: str) -> int:
     return since_epoch_us(moment) - _offset_us(zone)
 
 
+def names_moment(text: str) -> bool:
+    """Whether a text that `parse_calendar_us` accepts means one moment in any zone: it has a zone, or is `@SECONDS`."""
+    match = _TIME.fullmatch(text.strip())
+    return match is None or match[8] is not None
+
+
 def calendar_text(time_us: int) -> str:
     """Return a time in microseconds since 1970 as text that `parse_calendar_us` reads."""
     try:

@@ -11,18 +11,18 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from binlake.cli.common.parameters import Option, flag_parameter, with_parameters
 from binlake.errors import OptionError
 from binlake.values.option_spec import OptionSpec
-from binlake.values.option_texts import parse_bytes, parse_calendar_us
+from binlake.values.option_texts import names_moment, parse_bytes, parse_calendar_us
 from binlake.values.options import FILTER_OPTIONS, READ_OPTIONS, ROW_FILTERS, ReadOptions
 
 _READING_PANEL = "Reading and output"
 _FILTER_PANEL = "Filters"
-_ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
+_ALIAS_PANEL = "Filters by mysqlbinlog's names"
 #: Options of every command that opens logs.
 HOW_LOGS_ARE_OPENED = ("index_directory", "keyring", "keyring_password_file", "max_memory")
 
@@ -68,15 +68,18 @@ STATS_OPTIONS = frozenset(
 
 
 def local_time(text: str) -> str:
-    """Return a time without a zone as a time in the local zone, as mysqlbinlog reads it."""
+    """Return the moment of `local_moment` as text with a zone. Raises OptionError."""
     return local_moment(text).isoformat()
 
 
 def local_moment(text: str) -> datetime:
-    """A time in the local zone, as mysqlbinlog reads it. Raises OptionError."""
+    """A time in the local zone, as mysqlbinlog reads it; one with a zone, or `@SECONDS`, is that moment. Raises
+    OptionError.
+    """
     try:
         since_epoch = timedelta(microseconds=parse_calendar_us(text))
-        return (datetime(1970, 1, 1) + since_epoch).astimezone()
+        zone = UTC if names_moment(text) else None
+        return (datetime(1970, 1, 1, tzinfo=zone) + since_epoch).astimezone()
     except ValueError as error:
         raise OptionError(f"{text!r}: {error}", value=text) from None
     except OverflowError:
@@ -107,8 +110,20 @@ class Alias:
 
 
 MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
-    Alias("start_datetime", "since", "TIME", "the same as --since, in local time", local_time),
-    Alias("stop_datetime", "until", "TIME", "the same as --until, in local time", local_time),
+    Alias(
+        "start_datetime",
+        "since",
+        "TIME",
+        "the same as --since; local time if it names no zone",
+        local_time,
+    ),
+    Alias(
+        "stop_datetime",
+        "until",
+        "TIME",
+        "the same as --until; local time if it names no zone",
+        local_time,
+    ),
     Alias(
         "start_position",
         "start",

@@ -81,11 +81,15 @@ class ChoiceFlags:
     ] = None
     start_datetime: Annotated[
         str | None,
-        Option(metavar="TIME", panel=_CHOICE, help="From this local time on."),
+        Option(
+            metavar="TIME", panel=_CHOICE, help="From this time on; local time if it names no zone."
+        ),
     ] = None
     stop_datetime: Annotated[
         str | None,
-        Option(metavar="TIME", panel=_CHOICE, help="Before this local time."),
+        Option(
+            metavar="TIME", panel=_CHOICE, help="Before this time; local time if it names no zone."
+        ),
     ] = None
     offset: Annotated[
         int,

@@ -29,7 +29,7 @@ def position_or_gtids(flag: str, text: str | None) -> int | dict[int, int] | Non
 
 
 def local_seconds(flag: str, text: str | None) -> int | None:
-    """Parse a local time to seconds since 1970, rounded up: an event's time has no fraction.
+    """Parse a time (`local_moment`) to seconds since 1970, rounded up: an event's time has no fraction.
 
     Raises OptionError.
     """
