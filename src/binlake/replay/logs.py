@@ -14,6 +14,7 @@ from binlake.replay.printer_mariadb import MariadbPrinter
 from binlake.replay.printer_mysql import MysqlPrinter
 from binlake.replay.selection import Choice, EventSelection, Selector
 from binlake.source.chain import Chain, resolve
+from binlake.source.chain_names import about_relay_logs, without_relay_logs
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Piece
@@ -147,15 +148,22 @@ class _LogText:
             self._plain.show(event)
 
 
-def chains_to_print(files: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:
+def chains_to_print(
+    files: Sequence[str],
+    index_directories: Sequence[str] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> list[Chain]:
     """The chains of logs to print, in the order given. A name that stands for the logs of several
     servers is refused: the text is replayed as the changes of one. `index_directories` is the option
-    index_directory.
+    index_directory. `say` receives a message about relay logs that are left out.
     """
-    chains = resolve(files, index_directories)
+    found = resolve(files, index_directories)
+    for sentence in about_relay_logs(found):
+        say(sentence)
+    chains = without_relay_logs(found)
     if len(chains) > 1:
         for path in files:
-            found = resolve([path], index_directories)
+            found = without_relay_logs(resolve([path], index_directories))
             if len(found) > 1:
                 names = ", ".join(chain.source for chain in found)
                 raise OptionError(

@@ -21,6 +21,7 @@ from binlake.format.event_types import GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT
 from binlake.source.access import Access
 from binlake.source.bytes import is_uri, local_path
 from binlake.source.chain import Chain, LogPath, survey
+from binlake.source.chain_names import without_relay_logs
 from binlake.source.keyring import Keyring
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
@@ -230,7 +231,7 @@ class Library:
 
     def _refresh(self) -> bool:
         """List the files again; return whether they have changed."""
-        chain = _the_chain(survey([self.path]), self.path)
+        chain = _the_chain(without_relay_logs(survey([self.path])), self.path)
         before, self.chain = self.chain, chain
         if before.names[-1] not in chain.names:  # RESET: the same names start again
             self._heads.clear()
@@ -263,7 +264,7 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
         )
     below = _servers_below(path)
     if not below:
-        chain = _the_chain(survey([path]), path)
+        chain = _the_chain(without_relay_logs(survey([path])), path)
         if source:
             raise OptionError(
                 f"{path} is not an archive of several servers",

@@ -13,7 +13,9 @@ you give one, else by their number (1000000 after 999999). A path can be:
     a live server       mysql://user@host/: its logs; mysql://user@host/binlog.000012: that one
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
-Every name may end in .gz or .zst. This module reads no more of a log than its magic.
+If a directory has binary logs and relay logs, as the data directory of a replica, a read leaves out
+the relay logs unless it names them. Every name may end in .gz or .zst. This module reads no more of a
+log than the header of its first event.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from binlake.core.events.frames import read_frame
 from binlake.errors import OptionError, SourceError
+from binlake.format.event_header import HEADER_BYTES
+from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
+from binlake.format.flags import LOG_EVENT_RELAY_LOG_F
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import local_path, open_reader
 from binlake.source.chain_names import named_apart
@@ -96,6 +102,8 @@ class Chain:
     logs, and second copies of a log (binlog.000001.gz beside binlog.000001). `missing` are entries
     of `index`, an index file, that do not exist (`survey` only). `directory` is where the files
     lie. `source` identifies the chain among those of its input; "" if it is the only one.
+    `is_relay_beside`: relay logs that a directory contains beside the binary logs of its server, which a
+    read leaves out unless it names them (source/chain_names.py).
     """
 
     base: str
@@ -105,6 +113,7 @@ class Chain:
     index: str = ""
     directory: str = ""
     source: str = ""
+    is_relay_beside: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -134,12 +143,15 @@ class Chain:
 
 @dataclass(slots=True)
 class _Found:
-    """The logs that one argument means. `index`: the index file that gives the order, or ""."""
+    """The logs that one argument means. `index`: the index file that gives the order, or "". `relay`: the chains
+    of relay logs beside binary logs.
+    """
 
     files: list[LogPath]
     ignored: list[str]
     missing: list[str] = field(default_factory=list)
     index: str = ""
+    relay: set[tuple[str, str]] = field(default_factory=set)
 
 
 def path_texts(paths: Paths) -> list[str]:
@@ -185,10 +197,15 @@ def survey(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[
     ignored: dict[tuple[str, str], list[str]] = {}
     left: list[str] = []
     taken: set[tuple[tuple[str, str], str]] = set()
+    relay: set[tuple[str, str]] = set()
+    named: set[tuple[str, str]] = set()
     for path in paths:
         found = _expand(path, index_directories)
+        relay |= found.relay
         for file in found.files:
             key = file.chain
+            if key not in found.relay:
+                named.add(key)
             group = groups.setdefault(key, [])
             if (key, file.path) not in taken:
                 taken.add((key, file.path))
@@ -217,7 +234,8 @@ def survey(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[
         left_out = (*ignored.get(key, ()), *copies)
         lost = tuple(dict.fromkeys(missing.get(key, ())))
         index = indexes.get(key, "")
-        chains.append(Chain(key[1], tuple(kept), left_out, lost, index, key[0]))
+        facts = (key[1], tuple(kept), left_out, lost, index, key[0])
+        chains.append(Chain(*facts, is_relay_beside=key in relay - named))
     return named_apart(chains)
 
 
@@ -316,6 +334,35 @@ def _add_logs(found: _Found, entries: Sequence[Listed]) -> None:
         else:
             found.ignored.append(entry.path)
     found.files += _sorted(logs)
+    found.relay |= _relay_logs(_sorted(logs))
+
+
+def _relay_logs(files: Sequence[LogPath]) -> set[tuple[str, str]]:
+    """Return the chains of relay logs among the files of a directory, if it has binary logs, too: the data
+    directory of a replica.
+    """
+    newest: dict[tuple[str, str], list[LogPath]] = {}
+    for file in files:
+        newest.setdefault(file.chain, []).insert(0, file)
+    if len(newest) < 2:
+        return set()
+    relay = {chain for chain, logs in newest.items() if _are_relay_logs(logs)}
+    return relay if len(relay) < len(newest) else set()
+
+
+def _are_relay_logs(newest_first: Iterable[LogPath]) -> bool:
+    """Whether the newest log that has its first header is marked as a relay log."""
+    for log in newest_first:
+        try:
+            with open_reader(log.path) as reader:
+                head = reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
+        except SourceError:
+            return False
+        if len(head) == FIRST_EVENT + HEADER_BYTES:
+            frame = read_frame(head, 0, FIRST_EVENT)
+            is_begin = frame.type_code == FORMAT_DESCRIPTION_EVENT and head.startswith(BINLOG_MAGIC)
+            return is_begin and bool(frame.flags & LOG_EVENT_RELAY_LOG_F)
+    return False
 
 
 def _is_log(path: str, indexes: set[str]) -> bool:

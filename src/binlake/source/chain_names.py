@@ -26,17 +26,32 @@ def named_apart(chains: Sequence[Chain]) -> list[Chain]:
     """
     if len(chains) < 2:
         return list(chains)
+    if len(own := without_relay_logs(chains)) == 1:  # it is read as if it were alone
+        return [*own, *(_named(chain, chain.base) for chain in chains if chain.is_relay_beside)]
     for spelling in _SPELLINGS:
         names = [spelling(chain) for chain in chains]
         if len(set(names)) == len(names):
             break
+    return [_named(chain, name) for chain, name in zip(chains, names, strict=True)]
+
+
+def _named(chain: Chain, name: str) -> Chain:
+    files = tuple(replace(file, source=name) for file in chain.files)
+    return replace(chain, source=name, files=files)
+
+
+def without_relay_logs(chains: Sequence[Chain]) -> list[Chain]:
+    """Return the chains without relay logs beside binary logs."""
+    return [chain for chain in chains if not chain.is_relay_beside]
+
+
+def about_relay_logs(chains: Sequence[Chain]) -> list[str]:
+    """Return a sentence for each chain that `without_relay_logs` leaves out."""
     return [
-        replace(
-            chain,
-            source=name,
-            files=tuple(replace(file, source=name) for file in chain.files),
-        )
-        for chain, name in zip(chains, names, strict=True)
+        f"the relay logs {chain.base} in {chain.directory or '.'} are left out, because they contain the changes of"
+        f" another server; to read them, name their files or set the option source to {chain.source}"
+        for chain in chains
+        if chain.is_relay_beside
     ]
 
 
@@ -46,9 +61,12 @@ def names_of(chain: Chain) -> set[str]:
 
 
 def of_source(chains: Sequence[Chain], source: str | None) -> list[Chain]:
-    """Return the chains that the option `source` names; all without it. Raises OptionError."""
+    """Return the chains that the option `source` names; without it, all except relay logs beside binary logs.
+
+    Raises OptionError.
+    """
     if source is None:
-        return list(chains)
+        return without_relay_logs(chains)
     wanted = source.rstrip("/")
     exact = [chain for chain in chains if chain.source == wanted]
     found = exact or [chain for chain in chains if wanted in names_of(chain)]

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from binlake.source.chain import Chain, resolve
-from binlake.source.chain_names import of_source
+from binlake.source.chain_names import about_relay_logs, of_source
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -40,16 +40,19 @@ class LogInput:
         self.options = options
 
     @cached_property
+    def _resolved(self) -> tuple[Chain, ...]:
+        return tuple(resolve(self.paths, self.options.index_directory))
+
+    @cached_property
     def found(self) -> tuple[Chain, ...]:
-        """The chains that the paths mean; with the option source, only those of this source."""
-        options = self.options
-        return tuple(of_source(resolve(self.paths, options.index_directory), options.source))
+        """The chains that the paths mean, as `chain_names.of_source`."""
+        return tuple(of_source(self._resolved, self.options.source))
 
     @cached_property
     def _chosen(self) -> tuple[tuple[Chain, ...], tuple[str, ...]]:
         from binlake.stream.positions.chosen_chains import chosen_chains
 
-        said: list[str] = []
+        said = [] if self.options.source is not None else about_relay_logs(self._resolved)
         return tuple(chosen_chains(self.found, self.options, said.append)), tuple(said)
 
     @property
@@ -59,7 +62,7 @@ class LogInput:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Messages about chains that are not read because of a position or a GTID."""
+        """Messages about chains that are not read: because of a position or a GTID, or as relay logs."""
         return self._chosen[1]
 
     def only(self, why: str) -> Chain:

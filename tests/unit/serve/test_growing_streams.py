@@ -221,6 +221,8 @@ def test_unservable_sources_are_rejected(golden: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="relay logs"):
         Library(str(tmp_path))
     shutil.copy(golden / "mysql-9.7/gtid/binlog.000001", tmp_path)
-    with pytest.raises(OptionError, match="2 chains of logs: binlog, relay-bin"):
+    assert Library(str(tmp_path)).chain.base == "binlog"
+    shutil.copy(golden / "mysql-9.7/gtid/binlog.000001", tmp_path / "other.000001")
+    with pytest.raises(OptionError, match="2 chains of logs: binlog, other"):
         Library(str(tmp_path))
     assert Library(str(tmp_path / "binlog.*")).flavour == "mysql"

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import SourceError
+from binlake.replay.logs import chains_to_print
 from binlake.source.chain import beside_logs, log_name, resolve, survey
+from binlake.stream.positions.splits import plan_files
+from binlake.table.log_input import LogInput
+from binlake.values.options import ReadOptions
+from support.logs.log_builder import RELAY, LogBuilder
 
 
 def touch(directory: Path, *names: str) -> list[str]:
@@ -73,6 +78,38 @@ def test_another_base_name_is_another_chain(tmp_path: Path) -> None:
         ("mysql-bin", [1, 2]),
         ("relay-bin", [1]),
     ]
+
+
+def begun(log: Path, flags: int = 0) -> None:
+    log.write_bytes(LogBuilder(flags=flags).bytes())
+
+
+def test_relay_logs_beside_binary_logs_are_read_by_name_only(tmp_path: Path) -> None:
+    """The data directory of a replica."""
+    begun(tmp_path / "binlog.000001")
+    begun(tmp_path / "relay-bin.000002", RELAY)
+    (tmp_path / "relay-bin.000003").write_bytes(b"")  # not begun yet
+    folder = str(tmp_path)
+    logs = LogInput([folder], ReadOptions())
+    (chain,) = logs.chains
+    assert (chain.base, chain.source) == ("binlog", "")
+    (remark,) = logs.remarks
+    assert f"the relay logs relay-bin in {folder} are left out" in remark
+    assert "set the option source to relay-bin" in remark
+    by_source = LogInput([folder], ReadOptions(source="relay-bin"))
+    assert [chain.base for chain in by_source.chains] == ["relay-bin"]
+    assert by_source.remarks == ()
+    for paths in ([f"{folder}/relay-bin.*"], [folder, f"{folder}/relay-bin.000002"]):
+        named = LogInput(paths, ReadOptions())
+        assert named.chains[-1].base == "relay-bin"
+        assert named.remarks == ()
+    assert [split.log.base for split in plan_files([folder], ReadOptions())] == ["binlog"]
+    assert [chain.base for chain in chains_to_print([folder])] == ["binlog"]
+    (tmp_path / "binlog.000001").unlink()
+    begun(tmp_path / "relay-bin-other.000001", RELAY)
+    only_relay = LogInput([folder], ReadOptions())
+    assert [chain.base for chain in only_relay.chains] == ["relay-bin", "relay-bin-other"]
+    assert only_relay.remarks == ()
 
 
 def test_numbered_logs_of_aria_are_ignored(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def mysqlbinlog(
 
     ledger = Ledger()
     with _output(text.result_file) as write, skipping_nothing():
-        chains = chains_to_print(files, reading.index_directory)
+        chains = chains_to_print(files, reading.index_directory, note)
         print_logs(chains, selection, options, write, note, ledger, reading)
     say_result(ledger)
     fail_if_lost(ledger)
