@@ -16,7 +16,9 @@ from binlake.source.replica.url import is_server_url
 from binlake.state.origin import Origin
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.chosen_chains import chosen_chains
+from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan
 from binlake.stream.positions.gtid_search import LocatedTransaction, head_gtids, locate
+from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_at, parse_time_us
@@ -162,10 +164,41 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
     if origin.mysql is not None:
         return _from_gtids(chain, origin.mysql, base, options)
     if origin.position is not None:
+    place = origin.position
+    if place is not None and (origin.mysql is None or _is_at(chain, place, origin.mysql, options)):
+        return replace(options, start=_inside(chain, place, base))
         return replace(options, start=_inside(chain, origin.position, base))
+        if origin.may_be_later:
+            raise SourceError(
+                f"the GTIDs of {base} may contain transactions that its rows do not: mysqldump"
+                f" {'.'.join(map(str, origin.mysqldump))} reads them without a lock",
+                hint="make the dump with --source-data=2 (or --master-data=2); if no client wrote during the dump,"
+                " give its GTIDs with --from-gtid",
+            )
     assert origin.mariadb is not None, "an origin has a place"
-    places = [_located(chain, gtid, options) for gtid in origin.mariadb]
-    if not places:
+    return replace(options, start=_after_gtids(chain, origin.mariadb, base, options))
+
+
+def _is_at(chain: Chain, place: FilePosition, executed: GtidSet, options: ReadOptions) -> bool:
+    """Whether exactly these transactions, and perhaps ones without a GTID, lie before a position of the logs. Then
+    the logs are those of the server that the position is of, or that makes no difference. Raises BinlogError.
+    """
+    if place.file not in chain.names:
+        return False
+    ordinal = chain.names.index(place.file)
+    scan = BoundaryScan(UNLIMITED, GtidProgress())
+    with Access.of(options).open(chain.files[ordinal], ordinal) as log:
+        scan.through(log, FIRST_EVENT, place.offset)
+    return scan.offset == place.offset and scan.gtids.text == GtidProgress(str(executed)).text
+
+
+def _after_gtids(
+    chain: Chain, position: MariaGtidSet, base: str, options: ReadOptions
+) -> FilePosition:
+    """Return the place after the last of MariaDB's GTIDs. A domain without transactions since the beginning of the
+    logs needs no place in them. Raises SourceError.
+    """
+    if not len(position):
         raise OptionError(f"{base} has an empty GTID position", name="from_gtid")
     last = max(places, key=lambda one: (chain.names.index(one.name), one.pos))
     return replace(options, start=FilePosition(last.name, last.end_pos))

@@ -19,16 +19,33 @@ _PURGED = re.compile(
     rb"^(?:/\* )?SET @@GLOBAL\.GTID_PURGED\s*=\s*(?:/\*!\d{5}\s*'\+'\s*\*/\s*)?'\+?([\w:,\s-]*)'",
     re.MULTILINE,
 )
+# Before this version, mysqldump --single-transaction read GTID_PURGED after the snapshot, without a lock.
+_FIRST_EXACT = (8, 0, 32)
+_MYSQLDUMP = re.compile(
+    rb"^-- MySQL dump [\d.]+ +Distrib (\d{1,4})\.(\d{1,4})\.(\d{1,4})(?![^,\n]*MariaDB)",
+    re.MULTILINE,
+)
 _SLAVE_POS = re.compile(rb"^(?:-- )?SET GLOBAL gtid_slave_pos='([\d,-]*)'", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """All transactions before `position`, or those of the GTID set, are in the rows, and no others."""
+    """All transactions before `position`, or those of the GTID set, are in the rows, and no others.
+
+    `mysqldump` is the version of the mysqldump that wrote the dump; () if it is unknown, or another program.
+    """
 
     position: FilePosition | None = None
     mysql: GtidSet | None = None
     mariadb: MariaGtidSet | None = None
+    mysqldump: tuple[int, ...] = ()
+
+    @property
+    def may_be_later(self) -> bool:
+        """Whether the GTIDs may contain transactions that are not in the rows. With a position, mysqldump holds a
+        lock while it reads both.
+        """
+        return self.position is None and () < self.mysqldump < _FIRST_EXACT
 
     @property
     def is_known(self) -> bool:
@@ -46,13 +63,16 @@ class Origin:
 def origin_in_dump(text: bytes, known: Origin) -> Origin:
     """Complete an origin from the text of a dump between two tables."""
     position, mysql, mariadb = known.position, known.mysql, known.mariadb
+    tool = known.mysqldump
+    if not tool and (found := _MYSQLDUMP.search(text)):
+        tool = tuple(map(int, found.groups()))
     if position is None and (found := _FILE.search(text)):
         position = FilePosition(found[1].decode("utf-8", "replace"), int(found[2]))
     if mysql is None and (found := _PURGED.search(text)):
         mysql = _set_of(found[1].decode())
     if mariadb is None and (found := _SLAVE_POS.search(text)):
         mariadb = MariaGtidSet.parse(found[1].decode())
-    return Origin(position, mysql, mariadb)
+    return Origin(position, mysql, mariadb, tool)
 
 
 def _set_of(text: str) -> GtidSet | None:
