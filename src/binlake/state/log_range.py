@@ -15,10 +15,10 @@ from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.state.origin import Origin
 from binlake.stream.log_reader import LogReader
-from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan
-from binlake.stream.positions.gtid_search import LocatedTransaction, head_gtids, locate
+from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.gtid_progress import GtidProgress
+from binlake.stream.positions.gtid_search import LocatedTransaction, head_gtids, locate
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_at, parse_time_us
@@ -161,13 +161,10 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
 
     Raises SourceError if the logs do not begin before it.
     """
-    if origin.mysql is not None:
-        return _from_gtids(chain, origin.mysql, base, options)
-    if origin.position is not None:
     place = origin.position
     if place is not None and (origin.mysql is None or _is_at(chain, place, origin.mysql, options)):
         return replace(options, start=_inside(chain, place, base))
-        return replace(options, start=_inside(chain, origin.position, base))
+    if origin.mysql is not None:
         if origin.may_be_later:
             raise SourceError(
                 f"the GTIDs of {base} may contain transactions that its rows do not: mysqldump"
@@ -175,6 +172,7 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
                 hint="make the dump with --source-data=2 (or --master-data=2); if no client wrote during the dump,"
                 " give its GTIDs with --from-gtid",
             )
+        return _from_gtids(chain, origin.mysql, base, options)
     assert origin.mariadb is not None, "an origin has a place"
     return replace(options, start=_after_gtids(chain, origin.mariadb, base, options))
 
@@ -200,8 +198,14 @@ def _after_gtids(
     """
     if not len(position):
         raise OptionError(f"{base} has an empty GTID position", name="from_gtid")
+    with Access.of(options).open(chain.files[0], 0) as log:
+        before = head_gtids(log)
+    quiet = set(before.position().values()) if isinstance(before, MariaGtidSet) else set()
+    places = [_located(chain, gtid, options) for gtid in position if gtid not in quiet]
+    if not places:
+        return FilePosition(chain.names[0], FIRST_EVENT)
     last = max(places, key=lambda one: (chain.names.index(one.name), one.pos))
-    return replace(options, start=FilePosition(last.name, last.end_pos))
+    return FilePosition(last.name, last.end_pos)
 
 
 def _up_to_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -> ReadOptions:
