@@ -502,3 +502,15 @@ def test_children_of_rows_that_an_undo_deletes(server: Server) -> None:
     for flags in (["--start", start], ["--at", start, "--no-check-later"]):
         run = run_sql(log, "--undo", *flags)
         assert (run.returncode, b"refer to rows" in run.stderr) == (0, False)
+    # with only some tables, the changes of the others stay
+    run = run_sql(log, "--undo", "--start", start, "--table", f"{DATABASE}.parent")
+    assert run.returncode == 0, run.stderr.decode()
+    assert f"{DATABASE}.child: 4 later changes refer to rows of {DATABASE}.parent" in (
+        run.stderr.decode()
+    )
+    run = run_sql(log, "--undo", "--start", start, "--exclude-table", "x.y")
+    assert (run.returncode, b"refer to rows" in run.stderr) == (0, False)
+    history = [sys.executable, "-m", "binlake.cli.main", "history", f"{DATABASE}.parent", "2", log]
+    ran = subprocess.run([*history, "--undo", "1"], capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert f"{DATABASE}.child: 2 later changes refer to rows" in ran.stderr.decode()

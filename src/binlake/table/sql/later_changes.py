@@ -37,8 +37,8 @@ from binlake.values.quantities import counted
 
 _MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes of others are not searched for
 _SHOWN_KEYS = 3
-# A read with these filters only has everything that follows: nothing comes later.
-_OPEN_ENDED = ("start", "table", "exclude_table")
+# A read with these filters only has everything that follows, of all tables: nothing comes later.
+_OPEN_ENDED = ("start",)
 
 #: Ordinal of the file and offset of a transaction's first event. Millions of them are compared, so they are no
 #: `ChainPosition`.
