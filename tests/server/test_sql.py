@@ -390,6 +390,12 @@ def test_undo_is_compared_with_the_server_first(server: Server) -> None:
     stop = str(list(binlake.open(log).transactions())[-1].end)
     undo = [*logs, "--start", f"{Path(log).name}:4", "--stop", stop, "--undo", "--verify", url]
     script = sql(*undo)
+    server.execute(f"CREATE TRIGGER {DATABASE}.noisy BEFORE DELETE ON {DATABASE}.u FOR EACH ROW SET @x = 1")  # fmt: skip
+    noisy = run_sql(*undo)
+    assert (noisy.returncode, noisy.stdout) == (0, script)
+    assert f"{DATABASE}.u: its triggers fire when the script runs" in noisy.stderr.decode()
+    assert "changed: noisy. Drop them first" in noisy.stderr.decode()
+    server.execute(f"DROP TRIGGER {DATABASE}.noisy")
     with server.session(DATABASE) as session:
         session.execute("UPDATE t SET a = 'x' WHERE id = 1", "INSERT INTO t VALUES (2, 'y', 2.2), (3, 'z', 1)", "UPDATE u SET b = 3")  # fmt: skip
     run = run_sql(*undo)

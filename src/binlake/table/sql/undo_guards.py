@@ -5,12 +5,13 @@ A guard sees every undone row change (`row_sql.Undo`) before anything is printed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
+from binlake.format.sql_names import quoted_name
 from binlake.source.replica.answers import whole_number
 from binlake.table.schema.declared import ForeignKey, References
 from binlake.table.sql.row_sql import Shape, SqlTable
@@ -99,12 +100,13 @@ class ServerComparison:
     """Compares undone rows with the current rows of a server.
 
     The last change of each row counts: the row must equal its after-image, or be absent after a
-    DELETE.
+    DELETE. After `conflicts`, `triggers` are sentences about triggers of the undone tables.
     """
 
     def __init__(self, urls: Sequence[ServerUrl]) -> None:
         self._urls = urls
         self._conditions: dict[tuple[SqlTable, str], tuple[str, bool]] = {}
+        self.triggers: list[str] = []
 
     def see(self, table: SqlTable, shapes: Sequence[Shape]) -> None:
         """Keep the condition of each row. Raises SchemaError if there are too many."""
@@ -156,6 +158,25 @@ class ServerComparison:
                         f"{full_name}: {counted(len(differing), 'row')} on {server.where}"
                         f" {differ} from the state after the log: {shown}{more}"
                     )
+            self.triggers = list(_triggers(server, {table for table, _ in self._conditions}))
+
+
+def _triggers(server: ServerConnection, tables: Iterable[SqlTable]) -> Iterator[str]:
+    """Return a sentence for each table that has triggers, as far as the user may see them."""
+    by_database: dict[str, dict[str, SqlTable]] = {}
+    for table in tables:
+        database = table.name.removesuffix(f".{quoted_name(table.table)}")
+        by_database.setdefault(database, {})[table.table] = table
+    for database, wanted in sorted(by_database.items()):
+        found: dict[str, list[str]] = {}
+        for trigger, _, name, *_ in server.rows(f"SHOW TRIGGERS IN {database}", 3):
+            if name in wanted and trigger is not None:
+                found.setdefault(wanted[name].full_name, []).append(trigger)
+        for full_name, triggers in sorted(found.items()):
+            yield (
+                f"{full_name}: its triggers fire when the script runs, although the script reverses the rows that they"
+                f" changed: {', '.join(sorted(triggers))}. Drop them first"
+            )
 
 
 def _differing(

@@ -134,6 +134,8 @@ class UndoRun:
                 history = self._new_history(chain)
                 for sentence in undone.later(chain, history, self._history.references):
                     self._ledger.warn(sentence)
+        for sentence in () if self._comparison is None else self._comparison.triggers:
+            self._ledger.warn(sentence)
 
     def _references(self, database: str, table: str) -> Sequence[tuple[str, ForeignKey]]:
         """Return the foreign keys that refer to a table, if the log lacks their effects."""
