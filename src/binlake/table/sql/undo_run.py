@@ -115,7 +115,12 @@ class UndoRun:
             if self._places is not None:
                 error.hint = "choose a point after it, or read the logs up to it with --stop"
             if isinstance(error, IncompleteError):
-                error.hint += "; use --force to undo only the row changes"
+                filtered = self._options.table or self._options.exclude_table
+                if error.file is not None and not filtered:  # a statement, not a hole in the logs
+                    error.hint += (
+                        ", or leave out tables of the server itself with --exclude-table 'mysql.*'"
+                    )
+                error.hint += "; use --force to undo everything else"
             raise
         conflicts = () if self._comparison is None else tuple(self._comparison.conflicts())
         self._report(faces)
