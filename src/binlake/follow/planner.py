@@ -212,6 +212,7 @@ class StreamPlanner:
                 stop,
                 filters,
                 index_directories=self._options.index_directory,
+                following=None if number == last else now.files[number + 1],
                 borders=(start,) if stop is None else (start, stop),
                 created=created[number],
                 fingerprint=begin.fingerprint if number == first else None,

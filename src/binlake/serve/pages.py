@@ -8,7 +8,8 @@
 A torn tail in the last file is an end like any other: the rest may follow. If the last file
 becomes shorter, the stream also waits: an archiver that was killed drops incomplete bytes, and
 downloads the same bytes again. A torn tail in a file that has a successor is the result of a
-crash, and the stream continues with the successor, as servers do.
+crash, and the stream continues with the successor, as servers do. If the successor shows that no
+server started in between, the file is an incomplete copy (`stream.holes`), and the stream ends.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from binlake.format.event_header import HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
 from binlake.serve.answers import lost
 from binlake.serve.library import Library
+from binlake.source.chain import Chain
 from binlake.source.log_file import LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
+from binlake.stream.holes import cut_off, next_log
 from binlake.values.frame import EventFormat
 
 #: The size of a read: replicas that wait for their network each hold a few windows.
@@ -83,9 +86,17 @@ def pages(library: Library, name: str, position: int) -> Generator[Page, None, N
                         yield window
                         position, format = window.end, window.format
         if following is not None:
+            _refuse_hole(library, chain, log)
             name, position, format = following.name, FIRST_EVENT, None
         else:
             yield CaughtUp(name, position, version)
+
+
+def _refuse_hole(library: Library, chain: Chain, log: LogFile) -> None:
+    """Raise ServerError (1236) if a file that has been read is cut off before the next one."""
+    following = next_log(chain, chain.names.index(log.name))
+    if following is not None and (hole := cut_off(log, following, lambda: library.open(following))):
+        raise lost(f"{hole}: copy it to the archive again")
 
 
 def _windows(log: LogFile, position: int, format: EventFormat) -> Generator[Window, None, None]:

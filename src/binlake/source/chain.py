@@ -131,14 +131,14 @@ class Chain:
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def gap_before(self, ordinal: int) -> str:
-        """Return a sentence about the numbers missing between a file and the one before it, or ""."""
+        """Return a sentence about the logs missing between a file and the one before it, or "" if there are none."""
         if ordinal == 0:
             return ""
         after = self.files[ordinal]
         gap = range((self.files[ordinal - 1].number or 0) + 1, after.number or 0)
         if not gap:
             return ""
-        return f"{names_in_gap(after.name, gap)} missing before {after.name}: the result lacks their transactions"
+        return f"{names_in_gap(after.name, gap)} missing before {after.name}"
 
 
 @dataclass(slots=True)

@@ -96,7 +96,9 @@ class LogFile(Closing):
     not closed the file. `created`: the time of that event, seconds since 1970, which distinguishes
     it from other logs of its name (RESET BINARY LOGS AND GTIDS); None if `format` is None, and
     before version 4. `is_relay`: a relay log, whose events' log_pos is a position in the source's
-    log. `tail` is the TailReport of the last complete walk, None if none was found.
+    log. `tail` is the TailReport of the last complete walk, None if none was found; `last_event` is the
+    last event of that walk, None if the walk did not get to the end of the file. `at_startup`: the
+    server had just started when it began the log; None if `format` is None, and before version 4.
     `encrypted_from` is where the encrypted events of a MariaDB log begin, None if there are none;
     `locked` is the reason why they cannot be read, if any. `ibb` is the reader that makes a log of
     the pages of MariaDB's InnoDB binlog. `before` opens the file before it in its chain; None for
@@ -124,6 +126,8 @@ class LogFile(Closing):
         self.in_use = False
         self.created: int | None = None
         self.tail: TailReport | None = None
+        self.last_event: Frame | None = None
+        self.at_startup: bool | None = None
         self.closed = False
         self.encrypted_from: int | None = None
         self.locked: BinlogError | None = None
@@ -227,7 +231,7 @@ class LogFile(Closing):
         first = FIRST_EVENT if start is None else max(start, FIRST_EVENT)
         if window_bytes is None:
             window_bytes = self.reader.window_bytes
-        self.tail = None
+        self.tail = self.last_event = None
         if self.format is None:
             self._no_format(on_damage, ledger)
             return
@@ -236,15 +240,19 @@ class LogFile(Closing):
         if format is None:
             format = self.format_at(first) if self.is_relay else self.format
         scanner = Scanner(self, first, stop, format, window_bytes, verify=verify)
+        last = None
         for result in steps(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
             window = result.window
             if window is not None:
                 if ledger is not None:
                     ledger.file(self.shown).__iadd__(result.counts)
+                last = window.frame(len(window) - 1) if len(window) else last
                 yield window
                 self.reader.release(window.end)
             if result.error is not None:
+                last = None
                 self._settle(result, scanner, on_damage, ledger)
+        self.last_event = last if stop is None else None
 
     def _reads_ahead(self, start: int, stop: int | None, window_bytes: int) -> bool:
         """Whether there are several windows, and the input is not interactive."""
@@ -273,11 +281,16 @@ class LogFile(Closing):
 
     def read_format(self, frame: Frame, raw: bytes | memoryview) -> EventFormat:
         """Return the format that the FORMAT_DESCRIPTION event `raw` sets. Raises FormatError."""
+        return self._read_description(frame, raw)[0]
+
+    def _read_description(
+        self, frame: Frame, raw: bytes | memoryview
+    ) -> tuple[EventFormat, FormatDescriptionEvent]:
         try:
             event = FormatDescriptionEvent.decode(
                 frame, BodyReader(memoryview(raw)[HEADER_BYTES:]), None
             )
-            return replace(event.format(), max_memory=self.max_memory)
+            return replace(event.format(), max_memory=self.max_memory), event
         except (FormatError, UnsupportedError) as error:
             raise error.at(
                 file=self.name, event_pos=frame.offset, event_type="FORMAT_DESCRIPTION_EVENT"
@@ -326,7 +339,8 @@ class LogFile(Closing):
         if len(raw) < frame.length:
             return
         self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
-        self.format = self.read_format(frame, raw)
+        self.format, description = self._read_description(frame, raw)
+        self.at_startup = description.created != 0
         self.created = frame.timestamp
         if self.reader.begins_at:  # a server's own log, which it sends decrypted
             return

@@ -12,6 +12,7 @@ import pyarrow as pa
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.format.sql_names import TableName, lower_name
 from binlake.source.chain import Chain
+from binlake.state.log_range import refuse_hole
 from binlake.state.names import TableNames
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import LoggedChange
@@ -126,6 +127,7 @@ class _OfRange:
         is_of_table: Callable[[DdlStatement], bool],
         see: Callable[[Run], Sequence[DdlStatement]],
     ) -> None:
+        reader.pass_holes_to(refuse_hole)
         self._reader = reader
         self._is_of_table = is_of_table
         self._see = see

@@ -14,6 +14,7 @@ from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.state.origin import Origin
+from binlake.stream.holes import refusing
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan
 from binlake.stream.positions.chosen_chains import chosen_chains
@@ -28,6 +29,8 @@ from binlake.values.position import FilePosition
 # The name of a log may begin with a date, too.
 _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 _MOST_NAMED = 4  # of the logs, in messages
+#: Raises SourceError for a hole in the logs, because a state needs every change.
+refuse_hole = refusing("give all logs between the two moments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,13 +271,15 @@ def _has_transactions(chain: Chain, options: ReadOptions) -> bool:
 
 
 def _check_without_gaps(chain: Chain, options: ReadOptions) -> None:
-    """Raise SourceError if a log between those that a read starts and ends with is missing."""
+    """Raise SourceError if a log between those that a read starts and ends with is missing. The read itself finds
+    logs that are cut off (`refuse_hole`).
+    """
     names = list(chain.names)
     first = names.index(options.start.file) if options.start is not None else 0
     last = names.index(options.stop.file) if options.stop is not None else len(names) - 1
     for ordinal in range(first + 1, last + 1):
         if gap := chain.gap_before(ordinal):
-            raise SourceError(gap.partition(":")[0], hint="give all logs between the two moments")
+            refuse_hole(gap)
 
 
 def _from_gtids(chain: Chain, executed: GtidSet, base: str, options: ReadOptions) -> ReadOptions:

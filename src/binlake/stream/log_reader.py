@@ -26,6 +26,7 @@ from binlake.stream.groups.elsewhere import Elsewhere
 from binlake.stream.groups.grouper import Ended
 from binlake.stream.groups.relay import carried_over
 from binlake.stream.groups.transactions import FileRange, TransactionReader
+from binlake.stream.holes import Holes, TakesHole, cut_off, lacking, written_before
 from binlake.stream.indexed_ranges import IndexedRanges
 from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, pieces_of_window
 from binlake.stream.positions.splits import Split
@@ -54,6 +55,7 @@ class LogReader:
         ledger: Ledger,
         ddl_before: Callable[[], Iterator[DdlStatement]] | None = None,
         source: str = "",
+        holes: Holes | None = None,
     ) -> None:
         self.first = elsewhere.first
         self._ddl_before = ddl_before
@@ -63,6 +65,7 @@ class LogReader:
         self._ledger = ledger
         self._ranges = ranges
         self._source = source
+        self._holes = holes
 
     @classmethod
     def of_chains(
@@ -102,6 +105,7 @@ class LogReader:
         first = filters.first_file(len(chain.files))
         opened: dict[int, LogFile] = {}
         indexed = IndexedRanges(filters, options, ledger, lookup)
+        holes = Holes(chain, filters, opener, lambda hole: ledger.warn(lacking(hole)))
         if filters.start is not None and filters.start.ordinal == first.ordinal:
             sent = _sent_from(opener, chain.files[first.ordinal], filters.start, sync_inside)
             if sent is not None:
@@ -114,8 +118,8 @@ class LogReader:
             for ordinal in range(len(chain.files)):
                 if filters.byte_range(ordinal) is not None or reader.expects_more:
                     start = first.offset if ordinal == first.ordinal else None
-                    if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
-                        ledger.warn(gap)
+                    if ordinal > first.ordinal:
+                        holes.before(ordinal)
                     if ordinal == 0 and passed_to:
                         place = ChainPosition(0, "", passed_to)
                         sent = _sent_from(opener, chain.files[0], place, event_inside)
@@ -131,13 +135,14 @@ class LogReader:
                             continue
                     log = opened.pop(ordinal, None) or opener(ordinal)
                     yield from indexed.of(log, start, None, reader)
+                    holes.after(ordinal, log)
 
         def ddl_before() -> Iterator[DdlStatement]:
             if not any(is_server_url(log.path) or log.path == "-" for log in chain.files):
                 yield from ddl_of(chain, first, options, ledger)
 
         elsewhere = Elsewhere(opener, first)
-        return cls(ranges, elsewhere, filters, options, ledger, ddl_before, chain.source)
+        return cls(ranges, elsewhere, filters, options, ledger, ddl_before, chain.source, holes)
 
     @classmethod
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
@@ -165,17 +170,32 @@ class LogReader:
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # for a second read, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
-            if split.gap:
-                ledger.warn(split.gap)
+            if split.gap and not written_before(log, filters.since_us):
+                ledger.warn(lacking(split.gap))
             yield from IndexedRanges(filters, options, ledger).of(log, start, end, reader)
             _cover(log, covered_from, end, reader, ledger)
             if end is not None and log.size is not None and end < log.size:
                 reader.prove_border(split.log, split.ordinal, end)
+            following = split.following
+            if end is None and following is not None:
+                hole = cut_off(
+                    log,
+                    following,
+                    lambda: opener.open(following, split.ordinal + 1),
+                    filters.since_us,
+                )
+                if hole:
+                    split.take_hole(hole, ledger)
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
         elsewhere = split.elsewhere(opener, first)
         return cls(ranges, elsewhere, filters, options, ledger, source=split.log.source)
+
+    def pass_holes_to(self, take: TakesHole) -> None:
+        """Let `take` receive the holes of a chain (`stream.holes`), which are warnings of the ledger otherwise."""
+        if self._holes is not None:
+            self._holes.take = take
 
     def runs(
         self, on_ddl: TakesDdl = ignore_ddl, shown_kinds: Container[str] = ()

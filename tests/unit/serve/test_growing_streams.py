@@ -14,10 +14,11 @@ import pytest
 from binlake.errors import OptionError, SourceError
 from binlake.serve.library import Library
 from binlake.serve.metrics import Following
-from support.logs.log_builder import LogBuilder, query_body
+from support.logs.log_builder import IN_USE, LogBuilder, query_body
 from support.logs.served import logs_of, sent
 from support.servers.serving import (
     CHECKSUMS,
+    by_file,
     client,
     dump,
     eventually,
@@ -130,10 +131,32 @@ def test_a_torn_tail_before_another_file_is_a_crash_that_is_passed(tmp_path: Pat
     whole = log.bytes()
     log.transaction(bytes(20))
     (tmp_path / "binlog.000001").write_bytes(log.bytes()[: len(whole) + 25])
-    (tmp_path / "binlog.000002").write_bytes(LogBuilder().bytes())
+    after = LogBuilder(created=1_700_000_000).bytes()
+    (tmp_path / "binlog.000002").write_bytes(after)
     with serving(tmp_path) as server:
         found = sent(server, "binlog.000001")
-    assert found == {"binlog.000001": whole, "binlog.000002": LogBuilder().bytes()}
+    assert found == {"binlog.000001": whole, "binlog.000002": after}
+
+
+@pytest.mark.parametrize("lost", [0, 20])
+def test_an_incomplete_copy_ends_the_stream(tmp_path: Path, lost: int) -> None:
+    """A replica does not get the next log: it would lack the transactions in between."""
+    log = LogBuilder(flags=IN_USE)
+    log.transaction(bytes(20))
+    last = log.transaction(bytes(20)) if lost else len(log.data)
+    whole = log.bytes()[:last]
+    (tmp_path / "binlog.000001").write_bytes(log.bytes()[: last + lost])
+    (tmp_path / "binlog.000002").write_bytes(LogBuilder().bytes())
+    with serving(tmp_path) as server:
+        for position in (4,) if lost else (4, len(whole)):
+            with client(server) as connection:
+                rows(connection, CHECKSUMS)
+                stream = dump(connection, "binlog.000001", position)
+                with pytest.raises(
+                    pymysql.MySQLError, match=r"binlog\.000001 is an incomplete"
+                ) as told:
+                    by_file(stream)
+                assert told.value.args[0] == 1236
 
 
 def test_damage_ends_the_stream_with_an_error(tmp_path: Path) -> None:

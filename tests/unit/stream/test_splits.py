@@ -109,10 +109,11 @@ def test_many_splits_of_a_chain(tmp_path: Path) -> None:
 
 
 def test_every_reader_reports_missing_files_once(tmp_path: Path) -> None:
-    for number in (1, 2, 5, 9):
+    mixed().rotate("binlog.000002").write(tmp_path)
+    for number in (2, 5, 9):
         mixed().write(tmp_path, f"binlog.{number:06d}")
     said = [
-        f"binlog.00000{gap} missing before binlog.00000{after}: the result lacks their transactions"
+        f"binlog.00000{gap} missing before binlog.00000{after}: the result lacks transactions"
         for gap, after in (("3 to binlog.000004 are", 5), ("6 to binlog.000008 are", 9))
     ]
     ledger = Ledger()
@@ -126,7 +127,7 @@ def test_every_reader_reports_missing_files_once(tmp_path: Path) -> None:
     # what is before the first file that is read was not asked for
     after = ReadOptions.parse({"start": "binlog.000005:4"})
     splits = plan_splits([str(tmp_path)], after, 1 << 30)
-    assert [split.gap for split in splits] == ["", said[1]]
+    assert [split.gap for split in splits] == ["", said[1].partition(":")[0]]
 
 
 def test_a_split_can_be_read_twice(tmp_path: Path) -> None:

@@ -28,9 +28,11 @@ from binlake.source.replica.url import is_server_url, without_password
 from binlake.source.resync import END, first_sync_before
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
+from binlake.stream.holes import lacking, next_log
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.builds import PickledByName
+from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
 
@@ -42,7 +44,8 @@ class Split(PickledByName):
     `inputs` are the paths as the user gave them, to find the rest of the chain for XA
     transactions. `ordinal` is the file's position in its chain. `filters` were resolved against
     all chains of the input. `gap`, on the first range of a file, names the files before it that
-    are missing. `index_directories` is the option of that name. Picklable.
+    are missing. `following` is the next file, if the read wants it and none is missing before it.
+    `index_directories` is the option of that name. Picklable.
     """
 
     inputs: tuple[str, ...]
@@ -53,6 +56,7 @@ class Split(PickledByName):
     filters: TransactionFilter
     gap: str = ""
     index_directories: tuple[str, ...] = ()
+    following: LogPath | None = None
 
     @property
     def bytes(self) -> int:
@@ -81,6 +85,10 @@ class Split(PickledByName):
     def _without_beginning(self) -> Self:
         """Return the split without the facts about its beginning, for a range that starts later."""
         return replace(self, gap="")
+
+    def take_hole(self, hole: str, ledger: Ledger) -> None:
+        """Warn about a hole in the chain (`stream.holes`)."""
+        ledger.warn(lacking(hole))
 
     @property
     def known_start(self) -> int:
@@ -135,6 +143,13 @@ class StreamSplit(Split):
 
     def _without_beginning(self) -> Self:
         return replace(self, fingerprint=None)
+
+    def take_hole(self, hole: str, ledger: Ledger) -> None:
+        """Raise PositionLostError: a stream does not read the log again."""
+        raise PositionLostError(
+            f"{hole}; binlake skips nothing",
+            hint=f"copy {self.log.name} again, then restart",
+        )
 
     @property
     def known_start(self) -> int:
@@ -210,8 +225,10 @@ def files_of_chains(
         for ordinal, log in enumerate(chain.files):
             if filters.byte_range(ordinal) is not None:
                 gap = chain.gap_before(ordinal) if reads_before else ""
+                wanted = filters.byte_range(ordinal + 1) is not None
+                following = next_log(chain, ordinal) if wanted else None
                 named = (tuple(inputs), log, ordinal, FIRST_EVENT, None, filters, gap)
-                splits.append(Split(*named, options.index_directory))
+                splits.append(Split(*named, options.index_directory, following))
                 reads_before = True
     return splits
 

@@ -43,8 +43,10 @@ from binlake.source.log_file import BAD_MAGIC, Damage, LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
+from binlake.stream.holes import closes_log
 from binlake.stream.verify.bodies import BodyCheck, ImageCheck, no_images
 from binlake.stream.verify.problems import Kind, Problem
+from binlake.values.frame import Frame
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
 
 #: Bad checksums, and bad bodies, that are listed one by one; all are counted.
@@ -193,7 +195,7 @@ class _Walk:
         self._gtid = GtidFields()
         self._bodies: _Bodies
         self._run: _GtidRun | None = None
-        self._last: tuple[int, int] | None = None  # type and flags of the last event
+        self._last: Frame | None = None
 
     def run(self) -> None:
         report, log = self._report, self._log
@@ -227,9 +229,7 @@ class _Walk:
         if log.tail is not None and (log.tail.in_use or log.ibb is not None):
             report.add(log.tail.offset, Kind.TORN_TAIL, log.tail.message)
         if self._last is not None:
-            type_code, flags = self._last
-            ends = type_code in (types.ROTATE_EVENT, types.STOP_EVENT)
-            report.terminated = ends and not flags & LOG_EVENT_ARTIFICIAL_F
+            report.terminated = closes_log(self._last)
         if log.ibb is not None:  # its files end where they are full
             report.terminated = True
 
@@ -258,8 +258,7 @@ class _Walk:
             else:
                 for match in _CHECKED.finditer(codes, first + 1, last + 1):
                     self._event(window, match.start(), codes[match.start()])
-        frame = window.frame(count - 1)
-        self._last = frame.type_code, frame.flags
+        self._last = window.frame(count - 1)
 
     def _checksums(self, window: Window) -> set[int]:
         """Verify all checksums of a window; return the frames whose checksum is wrong."""

@@ -13,7 +13,7 @@ same row, and DDL on a table with undone changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -124,12 +124,18 @@ class UndoneChanges:
                     self._rows.add(found, table, sql)
             yield found
 
-    def later(self, chain: Chain, history: SchemaHistory, references: References) -> list[str]:
+    def later(
+        self,
+        chain: Chain,
+        history: SchemaHistory,
+        references: References,
+        known: Container[str] = (),
+    ) -> list[str]:
         """Return sentences about later changes of the same rows and tables, and of child rows of
         rows that are deleted; [] if there are none.
 
         `history` is a new one for this second reading; `references` returns the foreign keys that
-        refer to a table. Raises BinlogError.
+        refer to a table. `known` are warnings that the user gets in any case. Raises BinlogError.
         """
         options = self._options
         if self._first is None:
@@ -148,11 +154,16 @@ class UndoneChanges:
         start = ChainPosition(ordinal, chain.names[ordinal], offset)
         ledger = Ledger()
         reader = LogReader.of_chain(chain, TransactionFilter(start=start), plain, ledger)
+        reader.pass_holes_to(
+            lambda hole: ledger.warn(f"binlake does not know all of them, because {hole}")
+        )
         decoder = ChangeDecoder(plain, Target.TEXT, ledger, history=history)
         for changes in decoder.read(_WithDdl(reader, self._take_ddl)):
             for table in changes.tables:
                 self._compare(changes, table)
-        return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
+        doubts = [f"{r.file}: {r.why}" for r in ledger.skipped]
+        doubts += [sentence for sentence in ledger.warnings if sentence not in known]
+        return [*self._sentences(), *(f"later changes: {doubt}" for doubt in doubts)]
 
     def _take_ddl(self, ddl: DdlStatement) -> None:
         if self._first is None or ddl.position[::2] < self._first:

@@ -134,13 +134,14 @@ class UndoRun:
                 f"{name} ({counted(n, 'change')})" for name, n in sorted(faces.sequences.items())
             ]
             self._ledger.warn(f"undo does not set back sequences: {', '.join(listed)}")
+        for sentence in () if self._comparison is None else self._comparison.triggers:
+            self._ledger.warn(sentence)
         if self._choices.check_later:
             for chain, undone in self._undone:
                 history = self._new_history(chain)
-                for sentence in undone.later(chain, history, self._history.references):
+                known = self._ledger.warnings
+                for sentence in undone.later(chain, history, self._history.references, known):
                     self._ledger.warn(sentence)
-        for sentence in () if self._comparison is None else self._comparison.triggers:
-            self._ledger.warn(sentence)
 
     def _references(self, database: str, table: str) -> Sequence[tuple[str, ForeignKey]]:
         """Return the foreign keys that refer to a table, if the log lacks their effects."""
@@ -152,6 +153,8 @@ class UndoRun:
     def _changes(self) -> Iterator[Changes]:
         readers = LogReader.of_chains(self._chains, self._options, self._ledger)
         for chain, reader in zip(self._chains, readers, strict=True):
+            if self._options.at is None and not self._choices.force:
+                reader.pass_holes_to(_refuse_hole)
             self._history = self._new_history(chain)
             rows = None if self._places is None else self._places.rows
             decoder = ChangeDecoder(
@@ -181,3 +184,8 @@ class UndoRun:
                 value=at,
                 hint="give the position of one as FILE:POS (binlake stats --statements lists them)",
             )
+
+
+def _refuse_hole(hole: str) -> None:
+    """Raise IncompleteError: rows that missing changes have changed do not have the values to undo."""
+    raise IncompleteError(f"{hole}: the undo would lack changes")

@@ -13,7 +13,7 @@ from binlake.cli.main import main
 from binlake.lake.local import LocalEngine
 from binlake.source import chain
 from binlake.source.chain import Chain
-from support.logs.log_builder import GTID, QUERY, query_body
+from support.logs.log_builder import GTID, QUERY, ROTATE, query_body
 from support.logs.table_log import Log
 
 Resolutions = list[list[str]]
@@ -59,6 +59,7 @@ def logs(tmp_path: Path) -> Path:
     first.insert((1, "one", None), gno=1)
     first.add(GTID, b"\0" + bytes(range(16)) + struct.pack("<q", 2))
     first.add(QUERY, query_body(b"RENAME TABLE t TO gone, old TO t"))
+    first.add(ROTATE, struct.pack("<Q", 4) + b"binlog.000002")
     second.insert((2, "two", None), gno=3)
     first.save(folder)
     second.save(folder, "binlog.000002")

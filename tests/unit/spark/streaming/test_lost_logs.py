@@ -19,6 +19,8 @@ from support.spark.stream_cases import (
     begun,
     chain,
     event_ends,
+    expected,
+    keys,
     many,
     stopped_in_the_middle,
 )
@@ -71,6 +73,25 @@ def test_a_gap(tmp_path: Path) -> None:
     ) as lost:
         run.batch()
     assert "restore it; or start with a new checkpoint" in str(lost.value)
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_transactions_per_batch": "2"}])
+def test_an_incomplete_copy_of_a_log(limit: dict[str, str], tmp_path: Path) -> None:
+    """The log was copied while the server wrote it: the stream waits for the rest, and skips nothing."""
+    chain(tmp_path)
+    log = tmp_path / "binlog.000001"
+    whole, ends = log.read_bytes(), event_ends(log)
+    log.write_bytes(whole[: ends[-6]])  # GTID, BEGIN, TABLE_MAP, rows, XID, ROTATE
+    run = Query41(Checkpoint(), path=tmp_path, **limit)
+    run.start()
+    with pytest.raises(PositionLostError, match=r"binlog\.000001 is an incomplete copy") as lost:
+        run.drain()
+    assert "copy binlog.000001 again" in str(lost.value)
+    log.write_bytes(whole)
+    run = Query41(run.checkpoint, path=tmp_path, **limit)
+    run.start()
+    run.drain()
+    assert keys(run.checkpoint.all_rows) == expected(log, tmp_path / "binlog.000002")
 
 
 def test_another_log_of_that_name(tmp_path: Path) -> None:

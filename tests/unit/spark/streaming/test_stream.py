@@ -166,7 +166,7 @@ def test_a_log_that_a_crash_ended_and_the_next_that_has_not_begun(
     end = json.loads(checkpoint.ends[-1])
     assert (end["file"], end["offset"]) == (torn.name, torn.stat().st_size)
     assert end["last_events"]
-    following.write_bytes(many(2, first=4).bytes())
+    following.write_bytes(StreamLog(created=1_700_000_001).plain(4).plain(5).bytes())
     run = query(checkpoint, path=tmp_path, starting_offsets="earliest")
     run.start()
     run.drain()
@@ -361,6 +361,6 @@ def test_a_crash_in_a_transaction_and_a_new_log(query: type[Query41], tmp_path: 
     run.start()
     run.drain()
     assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:1"]
-    StreamLog().plain(2).write(tmp_path, "binlog.000002")
+    StreamLog(created=1_700_000_001).plain(2).write(tmp_path, "binlog.000002")
     run.drain()
     assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:1", f"{SID}:2"]
