@@ -14,6 +14,8 @@ import pytest
 
 from binlake.serve.replicas import Replica
 from binlake.serve.server import BinlogServer
+from binlake.table.log_input import LogInput
+from binlake.values.options import ReadOptions
 from dev.servers import Server, running
 from support.servers.archiving import archiving, has_caught_up, url_of
 from support.servers.serving import PASSWORD, USER, client, eventually, rows, serving
@@ -151,6 +153,11 @@ def test_replicas_follow_by_position_and_by_gtid(name: str, tmp_path: Path) -> N
         )
         following = stack.enter_context(replica_of(serve, name, 3, by_gtid(name), semi_sync=True))
         assert_follows(archive, positional, following)
+        beside = LogInput([str(following.data)], ReadOptions())  # relay logs, too
+        assert [chain.names for chain in beside.chains] == [
+            tuple(path.name for path in following.log_files())
+        ]
+        assert "the relay logs relay in" in "".join(beside.remarks)
 
         stalled = int((positional.run / "pid").read_text())
         os.kill(stalled, signal.SIGSTOP)
