@@ -120,7 +120,7 @@ class Mirror:
                 closing(Lease(self._control, lake, self._indexes, locked, note))
             )
             # removes files in the lake, which a process with the lease may use
-            self._task_files.clear()
+            self._task_files.begin()
             opened.callback(self._task_files.clear)
             self._tables = self._followed_tables(watch, copy_s)
             self._schema_changes = SchemaChanges(

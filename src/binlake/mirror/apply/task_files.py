@@ -53,6 +53,13 @@ class TaskFiles:
         """The directory for tasks of an engine. No file is made or removed here."""
         return cls(state, None if engine.is_here else lake)
 
+    def begin(self) -> None:
+        """Remove the files of a killed run, and make the directory now, so that no later round meets its error. Raises
+        SourceError.
+        """
+        self.clear()
+        self.for_tasks()
+
     def for_tasks(self) -> str:
         """The directory, for tasks that will write into it. Raises SourceError."""
         with writing(self._directory):
