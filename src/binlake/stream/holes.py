@@ -19,6 +19,7 @@ from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.event_types import ROTATE_EVENT, STOP_EVENT
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
 from binlake.format.magic import FIRST_EVENT
+from binlake.source.bytes import is_uri
 from binlake.source.chain import Chain, LogPath
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url
@@ -65,21 +66,43 @@ def written_before(log: LogFile, since_us: int | None) -> bool:
     )
 
 
+def closed(log: LogFile) -> bool | None:
+    """Whether the server has closed a log that a read has passed; None if that is not known: of an object in a
+    store, the end is not requested again.
+    """
+    if log.ibb is not None:
+        return True
+    if log.tail is not None:
+        return False
+    if log.last_event is not None:
+        return closes_log(log.last_event)
+    return None if is_uri(log.path) else closed_by_its_end(log)
+
+
+def closed_by_its_end(log: LogFile) -> bool | None:
+    """Whether the last bytes of a log show that the server has closed it; None if they cannot be read alone."""
+    if not log.is_splittable or log.encrypted_from is not None:
+        return None
+    with log.reopen() as again:
+        return _ends_closed(again)
+
+
 def cut_off(
     log: LogFile,
     following: LogPath | None,
     open_log: Callable[[], LogFile],
     since_us: int | None = None,
+    is_closed: Callable[[LogFile], bool | None] = closed,
 ) -> str:
     """Return a sentence if a log that a read has passed is cut off before `following`, the next log of its
     chain, which `open_log` opens; "" if it is whole, or if that cannot be known, or if the read wants only what
-    was written since a later time.
+    was written since a later time. `is_closed` decides whether the server has closed the log.
 
     Raises BinlogError.
     """
     if following is None or log.is_relay or log.at_startup is None or is_server_url(log.path):
         return ""
-    if _is_closed(log) is not False:
+    if is_closed(log) is not False:
         return ""
     with open_log() as after:
         if after.at_startup is not False or after.is_relay or written_before(after, since_us):
@@ -133,20 +156,6 @@ class Holes:
         path, since_us = next_log(self._chain, ordinal), self._filters.since_us
         if hole := cut_off(log, path, lambda: self._open(following), since_us):
             self.take(hole)
-
-
-def _is_closed(log: LogFile) -> bool | None:
-    """Whether the server has closed a log; None if that is not known without another walk over it."""
-    if log.ibb is not None:
-        return True
-    if log.tail is not None:
-        return False
-    if log.last_event is not None:
-        return closes_log(log.last_event)
-    if not log.is_splittable or log.encrypted_from is not None:
-        return None
-    with log.reopen() as again:
-        return _ends_closed(again)
 
 
 def _ends_closed(log: LogFile) -> bool | None:

@@ -183,6 +183,7 @@ class LogReader:
                     following,
                     lambda: opener.open(following, split.ordinal + 1),
                     filters.since_us,
+                    split.is_closed,
                 )
                 if hole:
                     split.take_hole(hole, ledger)

@@ -28,7 +28,7 @@ from binlake.source.replica.url import is_server_url, without_password
 from binlake.source.resync import END, first_sync_before
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
-from binlake.stream.holes import lacking, next_log
+from binlake.stream.holes import closed, closed_by_its_end, lacking, next_log
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.builds import PickledByName
@@ -85,6 +85,10 @@ class Split(PickledByName):
     def _without_beginning(self) -> Self:
         """Return the split without the facts about its beginning, for a range that starts later."""
         return replace(self, gap="")
+
+    def is_closed(self, log: LogFile) -> bool | None:
+        """Whether the server has closed the log that the task has read, as `stream.holes.closed`."""
+        return closed(log)
 
     def take_hole(self, hole: str, ledger: Ledger) -> None:
         """Warn about a hole in the chain (`stream.holes`)."""
@@ -143,6 +147,11 @@ class StreamSplit(Split):
 
     def _without_beginning(self) -> Self:
         return replace(self, fingerprint=None)
+
+    def is_closed(self, log: LogFile) -> bool | None:
+        known = closed(log)
+        # an earlier batch may have read the log to its end, before the next log was there
+        return closed_by_its_end(log) if known is None else known
 
     def take_hole(self, hole: str, ledger: Ledger) -> None:
         """Raise PositionLostError: a stream does not read the log again."""

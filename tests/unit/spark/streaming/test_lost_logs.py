@@ -94,6 +94,22 @@ def test_an_incomplete_copy_of_a_log(limit: dict[str, str], tmp_path: Path) -> N
     assert keys(run.checkpoint.all_rows) == expected(log, tmp_path / "binlog.000002")
 
 
+def test_an_incomplete_copy_that_an_earlier_batch_has_read(tmp_path: Path) -> None:
+    """The next log comes later, as it does when a job copies logs one by one."""
+    chain(tmp_path)
+    log, following = tmp_path / "binlog.000001", tmp_path / "binlog.000002"
+    later = following.read_bytes()
+    following.unlink()
+    log.write_bytes(log.read_bytes()[: event_ends(log)[-6]])
+    run = Query41(Checkpoint(), path=tmp_path)
+    run.start()
+    run.drain()
+    assert len(run.checkpoint.all_rows) == 2
+    following.write_bytes(later)
+    with pytest.raises(PositionLostError, match=r"binlog\.000001 is an incomplete copy"):
+        run.drain()
+
+
 def test_another_log_of_that_name(tmp_path: Path) -> None:
     """The logs were reset: their GTIDs are numbered anew, and mean other transactions."""
     checkpoint = stopped_in_the_middle(tmp_path)

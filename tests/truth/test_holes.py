@@ -19,8 +19,8 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from support.logs.table_log import Log
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-DEMO = Path(__file__).parents[3] / "demo"
+GOLDEN = Path(__file__).parents[1] / "golden"
+DEMO = Path(__file__).parents[2] / "demo"
 SERVERS = ("mysql-5.6.24", "mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 FOLDERS = sorted(
     {log.parent for root in (GOLDEN, DEMO) for log in root.rglob("binlog.000002")}
