@@ -301,12 +301,12 @@ def test_a_stop_while_a_difference_waits_for_the_archive(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """Nothing is known then: a table is not reported as different."""
-    lake = Lags(iceberg_spark, tmp_path / "lake", server, "stopped")
-    server.execute("UPDATE stopped.soft SET v = v + 1")
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "interrupted")
+    server.execute("UPDATE interrupted.soft SET v = v + 1")
     logs = Archive(server, tmp_path / "archive").catch_up()
     lake.catch_up(logs)
     circle = "RENAME TABLE {t}.keyed TO {t}.x, {t}.soft TO {t}.keyed, {t}.x TO {t}.soft"
-    statements = iter([circle.format(t="stopped")])
+    statements = iter([circle.format(t="interrupted")])
     mirror = lake.mirror(logs)
     stops = threading.Timer(3.0, mirror.stop)
 
