@@ -6,8 +6,6 @@ import threading
 
 import pytest
 
-pytest.importorskip("pyspark", reason="needs the extra [spark]")
-
 from binlake.errors import ConnectionLostError
 from binlake.follow.server_logs import patiently
 
