@@ -26,6 +26,7 @@ from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.reporting.report import utc_time
+from binlake.mirror.selection import LakeNamespaces
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.tables.formats import LakeTables
 from binlake.values.table_names import table_name
@@ -238,16 +239,23 @@ class _Rounds:
                     yield full_name, table
 
     def absent(self, moment: Moment) -> list[str]:
-        """The tables of the mirror that a round does not have. In a shared catalog, only the namespaces of the mirror are read."""
-        control = self.control
+        """The tables of the mirror that a round does not have. In a shared catalog, only namespaces are read that its tables can
+        be in.
+        """
+        control, options = self.control, self.control.options
         known = {*control.quarantined, *control.gone, *control.to_resync, *control.snapshots}
-        absent = {control.options.lake_name(*table_name(source)) for source in known}
-        there = {_parts(full_name) for full_name in moment.snapshots}
-        namespaces = {name[0] for name in absent | there}
+        lake_names = {options.lake_name(*table_name(source)) for source in known}
+        absent = {".".join(name) for name in lake_names}
+        there = set(moment.snapshots)
+        namespaces = LakeNamespaces(
+            options,
+            (*control.added, *control.removed),
+            (*(name[0] for name in lake_names), *(_parts(name)[0] for name in there)),
+        )
         for name, _, lake_table in stored_tables(self.lake, namespaces, but=absent | there):
             if "binlake.deletes" in lake_table["properties"]:
-                absent.add(name)
-        return sorted(".".join(name) for name in absent - there)
+                absent.add(".".join(name))
+        return sorted(absent - there)
 
     def check_no_tag(self, moment: Moment, name: str) -> None:
         """Raise OptionError if a table has a tag of this name."""

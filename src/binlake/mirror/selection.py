@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from binlake.errors import OptionError
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.table_patterns import patterns_of
+from binlake.mirror.table_patterns import TablePatterns, patterns_of
+from binlake.mirror.table_rules import parse_rename
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.quantities import counted
 from binlake.values.similar_names import did_you_mean
@@ -43,6 +44,28 @@ class TableSelection:
         if patterns_of((*self.exclude_tables, *self.removed)).match(database, table):
             return False
         return not wanted or patterns_of(wanted).match(database, table)
+
+
+class LakeNamespaces:
+    """The namespaces that tables of a mirror can be in, as a container of names.
+
+    These are the namespaces of all tables that its options select and of those that match `more` patterns, also while their
+    first copy is not complete or after they were removed, and `others`. Tables of other programs can be in the same ones.
+    """
+
+    def __init__(
+        self, options: MirrorOptions, more: Iterable[str] = (), others: Iterable[str] = ()
+    ) -> None:
+        databases = [table_name(text)[0] for text in (*(options.tables or ("*.*",)), *more)]
+        renamed = [
+            parse_rename(text).of("*", "*")[0]
+            for text in (*options.shard_tables, *options.rename_tables)
+        ]
+        found = {*databases, *renamed, *others}
+        self._patterns = TablePatterns(full_name_of(name, "*") for name in found)
+
+    def __contains__(self, namespace: object) -> bool:
+        return isinstance(namespace, str) and self._patterns.match(namespace, "")
 
 
 def checked_patterns(patterns: Sequence[str]) -> set[str]:

@@ -240,11 +240,12 @@ def begun_tables(lake: LakeTables) -> set[str]:
 
 def stored_tables(
     lake: LakeTables,
-    namespaces: Collection[str] | None = None,
+    namespaces: Container[str] | None = None,
     unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
-    but: Container[tuple[str, str]] = (),
+    but: Container[str] = (),
 ) -> Iterator[tuple[tuple[str, str], StoredTable, dict[str, Any]]]:
-    """All tables of a lake, or those of some namespaces, with their names and descriptions; tables `but` are not loaded.
+    """All tables of a lake, or those of some namespaces, with their names and descriptions; tables `but`
+    (`NAMESPACE.NAME`) are not loaded.
 
     A catalog may have tables of other programs. One that is dropped meanwhile, or that the user may not read, is
     left out, and `unreadable` receives its name.
@@ -252,7 +253,7 @@ def stored_tables(
     for name in lake.tables():
         if name[0] == NAMESPACE or (namespaces is not None and name[0] not in namespaces):
             continue
-        if name in but:
+        if ".".join(name) in but:
             continue
         try:
             table = lake.load(*name)
