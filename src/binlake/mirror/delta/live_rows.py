@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from binlake.errors import UnsupportedError
 from binlake.mirror.columns.numpy_arrays import from_numpy
 from binlake.mirror.delta.log import DeltaLog, table_file
 from binlake.mirror.tables.data_files import parquet_file
@@ -24,7 +24,10 @@ def live_rows(log: DeltaLog, schema: pa.Schema, names: Sequence[str]) -> Iterato
     for path, file in list(log.files.items()):
         vector = log.vector(file)
         deleted = BitMap() if vector is None else decode_vector(vector, path)
-        yield from _of_file(log.path / unquote(path), deleted, schema, names)
+        data = log.data_file(path)
+        if data is None:
+            raise UnsupportedError(f"{log.path}: a data file is in another file system: {path}")
+        yield from _of_file(data, deleted, schema, names)
 
 
 def _of_file(

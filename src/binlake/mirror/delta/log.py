@@ -14,16 +14,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.mirror.control import NAMESPACE
 from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
 from binlake.mirror.tables.data_files import parquet_file
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
 _ANY_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.(?:parquet|json)")
+# The beginning of a path that is not relative to the directory of the table.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)")
 _OURS = "binlake"
 
 
@@ -38,13 +42,18 @@ class Commit:
 
 @dataclass
 class DeltaLog:
-    """The newest version of a table that was read. Raises MissingFileError, DamagedFileError, SourceError, UnsupportedError."""
+    """The newest version of a table that was read.
+
+    Raises MissingFileError, DamagedFileError, SourceError, UnsupportedError.
+    """
 
     path: Path
     version: int = -1
     metadata: Mapping[str, Any] = field(default_factory=dict)
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     commits: list[Commit] = field(default_factory=list)
+    # the newest damaged commit before the checkpoint
+    _damaged: tuple[int, DamagedFileError] | None = field(default=None, init=False, repr=False)
 
     @property
     def head(self) -> Commit | None:
@@ -66,8 +75,11 @@ class DeltaLog:
                 self._add(path, self.version + 1)
             if self.version < newest:
                 raise MissingFileError(f"{path} is missing")
+            self._check_state()
         except (MissingFileError, DamagedFileError) as error:
-            hint = f"restore the file, or delete the directory {self.path}"
+            hint = "restore the file"
+            if self.path.parent.name != NAMESPACE:  # the control table cannot be copied again
+                hint += f", or delete the directory {self.path}"
             raise error.hinted(hint) from error.__cause__
         if self.version < 0:
             raise SourceError(f"{self.path} is not a Delta table")
@@ -78,6 +90,7 @@ class DeltaLog:
     def _begin(self) -> int:
         """Read the newest checkpoint, and the commits that are kept before it; return the newest version that has a file."""
         self.version, self.metadata, self.files, self.commits = -1, {}, {}, []
+        self._damaged = None
         names = sorted(p.name for p in (self.path / "_delta_log").glob("*"))
         version = max(map(_version, _matches(_ANY_CHECKPOINT, names)), default=-1)
         newest = max(map(_version, _matches(_COMMIT, names)), default=version)
@@ -94,9 +107,26 @@ class DeltaLog:
                 self._take({name: _plain(value) for name, value in action.items() if value})
         for match in _matches(_COMMIT, names):
             if _version(match) <= version:
-                self._remember(_actions(self._commit_path(_version(match))), _version(match))
+                self._remember_before_checkpoint(_version(match))
         self.version = version
         return newest
+
+    def _remember_before_checkpoint(self, version: int) -> None:
+        """Read a commit whose actions the checkpoint has; only its state is needed. Delta may have removed it meanwhile."""
+        try:
+            self._remember(_actions(self._commit_path(version)), version)
+        except MissingFileError:
+            pass
+        except DamagedFileError as error:
+            self._damaged = version, error
+
+    def _check_state(self) -> None:
+        """Raise DamagedFileError if the mirror's newest state may be in a damaged commit."""
+        if self._damaged is None:
+            return
+        version, error = self._damaged
+        if not any(c.version > version and c.state is not None for c in self.commits):
+            raise error
 
     def _add(self, path: Path, version: int) -> None:
         actions = _actions(path)
@@ -121,6 +151,13 @@ class DeltaLog:
         except (ValueError, AttributeError):
             state = None  # text of another program
         self.commits.append(Commit(version, int(info.get("timestamp", 0)), state))
+
+    def data_file(self, name: str) -> Path | None:
+        """The path of a data file, whose name in the log is relative or absolute; None: in another file system."""
+        found = _SCHEME.fullmatch(name)
+        if found is None:
+            return self.path / unquote(name)
+        return Path(unquote(found[2])) if found[1].lower() == "file" else None
 
     def vector(self, file: Mapping[str, Any]) -> bytes | None:
         """The deletion vector of a data file, as `decode_vector` takes it; None: it has none."""

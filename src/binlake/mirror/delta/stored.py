@@ -15,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,8 +163,12 @@ class DeltaStored:
 
     # -- commits -----------------------------------------------------------------------------------
 
-    def commit(self, act: Callable[[], object], state: Mapping[str, Any]) -> None:
+    def commit(
+        self, act: Callable[[], object], state: Mapping[str, Any], needed: Container[str] = ()
+    ) -> None:
         """Run a command of Delta on the version that was read, and commit it with the mirror's state.
+
+        `needed`: the data files that the command reads, as in `in_session`.
 
         A command that finds nothing to do leaves a version without data, for the state. Raises CommitConflictError
         where another program has committed, CommittedBesideError if the command has been committed nevertheless.
@@ -174,7 +178,7 @@ class DeltaStored:
         self.log.update()
         if self.log.version != before:
             raise self._conflict(self.log.commits)
-        with self.in_session(), self._state(state, before):
+        with self.in_session(needed), self._state(state, before):
             act()
         foreign = self._look()
         if self.log.version == before:
@@ -285,7 +289,7 @@ class DeltaStored:
         self._spark.conf.set(f"{_CONF}optimize.maxFileSize", str(file_bytes))
         self._spark.conf.set(f"{_CONF}optimize.minFileSize", str(file_bytes))
         sql = f"OPTIMIZE {self.sql_name}"
-        self.commit(lambda: self._spark.sql(sql).collect(), self.log.state)
+        self.commit(lambda: self._spark.sql(sql).collect(), self.log.state, self.log.files)
 
     def compact(self, policy: CompactionPolicy) -> None:
         """Rewrite small files of a table whose rows are only appended."""
@@ -328,18 +332,19 @@ class DeltaStored:
             yield
 
     @contextmanager
-    def in_session(self) -> Iterator[None]:
-        """Run commands of Delta in the mirror's own session. Raises as all methods, and MissingFileError or DamagedFileError
-        if one fails because of a file of the table.
+    def in_session(self, needed: Container[str] = ()) -> Iterator[None]:
+        """Run commands of Delta in the mirror's own session. `needed`: the data files that they read, by their names in the log.
+
+        Raises as all methods, and MissingFileError or DamagedFileError if a command fails because of a file of the table.
         """
         try:
             with in_one_line(self.full_name), active_session(self._spark):
                 yield
         except SourceError as error:
             if type(error) is SourceError and (
-                found := damage_of(self._path, error.message, self._read)
+                found := damage_of(self._path, error.message, self._read, needed)
             ):
-                raise found from None
+                raise found from error
             raise
 
     def _read(self, file: Path) -> None:

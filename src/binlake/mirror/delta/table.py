@@ -10,7 +10,7 @@ position in the source, and all that the lake keeps of the source's table, are i
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,7 @@ class DeltaTable:
         numbered = wanted.rename_columns(names).append_column(
             "number", from_numpy(np.arange(keys.num_rows))
         )
-        with self._stored.in_session():
+        with self._stored.in_session(self._stored.log.files):
             self._stored.frame(numbered).createOrReplaceTempView(_SOURCE)
             columns = ", ".join(
                 f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(self._schema.names)
@@ -227,10 +227,14 @@ class DeltaTable:
         return sum(rows.num_rows for rows in changed)
 
     def _commit(
-        self, act: Any, properties: Mapping[str, str], table_properties: Mapping[str, str]
+        self,
+        act: Any,
+        properties: Mapping[str, str],
+        table_properties: Mapping[str, str],
+        needed: Container[str] = (),
     ) -> None:
         kept = {**self.properties, **table_properties}
-        self._stored.commit(act, {"kept": kept, "summary": dict(properties)})
+        self._stored.commit(act, {"kept": kept, "summary": dict(properties)}, needed)
         self._look()
 
     def _run(self, sql: str) -> None:
@@ -262,7 +266,7 @@ class DeltaTable:
             frame.createOrReplaceTempView(_SOURCE)
             self._run(sql)
 
-        self._commit(act, properties, change.table_properties)
+        self._commit(act, properties, change.table_properties, self._stored.log.files)
 
     def _merge_sql(self, rows: pa.Table, columns: Sequence[str]) -> str:
         of = dict(zip(self._schema.names, columns, strict=True))

@@ -111,11 +111,11 @@ def test_logs_that_cannot_be_read(tmp_path: Path) -> None:
         DeltaLog(tmp_path).update()
 
 
-def damaged(table: Path, kind: str) -> Path:
-    """Remove or damage a file of the log; return it."""
+def damaged(table: Path, kind: str, version: int = 3) -> Path:
+    """Remove or damage a file of the log, by default a commit; return it."""
     log = table / "_delta_log"
     checkpoint = log / f"{2:020}.checkpoint.parquet"
-    file = checkpoint if "checkpoint" in kind else log / f"{3:020}.json"
+    file = checkpoint if "checkpoint" in kind else log / f"{version:020}.json"
     if kind == "first":
         file = log / f"{0:020}.json"
         checkpoint.unlink()
@@ -159,6 +159,68 @@ def test_a_missing_or_damaged_file_of_the_log_concerns_its_table(
         DeltaLog(tmp_path).update()
     assert type(caught.value) is raised
     assert str(caught.value).endswith(f"; restore the file, or delete the directory {tmp_path}")
+
+
+def checkpoint(table: Path, version: int) -> None:
+    """A checkpoint with one file."""
+    actions = [
+        {"metaData": {"id": "x"}, "add": None},
+        {"metaData": None, "add": {"path": "a", "size": 1}},
+    ]
+    place = table / "_delta_log" / f"{version:020}.checkpoint.parquet"
+    pq.write_table(pa.Table.from_pylist(actions), place)
+
+
+def test_a_file_of_the_control_table_can_only_be_restored(tmp_path: Path) -> None:
+    """Without it, the lake has no quarantines, no requests and no names of rounds."""
+    table = tmp_path / "_binlake" / "rounds"
+    table.mkdir(parents=True)
+    commit(table, 0, info({"kept": {}}, 0), {"metaData": {"id": "x"}})
+    damaged(table, "empty", version=0)
+    with pytest.raises(DamagedFileError) as caught:
+        DeltaLog(table).update()
+    assert str(caught.value).endswith("is empty; restore the file")
+
+
+def test_a_commit_before_the_checkpoint_that_is_removed_meanwhile(tmp_path: Path) -> None:
+    for version in range(3):
+        commit(tmp_path, version, info({"kept": {"v": version}}, version))
+    checkpoint(tmp_path, 2)
+    first = tmp_path / "_delta_log" / f"{0:020}.json"
+    first.unlink()
+    first.symlink_to("gone")  # listed, but not there when it is opened
+    log = DeltaLog(tmp_path)
+    log.update()
+    assert (log.version, list(log.files)) == (2, ["a"])
+    assert [c.version for c in log.commits] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("last", "newest", "is_read"),
+    [
+        (2, {"v": 2}, True),
+        (3, {"v": 3}, True),  # after the checkpoint
+        (3, None, False),  # of another program, so the newest state may be in the damaged commit
+        (1, None, False),
+    ],
+)
+def test_a_damaged_commit_before_the_checkpoint(
+    tmp_path: Path, last: int, newest: dict[str, Any] | None, is_read: bool
+) -> None:
+    """It is only history if a newer commit has the mirror's state."""
+    commit(tmp_path, 0, info({"v": 0}, 0))
+    for version in range(1, last + 1):
+        commit(tmp_path, version, info(newest if version == last else None, version))
+    checkpoint(tmp_path, min(last, 2))
+    file = damaged(tmp_path, "zeros", version=1)
+    log = DeltaLog(tmp_path)
+    if is_read:
+        log.update()
+        assert (log.version, log.state) == (last, newest)
+        return
+    for _ in range(2):
+        with pytest.raises(DamagedFileError, match=file.name):
+            log.update()
 
 
 def test_the_newest_version_that_was_read_does_not_become_an_older_one(tmp_path: Path) -> None:
