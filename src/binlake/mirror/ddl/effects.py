@@ -126,6 +126,9 @@ def _altered(
 ) -> Effect:
     old = table.declared
     new = altered_table(ddl, table.id, old)
+    if new.system_versioned:
+        # the server logs the DELETEs that follow as updates, which end the versions of rows
+        return Effect(refused="the table becomes system-versioned")
     cascades = adds_cascades(new, old)
     is_same = (new.columns, new.primary_key) == (old.columns, old.primary_key)
     # a definition does not contain AUTO_INCREMENT

@@ -15,6 +15,7 @@ from binlake.errors import UnsupportedError
 from binlake.format.flags import MODE_NO_AUTO_VALUE_ON_ZERO
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl import column_changes
+from binlake.mirror.ddl.effects import Effect, effect_of
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.table.schema.ddl_effects import altered_table
@@ -164,3 +165,16 @@ def test_a_statement_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("binlake.mirror.ddl.column_changes.items_of", counted)
     changes("DROP v, ADD v BIGINT, MODIFY wide VARCHAR(20)")
     assert len(read) == 1
+
+
+@pytest.mark.parametrize("sql", ["ADD SYSTEM VERSIONING", "ADD n INT, ADD SYSTEM VERSIONING"])
+def test_a_table_that_becomes_system_versioned(sql: str) -> None:
+    """The server logs the DELETEs that follow as updates."""
+    table: Any = SimpleNamespace(
+        id=("shop", "t"),
+        key=("id",),
+        mode=mode_named(MIRROR),
+        declared=parse_schema(MADE.encode()).tables[0],
+    )
+    found = effect_of(ddl(f"ALTER TABLE t {sql}"), table, ReadOptions(), RULES)
+    assert found == Effect(refused="the table becomes system-versioned")
