@@ -413,8 +413,7 @@ class Mirror:
             self._control.resync_begins(wanted)
         for full_name in sorted(wanted):
             self._control.release(full_name)
-            self._tables.forget(full_name)
-            self._tables.unfinished.add(full_name)
+            self._tables.copy_again(full_name)
         to_compact = self._control.to_compact
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])

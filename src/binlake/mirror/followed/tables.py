@@ -31,6 +31,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
+from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
 from binlake.values.quantities import counted
 from binlake.values.table_names import full_name_of, table_name
 
@@ -78,6 +79,7 @@ class FollowedTables:
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
         self._busy_until = 0.0
+        self._busy: ServerError | None = None
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self._wanted_from_now: frozenset[TableName] | None = None
@@ -236,7 +238,11 @@ class FollowedTables:
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
             # several tables that wait for the server take no more of the time than one
-            if self._waits_for_server(full_name) and time.monotonic() < self._busy_until:
+            is_busy = time.monotonic() < self._busy_until
+            if is_busy and self._waits_for_server(full_name):
+                continue
+            if is_busy and self._busy is not None:
+                self._wait(full_name, self._busy)
                 continue
             self.copy(full_name)
             if full_name not in self.unfinished | self.restless:
@@ -254,6 +260,12 @@ class FollowedTables:
         if full_name in self.followed:
             self._control.keep_resyncing(full_name)
             self.forget(full_name)
+        self.unfinished.add(full_name)
+
+    def copy_again(self, full_name: str) -> None:
+        """Copy a table again because a user has requested it; earlier copies of this run do not count any more."""
+        self.forget(full_name)
+        self._copied.pop(full_name, None)
         self.unfinished.add(full_name)
 
     def _waits_for_server(self, full_name: str) -> bool:
@@ -423,6 +435,8 @@ class FollowedTables:
         if is_passing(error):
             # the rounds of other tables have at least half of the time
             self._busy_until = time.monotonic() + LOCK_WAIT_S
+            # no other table could be copied now, unless a lock on this one was the reason
+            self._busy = None if error.code == LOCK_WAIT_TIMEOUT else error
             self._wait(full_name, error)
             return False
         is_last = attempt == _COPIES - 1
