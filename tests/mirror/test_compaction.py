@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from binlake.mirror import compact
+from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, all_groups, due_groups
@@ -21,7 +22,7 @@ from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.upkeep import expire_tags
 from dev.servers import Server, running
 from support.spark.lake_readers import by_pyiceberg, by_spark
-from support.spark.mirrored import Lake, Writer, iceberg_table, quarantined
+from support.spark.mirrored import Lake, Writer, iceberg_table, quarantined, states
 
 pytestmark = pytest.mark.lakes
 
@@ -290,6 +291,34 @@ def test_rounds_with_compaction_beside_them(
     assert quarantined(lake) == {}
     assert lake.equals_source("shop.*") == ["shop.idle", "shop.keyed", "shop.keyless"]
     server.execute("DROP DATABASE shop")
+
+
+def test_verify_leaves_requests_to_compact_to_the_mirror(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    server.execute(
+        "CREATE DATABASE asked",
+        "CREATE TABLE asked.t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO asked.t VALUES (1, 1), (2, 2)",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("asked.*",), compact="off")
+    lake.catch_up()
+    server.execute("UPDATE asked.t SET v = 9 WHERE id = 1")
+    lake.catch_up()
+    control = Control(IcebergLake(iceberg_spark, lake.catalog), None, None)
+    control.request_compaction({"asked.t"})
+    assert states(lake) == {"asked.t": "equal"}
+    control.refresh()
+    assert control.to_compact == {"asked.t"}
+    made = lake.mirror()
+    made.run(once=True)
+    made.tidy()
+    [table] = map(iceberg_table, made.tables.values())
+    assert (table.files, table.deleted) == (1, 0)
+    made.close()
+    control.refresh()
+    assert control.to_compact == set()
+    server.execute("DROP DATABASE asked")
 
 
 def scan_s(lake: Lake) -> float:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_S = 60.0
 _PATIENCE_S = 300.0
+_INTERVAL_S = 1.0
 # A task decodes two of them.
 _SPLIT_BYTES = 16 << 20
 
@@ -214,7 +215,7 @@ class Mirror:
 
     # -- the loop ----------------------------------------------------------------------------------
 
-    def run(self, *, once: bool, interval_s: float = 1.0) -> None:
+    def run(self, *, once: bool, interval_s: float = _INTERVAL_S) -> None:
         """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now, and the tables that the
         server has now.
 
@@ -224,13 +225,23 @@ class Mirror:
         lock or for the end of open transactions, and AlteredError if a table was altered in each of several copies; then nothing
         is lost, and the next run continues.
         """
+        self._run_to_the_end(lambda: self._control.to_compact, once=once, interval_s=interval_s)
+
+    def catch_up(self) -> None:
+        """Like `run` with `once`, but leave the requests to compact tables to the next run. Raises as `run`."""
+        self._run_to_the_end(set, once=True, interval_s=_INTERVAL_S)
+
+    def _run_to_the_end(
+        self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float
+    ) -> None:
+        """As `run`. `to_compact` returns the tables whose requested compaction this run carries out."""
         try:
-            self._run(once=once, interval_s=interval_s)
+            self._run(to_compact, once=once, interval_s=interval_s)
         except ConnectionLostError:
             if not self._stop.is_set():  # else `stop` has ended the wait for the server
                 raise
 
-    def _run(self, *, once: bool, interval_s: float) -> None:
+    def _run(self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float) -> None:
         url = self._host.url()
         check_server(url, self._tables.source.names, self.options, self._note)
         check_task_login(self._engine, url)
@@ -249,7 +260,7 @@ class Mirror:
             self._control.refresh()
             self._lease.keep()
             if not self._control.paused:
-                self._obey()
+                self._obey(to_compact())
                 if not progressed or self._tables.copies_are_due():
                     self._tables.continue_copies()
             if until is not None:
@@ -262,7 +273,7 @@ class Mirror:
                 self._waiting_since = None
                 continue
             if once:
-                if self._has_requests():
+                if self._has_requests(to_compact):
                     continue
                 if self._control.paused or not self._waits():
                     break
@@ -285,12 +296,12 @@ class Mirror:
         there = self._tables.unfinished - self._tables.lagging.keys()
         return bool(there) and not self._is_interrupted()
 
-    def _has_requests(self) -> bool:
+    def _has_requests(self, to_compact: Callable[[], set[str]]) -> bool:
         """Whether other processes have requested something that this run can still do."""
         self._control.refresh()
         if self._control.paused:
             return False
-        return bool(self._resyncs() or self._control.to_compact)
+        return bool(self._resyncs() or to_compact())
 
     def _resyncs(self) -> set[str]:
         """The tables that are to be copied again, and whose copy has not begun."""
@@ -405,8 +416,8 @@ class Mirror:
         """The reasons why the server no longer has some tables, by name."""
         return {name: entry.reason for name, entry in self._control.gone.items()}
 
-    def _obey(self) -> None:
-        """Handle the requests of other processes."""
+    def _obey(self, to_compact: set[str]) -> None:
+        """Handle the requests of other processes. `to_compact`: the tables whose requested compaction this run carries out."""
         self._tables.begin_round()
         wanted = self._resyncs()
         if wanted:
@@ -414,7 +425,6 @@ class Mirror:
         for full_name in sorted(wanted):
             self._control.release(full_name)
             self._tables.copy_again(full_name)
-        to_compact = self._control.to_compact
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])
         if to_compact:

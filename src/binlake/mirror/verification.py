@@ -109,10 +109,10 @@ def verify_tables(
     """Bring a mirror up to date, and compare its tables with the source.
 
     `names` (`database.table`, or patterns): all tables without. `progress` takes the name of each table before it is
-    compared. Raises OptionError for a name or pattern that stands for no table of the mirror, and what `Mirror.run`,
+    compared. Raises OptionError for a name or pattern that stands for no table of the mirror, and what `Mirror.catch_up`,
     `Mirror.reach` and `exact_session` raise.
     """
-    mirror.run(once=True)
+    mirror.catch_up()  # the mirror itself obeys requests to compact: nothing here would wait for that
     return compare_tables(mirror, names, options, progress)
 
 
