@@ -104,7 +104,7 @@ class Mirror:
         self._engine = SparkEngine(spark)
         self._indexes = index_directory(lake, state)
         self._task_files = TaskFiles.of(self._engine, self._indexes, lake)
-        key_reader = TaskKeyReader(self._engine, self._task_files, note, key_task_rows)
+        key_reader = self._key_reader(key_task_rows)
         self._lake = open_lake(spark, catalog, lake, options.format, key_reader)
         self._patience_s = patience_s
         self._waiting_since: float | None = None
@@ -213,6 +213,18 @@ class Mirror:
         self._lease.keep()
         return self._stop.is_set() or self._control.paused
 
+    def _key_reader(self, least_rows: int) -> TaskKeyReader:
+        """Completes row indexes."""
+        return TaskKeyReader(
+            self._engine, self._task_files, self._note, least_rows, self._between_key_jobs
+        )
+
+    def _between_key_jobs(self) -> None:
+        """Renew the lease while tasks complete a row index; `stop` ends the run, and the next one needs only the other files."""
+        self._lease.keep()
+        if self._stop.is_set():
+            raise StoppedError("the mirror was stopped before a row index was complete")
+
     # -- the loop ----------------------------------------------------------------------------------
 
     def run(self, *, once: bool, interval_s: float = _INTERVAL_S) -> None:
@@ -237,8 +249,8 @@ class Mirror:
         """As `run`. `to_compact` returns the tables whose requested compaction this run carries out."""
         try:
             self._run(to_compact, once=once, interval_s=interval_s)
-        except ConnectionLostError:
-            if not self._stop.is_set():  # else `stop` has ended the wait for the server
+        except (ConnectionLostError, StoppedError):
+            if not self._stop.is_set():  # else `stop` has ended a wait, or the work on a row index
                 raise
 
     def _run(self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float) -> None:

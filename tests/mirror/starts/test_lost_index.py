@@ -78,7 +78,7 @@ def test_tasks_rebuild_indexes(
     assert [note.partition(":")[0] for note in began] == tables
     assert [note.partition(":")[0] for note in ended] == tables
     # rows that a change has replaced are in the data files, too
-    [rows] = {note.partition(" lacks ")[2].partition(" rows ")[0] for note in began[:1]}
+    [rows] = {note.partition(" keys of ")[2].partition(" rows ")[0] for note in began[:1]}
     assert int(rows.replace(",", "")) > KEYED_ROWS
     after = {file.name for file in index_of(lake, database).rglob("*.npy")}
     assert after
@@ -115,3 +115,28 @@ def test_a_missing_data_file_concerns_its_table_only(
     assert file.name in reason
     assert lake.equals_source("lost_file.good") == ["lost_file.good"]
     assert notes_about(lake, "was completed in")[0].startswith("lost_file.good: ")
+
+
+def test_a_stop_while_an_index_is_completed(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The run ends after the job, and the next run applies the change."""
+    server.execute("CREATE DATABASE lost_time")
+    with server.session("lost_time") as session:
+        session.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("lost_time.*",))
+    lake.catch_up()
+    shutil.rmtree(index_of(lake, "lost_time"))
+    server.execute("UPDATE lost_time.t SET v = 9 WHERE id = 1")
+
+    def stop(note: str) -> None:
+        if "Spark's tasks" in note:
+            mirror.stop()
+
+    mirror = lake.mirror(key_task_rows=1, note=stop)
+    mirror.run(once=True)
+    mirror.close()
+    assert lake.table("lost_time.t").to_pylist() == [{"id": 1, "v": 1}]
+    lake.catch_up(key_task_rows=1)
+    assert notes_about(lake, "Spark's tasks") == []  # the stopped run has saved the keys
+    assert lake.equals_source("lost_time.t") == ["lost_time.t"]

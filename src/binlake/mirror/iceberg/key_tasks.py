@@ -41,7 +41,10 @@ _PIECE_ROWS = 1 << 21
 
 
 class TaskKeyReader(KeyReader):
-    """Has tasks read the keys if there are at least `least_rows`. `note` receives messages for the user about that."""
+    """Has tasks read the keys if there are at least `least_rows`. `note` receives messages for the user about that.
+
+    `after_job` is called whenever keys have been saved. If it raises an error, the reader raises it, too.
+    """
 
     def __init__(
         self,
@@ -49,26 +52,27 @@ class TaskKeyReader(KeyReader):
         task_files: TaskFiles,
         note: Callable[[str], None],
         least_rows: int = ROWS_FOR_TASKS,
+        after_job: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._task_files = task_files
         self._note = note
         self._least_rows = least_rows
+        self._after_job = after_job
 
     def add(self, index: RowIndex, missing: MissingKeys) -> None:
         if missing.rows < self._least_rows:
             super().add(index, missing)
             return
-        of_files = f"{missing.rows:,} rows in {counted(len(missing.files), 'data file')}"
-        self._note(
-            f"{missing.table}: its row index lacks {of_files}: Spark's tasks read their keys"
-        )
+        rows = counted(missing.rows, "row")
+        self._note(f"{missing.table}: Spark's tasks read the keys of {rows} for its row index")
         began = time.monotonic()
         groups = _groups(missing.files, self._engine.cores)
         width = _TASKS_PER_CORE * self._engine.cores
         for at in range(0, len(groups), width):
             self._add(index, missing, groups[at : at + width])
             index.save(None)  # after a kill, the next run needs only the other files
+            self._after_job()
         took = time.monotonic() - began
         self._note(f"{missing.table}: its row index was completed in {took:.1f} s")
 

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
+from binlake.errors import BinlogError
 from binlake.lake.engine import Progress, Task
 from binlake.mirror.apply.key_files import read_keys
 from binlake.mirror.apply.task_files import TaskFiles
@@ -167,9 +168,7 @@ def test_only_many_rows_are_worth_a_job(tmp_path: Path) -> None:
         assert engine.jobs == jobs
         assert len(notes) == 2 * len(jobs)
     began, ended = notes
-    assert (
-        began == "db.t: its row index lacks 150 rows in 2 data files: Spark's tasks read their keys"
-    )
+    assert began == "db.t: Spark's tasks read the keys of 150 rows for its row index"
     assert ended.startswith("db.t: its row index was completed in ")
 
 
@@ -209,6 +208,25 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, is_missing: bool) -> None:
     left = {path: rows for path, rows in files.items() if not index.has(path)}
     reader.add(index, MissingKeys("db.t", left, Lookup(("code",)), SCHEMA))
     assert all(map(index.has, files))
+
+
+def test_a_reader_that_is_stopped_after_a_job(tmp_path: Path) -> None:
+    """The caller renews its lease there, or ends the run; the keys are saved."""
+    files, _ = written(tmp_path, (10,) * 9)
+    missing = MissingKeys("db.t", dict.fromkeys(files, 20_000_000), Lookup(("id",)), SCHEMA)
+    saved: list[list[bool]] = []
+
+    def after_job() -> None:
+        index = RowIndex(tmp_path / "index")
+        saved.append([index.has(path) for path in files])
+        if len(saved) == 2:
+            raise BinlogError("stopped")
+
+    task_files = TaskFiles(tmp_path / "state")
+    reader = TaskKeyReader(HereEngine(), task_files, lambda _note: None, 1, after_job)
+    with pytest.raises(BinlogError, match="stopped"):
+        reader.add(RowIndex(tmp_path / "index"), missing)
+    assert saved == [[True] * 4 + [False] * 5, [True] * 8 + [False]]
 
 
 def test_after_a_kill_only_the_other_files_are_missing(tmp_path: Path) -> None:
