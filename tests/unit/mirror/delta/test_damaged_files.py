@@ -84,7 +84,7 @@ def test_a_file_with_an_absolute_path(tmp_path: Path, form: str) -> None:
     assert isinstance(damage_of(path, named, refuses, (name,)), DamagedFileError)
 
 
-def test_a_file_in_another_file_system_is_not_looked_for(tmp_path: Path) -> None:
+def test_a_file_in_another_file_system_is_left_out(tmp_path: Path) -> None:
     name = "s3://bucket/t/part-1.parquet"
     path = table_with(tmp_path, name)
     assert damage_of(path, f"Delta refuses: {name}", refuses, (name,)) is None
