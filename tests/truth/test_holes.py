@@ -13,10 +13,13 @@ from binlake.cli.main import main
 from binlake.errors import SourceError
 from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
+from binlake.stream.holes import closed, cut_off
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits
+from binlake.values.gtid import GtidSet
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from support.logs.log_builder import PREVIOUS_GTIDS
 from support.logs.table_log import Log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -26,6 +29,7 @@ FOLDERS = sorted(
     {log.parent for root in (GOLDEN, DEMO) for log in root.rglob("binlog.000002")}
     - set(GOLDEN.glob("*/encrypted*"))
 )
+SID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 CUT = (
     "binlog.000001 is an incomplete copy: it ends without ROTATE or STOP, and binlog.000002 follows without a start"
     " of the server: the result lacks transactions"
@@ -146,7 +150,7 @@ def test_later_changes_in_a_hole_are_not_known(
 ) -> None:
     chain(tmp_path, missing=missing)
     hole = "binlog.000002 is missing" if missing else "binlog.000001 is an incomplete copy"
-    for at in ("00010203-0405-0607-0809-0a0b0c0d0e0f:2", "binlog.000001:130"):
+    for at in (f"{SID}:2", "binlog.000001:130"):
         code, out, err = undo(capfd, tmp_path, "--at", at)
         assert (code, out.count("DELETE")) == (0, 1), err
         assert f"later changes: binlake does not know all of them, because {hole}" in err
@@ -191,3 +195,112 @@ def test_the_history_of_a_row_is_not_undone_across_a_hole(
     out, err = capfd.readouterr()
     assert (code, out) == (1, ""), err
     assert "binlog.000002 is missing" in err
+
+
+class TimedLog(Log):
+    """A log whose events have the time `at`."""
+
+    at = 1_700_000_000  # in November 2023
+
+    def add(self, type_code: int, body: bytes = b"", **options: int) -> int:
+        return super().add(type_code, body, timestamp=self.at, **options)
+
+
+def chain_of_times(folder: Path, missing: bool) -> None:
+    """As `chain`, but the first log goes on to March 2024, and the second one is of that time."""
+    first, second = TimedLog(), TimedLog()
+    for key in range(1, 6):
+        first.insert((key, "one", None), gno=key)
+    first.at = second.at = 1_710_000_000
+    first.insert((6, "late", None), gno=6)
+    if missing:
+        first.add(4, b"\4" + bytes(7) + b"binlog.000002")
+    second.insert((8, "two", None), gno=8)
+    first.save(folder)
+    second.save(folder, f"binlog.00000{3 if missing else 2}")
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_hole_after_the_end_of_a_read_does_not_count(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, missing: bool
+) -> None:
+    chain_of_times(tmp_path, missing)
+    assert warnings(tmp_path, until="2024-01-01") == []
+    assert len(warnings(tmp_path, until="2025-01-01")) == 1
+    code, out, err = undo(capfd, tmp_path, "--until", "2024-01-01")
+    assert (code, out.count("DELETE")) == (0, 5), err
+    code, out, err = undo(capfd, tmp_path, "--until", "2025-01-01")
+    assert (code, out) == (1, "")
+    assert "the undo would lack changes" in err
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_state_before_a_hole(tmp_path: Path, missing: bool) -> None:
+    chain_of_times(tmp_path, missing)
+    dump = tmp_path / "dump.sql"
+    dump.write_text(
+        "CREATE TABLE t (id INT UNSIGNED NOT NULL PRIMARY KEY, name VARCHAR(20), day DATE) CHARSET utf8mb4;\n"
+        "LOCK TABLES `t` WRITE;\n-- Dump completed\n"
+    )
+    logs = binlake.open(str(tmp_path))
+    found = logs.state("shop.t", "2024-01-01", str(dump), from_position="binlog.000001:4")
+    assert found["id"].to_pylist() == [1, 2, 3, 4, 5]
+    with pytest.raises(SourceError, match="give all logs between the two moments"):
+        logs.state("shop.t", "2025-01-01", str(dump), from_position="binlog.000001:4")
+
+
+def test_a_state_before_a_hole_of_a_compressed_log(tmp_path: Path) -> None:
+    chain_of_times(tmp_path, missing=False)
+    log = tmp_path / "binlog.000001"
+    (tmp_path / "binlog.000001.gz").write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    assert warnings(tmp_path, until="2024-01-01") == []
+    assert len(warnings(tmp_path, until="2025-01-01")) == 1
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_transactions_chosen_by_gtid_may_lie_in_a_hole(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, missing: bool
+) -> None:
+    chain(tmp_path, missing=missing)
+    hole = "binlog.000002 is missing" if missing else "binlog.000001 is an incomplete copy"
+    for choice in (("--gtid", f"{SID}:2-3"), ("--at", f"{SID}:2")):
+        code, out, err = undo(capfd, tmp_path, *choice)
+        assert (code, out.count("DELETE")) == (0, 2 if "--gtid" in choice else 1), err
+        assert hole in err
+        assert ": the result may lack transactions" in err
+        assert ": the result lacks" not in err
+
+
+@pytest.mark.parametrize(("executed", "lost"), [("1-5", ""), ("1-7", "6-7")])
+def test_gtids_show_an_incomplete_copy_before_a_start_of_the_server(
+    tmp_path: Path, executed: str, lost: str
+) -> None:
+    first, second = Log(), Log(created=1_700_000_000)
+    first.add(PREVIOUS_GTIDS, GtidSet().encode(), flags=0x80)
+    for key in range(1, 6):
+        first.insert((key, "one", None), gno=key)
+    second.add(PREVIOUS_GTIDS, GtidSet.parse(f"{SID}:{executed}").encode(), flags=0x80)
+    second.insert((8, "two", None), gno=8)
+    first.save(tmp_path)
+    second.save(tmp_path, "binlog.000002")
+    found = (
+        "binlog.000001 is an incomplete copy: it ends without ROTATE or STOP, and binlog.000002 follows transactions"
+        f" that neither log contains: {SID}:{lost}: the result lacks transactions"
+    )
+    assert warnings(tmp_path) == ([found] if lost else [])
+
+
+def test_a_read_that_begins_at_the_end_of_a_compressed_log(tmp_path: Path) -> None:
+    chain(tmp_path)
+    log = tmp_path / "binlog.000001"
+    size = log.stat().st_size
+    (tmp_path / "binlog.000001.gz").write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    first, following = resolve([str(tmp_path)])[0].files
+    with LogFile.open(first) as opened:
+        assert list(opened.windows(size)) == []
+        hole = cut_off(
+            opened, following, lambda: LogFile.open(following), lambda: closed(opened, size)
+        )
+    assert "binlog.000001 is an incomplete copy" in hole

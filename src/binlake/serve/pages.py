@@ -29,7 +29,7 @@ from binlake.source.chain import Chain
 from binlake.source.log_file import LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
-from binlake.stream.holes import cut_off, next_log
+from binlake.stream.holes import closed, cut_off, next_log
 from binlake.values.frame import EventFormat
 
 #: The size of a read: replicas that wait for their network each hold a few windows.
@@ -86,16 +86,20 @@ def pages(library: Library, name: str, position: int) -> Generator[Page, None, N
                         yield window
                         position, format = window.end, window.format
         if following is not None:
-            _refuse_hole(library, chain, log)
+            _refuse_hole(library, chain, log, position)
             name, position, format = following.name, FIRST_EVENT, None
         else:
             yield CaughtUp(name, position, version)
 
 
-def _refuse_hole(library: Library, chain: Chain, log: LogFile) -> None:
-    """Raise ServerError (1236) if a file that has been read is cut off before the next one."""
+def _refuse_hole(library: Library, chain: Chain, log: LogFile, position: int) -> None:
+    """Raise ServerError (1236) if a file that has been read to `position`, its end, is cut off before the next one."""
     following = next_log(chain, chain.names.index(log.name))
-    if following is not None and (hole := cut_off(log, following, lambda: library.open(following))):
+    if following is None:
+        return
+    # a replica that connects again at the end of a file has seen none of its events
+    hole = cut_off(log, following, lambda: library.open(following), lambda: closed(log, position))
+    if hole:
         raise lost(f"{hole}: copy it to the archive again")
 
 

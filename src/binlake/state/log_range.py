@@ -272,8 +272,10 @@ def _has_transactions(chain: Chain, options: ReadOptions) -> bool:
 
 def _check_without_gaps(chain: Chain, options: ReadOptions) -> None:
     """Raise SourceError if a log between those that a read starts and ends with is missing. The read itself finds
-    logs that are cut off (`refuse_hole`).
+    logs that are cut off, and those that are missing within times (`refuse_hole`).
     """
+    if options.since is not None or options.until is not None:
+        return
     names = list(chain.names)
     first = names.index(options.start.file) if options.start is not None else 0
     last = names.index(options.stop.file) if options.stop is not None else len(names) - 1

@@ -152,6 +152,11 @@ class TransactionFilter(PickledByName):
         return self == TransactionFilter()
 
     @property
+    def chooses_gtids(self) -> bool:
+        """Whether the filter wants transactions with certain GTIDs only."""
+        return self.gtids is not None or self.at_gtid is not None
+
+    @property
     def only_times(self) -> bool:
         """Whether the filter keeps every transaction of the times since `since_us` and until `until_us`."""
         return replace(self, since_us=None, until_us=None).everything

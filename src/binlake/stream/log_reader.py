@@ -26,7 +26,7 @@ from binlake.stream.groups.elsewhere import Elsewhere
 from binlake.stream.groups.grouper import Ended
 from binlake.stream.groups.relay import carried_over
 from binlake.stream.groups.transactions import FileRange, TransactionReader
-from binlake.stream.holes import Holes, TakesHole, cut_off, lacking, written_before
+from binlake.stream.holes import Holes, TakesHole, cut_off, lacking, wants_gap
 from binlake.stream.indexed_ranges import IndexedRanges
 from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, pieces_of_window
 from binlake.stream.positions.splits import Split
@@ -105,7 +105,7 @@ class LogReader:
         first = filters.first_file(len(chain.files))
         opened: dict[int, LogFile] = {}
         indexed = IndexedRanges(filters, options, ledger, lookup)
-        holes = Holes(chain, filters, opener, lambda hole: ledger.warn(lacking(hole)))
+        holes = Holes(chain, filters, opener, lambda hole: ledger.warn(lacking(hole, filters)))
         if filters.start is not None and filters.start.ordinal == first.ordinal:
             sent = _sent_from(opener, chain.files[first.ordinal], filters.start, sync_inside)
             if sent is not None:
@@ -135,7 +135,7 @@ class LogReader:
                             continue
                     log = opened.pop(ordinal, None) or opener(ordinal)
                     yield from indexed.of(log, start, None, reader)
-                    holes.after(ordinal, log)
+                    holes.after(ordinal, log, start or FIRST_EVENT)
 
         def ddl_before() -> Iterator[DdlStatement]:
             if not any(is_server_url(log.path) or log.path == "-" for log in chain.files):
@@ -170,8 +170,12 @@ class LogReader:
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # for a second read, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
-            if split.gap and not written_before(log, filters.since_us):
-                ledger.warn(lacking(split.gap))
+            if split.gap and wants_gap(
+                filters,
+                lambda: opener(split.ordinal - 1),
+                lambda: opener.open(split.log, split.ordinal),
+            ):
+                ledger.warn(lacking(split.gap, filters))
             yield from IndexedRanges(filters, options, ledger).of(log, start, end, reader)
             _cover(log, covered_from, end, reader, ledger)
             if end is not None and log.size is not None and end < log.size:
@@ -182,8 +186,8 @@ class LogReader:
                     log,
                     following,
                     lambda: opener.open(following, split.ordinal + 1),
-                    filters.since_us,
-                    split.is_closed,
+                    lambda: split.is_closed(log, covered_from),
+                    filters,
                 )
                 if hole:
                     split.take_hole(hole, ledger)

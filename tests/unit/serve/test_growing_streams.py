@@ -138,14 +138,15 @@ def test_a_torn_tail_before_another_file_is_a_crash_that_is_passed(tmp_path: Pat
     assert found == {"binlog.000001": whole, "binlog.000002": after}
 
 
-@pytest.mark.parametrize("lost", [0, 20])
-def test_an_incomplete_copy_ends_the_stream(tmp_path: Path, lost: int) -> None:
+@pytest.mark.parametrize(("lost", "suffix"), [(0, ""), (20, ""), (0, ".gz")])
+def test_an_incomplete_copy_ends_the_stream(tmp_path: Path, lost: int, suffix: str) -> None:
     """A replica does not get the next log: it would lack the transactions in between."""
     log = LogBuilder(flags=IN_USE)
     log.transaction(bytes(20))
     last = log.transaction(bytes(20)) if lost else len(log.data)
     whole = log.bytes()[:last]
-    (tmp_path / "binlog.000001").write_bytes(log.bytes()[: last + lost])
+    copied = log.bytes()[: last + lost]
+    (tmp_path / f"binlog.000001{suffix}").write_bytes(gzip.compress(copied) if suffix else copied)
     (tmp_path / "binlog.000002").write_bytes(LogBuilder().bytes())
     with serving(tmp_path) as server:
         for position in (4,) if lost else (4, len(whole)):

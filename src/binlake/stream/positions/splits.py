@@ -28,7 +28,7 @@ from binlake.source.replica.url import is_server_url, without_password
 from binlake.source.resync import END, first_sync_before
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
-from binlake.stream.holes import closed, closed_by_its_end, lacking, next_log
+from binlake.stream.holes import closed, closed_as_read, lacking, next_log
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.builds import PickledByName
@@ -86,13 +86,13 @@ class Split(PickledByName):
         """Return the split without the facts about its beginning, for a range that starts later."""
         return replace(self, gap="")
 
-    def is_closed(self, log: LogFile) -> bool | None:
-        """Whether the server has closed the log that the task has read, as `stream.holes.closed`."""
-        return closed(log)
+    def is_closed(self, log: LogFile, begin: int) -> bool | None:
+        """Whether the server has closed the log, which the task has read from byte `begin` on; None if that is not known."""
+        return closed_as_read(log, begin)
 
     def take_hole(self, hole: str, ledger: Ledger) -> None:
         """Warn about a hole in the chain (`stream.holes`)."""
-        ledger.warn(lacking(hole))
+        ledger.warn(lacking(hole, self.filters))
 
     @property
     def known_start(self) -> int:
@@ -148,10 +148,9 @@ class StreamSplit(Split):
     def _without_beginning(self) -> Self:
         return replace(self, fingerprint=None)
 
-    def is_closed(self, log: LogFile) -> bool | None:
-        known = closed(log)
+    def is_closed(self, log: LogFile, begin: int) -> bool | None:
         # an earlier batch may have read the log to its end, before the next log was there
-        return closed_by_its_end(log) if known is None else known
+        return closed(log, begin)
 
     def take_hole(self, hole: str, ledger: Ledger) -> None:
         """Raise PositionLostError: a stream does not read the log again."""

@@ -151,9 +151,12 @@ class UndoRun:
         return SchemaHistory(self._schema.of_logs(chain.paths), lacks_computed)
 
     def _changes(self) -> Iterator[Changes]:
-        readers = LogReader.of_chains(self._chains, self._options, self._ledger)
+        options = self._options
+        readers = LogReader.of_chains(self._chains, options, self._ledger)
+        # the user has chosen the transactions, and a hole may lie anywhere
+        by_transaction = options.at is not None or options.gtid is not None
         for chain, reader in zip(self._chains, readers, strict=True):
-            if self._options.at is None and not self._choices.force:
+            if not by_transaction and not self._choices.force:
                 reader.pass_holes_to(_refuse_hole)
             self._history = self._new_history(chain)
             rows = None if self._places is None else self._places.rows
