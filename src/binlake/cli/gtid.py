@@ -18,7 +18,7 @@ from binlake.cli.common.terminal import note
 from binlake.errors import OptionError, SourceError
 from binlake.source.access import Access
 from binlake.source.chain import Chain, resolve
-from binlake.source.chain_names import of_source, without_relay_logs
+from binlake.source.chain_names import of_source
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.stream.positions.gtid_search import (
     AnyGtid,
@@ -256,7 +256,7 @@ def _text_of(path: str) -> str:
 
 
 def _one_chain(path: str, options: ReadOptions) -> Chain:
-    chains = without_relay_logs(resolve([path], options.index_directory))
+    chains = resolve([path], options.index_directory)
     if len(chains) > 1:  # the option applies to the arguments that need it
         chains = of_source(chains, options.source)
     return the_only_chain(chains, f"{path} can stand for the GTIDs of one server only")

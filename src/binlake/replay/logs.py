@@ -158,7 +158,7 @@ def chains_to_print(
     index_directory. `say` receives a message about relay logs that are left out.
     """
     found = resolve(files, index_directories)
-    for sentence in about_relay_logs(found):
+    for sentence in about_relay_logs(found, lambda _: "name their files"):
         say(sentence)
     chains = without_relay_logs(found)
     if len(chains) > 1:

@@ -333,21 +333,22 @@ def _add_logs(found: _Found, entries: Sequence[Listed]) -> None:
             logs.append(_log_path(*entry))
         else:
             found.ignored.append(entry.path)
-    found.files += _sorted(logs)
-    found.relay |= _relay_logs(_sorted(logs))
+    logs = _sorted(logs)
+    found.files += logs
+    found.relay |= _relay_logs(logs)
 
 
 def _relay_logs(files: Sequence[LogPath]) -> set[tuple[str, str]]:
     """Return the chains of relay logs among the files of a directory, if it has binary logs, too: the data
     directory of a replica.
     """
-    newest: dict[tuple[str, str], list[LogPath]] = {}
+    chains: dict[tuple[str, str], list[LogPath]] = {}
     for file in files:
-        newest.setdefault(file.chain, []).insert(0, file)
-    if len(newest) < 2:
+        chains.setdefault(file.chain, []).append(file)
+    if len(chains) < 2:
         return set()
-    relay = {chain for chain, logs in newest.items() if _are_relay_logs(logs)}
-    return relay if len(relay) < len(newest) else set()
+    relay = {chain for chain, logs in chains.items() if _are_relay_logs(reversed(logs))}
+    return relay if len(relay) < len(chains) else set()
 
 
 def _are_relay_logs(newest_first: Iterable[LogPath]) -> bool:

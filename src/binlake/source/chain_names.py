@@ -45,11 +45,18 @@ def without_relay_logs(chains: Sequence[Chain]) -> list[Chain]:
     return [chain for chain in chains if not chain.is_relay_beside]
 
 
-def about_relay_logs(chains: Sequence[Chain]) -> list[str]:
-    """Return a sentence for each chain that `without_relay_logs` leaves out."""
+def by_files_or_source(chain: Chain) -> str:
+    """Return what to do to read a chain of relay logs, for a read that has the option `source`."""
+    return f"name their files or set the option source to {chain.source}"
+
+
+def about_relay_logs(
+    chains: Sequence[Chain], remedy: Callable[[Chain], str] = by_files_or_source
+) -> list[str]:
+    """Return a sentence for each chain that `without_relay_logs` leaves out, with what to do to read it."""
     return [
         f"the relay logs {chain.base} in {chain.directory or '.'} are left out, because they contain the changes of"
-        f" another server; to read them, name their files or set the option source to {chain.source}"
+        f" another server; to read them, {remedy(chain)}"
         for chain in chains
         if chain.is_relay_beside
     ]

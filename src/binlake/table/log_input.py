@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from binlake.source.chain import Chain, resolve
-from binlake.source.chain_names import about_relay_logs, of_source
+from binlake.source.chain_names import about_relay_logs
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -45,14 +45,17 @@ class LogInput:
 
     @cached_property
     def found(self) -> tuple[Chain, ...]:
-        """The chains that the paths mean, as `chain_names.of_source`."""
-        return tuple(of_source(self._resolved, self.options.source))
+        """The chains that the paths mean, as `wanted_chains` of `chosen_chains`."""
+        from binlake.stream.positions.chosen_chains import wanted_chains
+
+        return tuple(wanted_chains(self._resolved, self.options))
 
     @cached_property
     def _chosen(self) -> tuple[tuple[Chain, ...], tuple[str, ...]]:
         from binlake.stream.positions.chosen_chains import chosen_chains
 
-        said = [] if self.options.source is not None else about_relay_logs(self._resolved)
+        left = [chain for chain in self._resolved if chain not in self.found]
+        said = [] if self.options.source is not None else about_relay_logs(left)
         return tuple(chosen_chains(self.found, self.options, said.append)), tuple(said)
 
     @property

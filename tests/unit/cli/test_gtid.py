@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
+from support.logs.table_log import Log
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 UUID = "78157433-e595-11f1-a5e0-02fc00000001"
@@ -166,3 +167,16 @@ def test_several_chains_are_not_one_set(
     assert "the logs of 2 sources; set --source to one of binlog, relay" in err
     code, out, _ = run(capfd, "union", str(tmp_path), "--source", "relay")
     assert (code, out) == run(capfd, "union", str(tmp_path / "relay.000001"))[:2]
+
+
+def test_the_option_source_names_relay_logs_beside_binary_logs(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The data directory of a replica."""
+    Log().save(tmp_path)
+    relay = Log(flags=0x40)
+    relay.insert((1, "one", None), gno=5)
+    relay.save(tmp_path, "relay.000001")
+    assert run(capfd, "union", str(tmp_path))[:2] == (0, "")
+    gtid = "00010203-0405-0607-0809-0a0b0c0d0e0f:5"
+    assert run(capfd, "union", str(tmp_path), "--source", "relay")[:2] == (0, gtid)

@@ -99,12 +99,19 @@ def test_relay_logs_beside_binary_logs_are_read_by_name_only(tmp_path: Path) -> 
     by_source = LogInput([folder], ReadOptions(source="relay-bin"))
     assert [chain.base for chain in by_source.chains] == ["relay-bin"]
     assert by_source.remarks == ()
+    by_position = LogInput([folder], ReadOptions.parse({"start": "relay-bin.000002:4"}))
+    assert [chain.base for chain in by_position.chains] == ["relay-bin"]
+    assert by_position.remarks == (
+        "reading the logs of relay-bin only: no other source has this position or GTID",
+    )
     for paths in ([f"{folder}/relay-bin.*"], [folder, f"{folder}/relay-bin.000002"]):
         named = LogInput(paths, ReadOptions())
         assert named.chains[-1].base == "relay-bin"
         assert named.remarks == ()
     assert [split.log.base for split in plan_files([folder], ReadOptions())] == ["binlog"]
-    assert [chain.base for chain in chains_to_print([folder])] == ["binlog"]
+    said: list[str] = []
+    assert [chain.base for chain in chains_to_print([folder], say=said.append)] == ["binlog"]
+    assert said == [f"{remark.partition('; ')[0]}; to read them, name their files"]
     (tmp_path / "binlog.000001").unlink()
     begun(tmp_path / "relay-bin-other.000001", RELAY)
     only_relay = LogInput([folder], ReadOptions())

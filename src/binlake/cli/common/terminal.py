@@ -85,7 +85,7 @@ def log_input(files: Sequence[str], options: ReadOptions) -> LogInput:
 
 
 def say_excluded(logs: LogInput) -> None:
-    """Report the logs that are not read because of a position or a GTID."""
+    """Report the logs that are not read: because of a position or a GTID, or because they are relay logs."""
     for remark in logs.remarks:
         note(remark)
 

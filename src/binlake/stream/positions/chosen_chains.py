@@ -36,7 +36,7 @@ def chosen_chains(
     Raises OptionError if several chains match, if none has the file, and if the file ends before a
     position where the read should start.
     """
-    chains = of_source(chains, options.source)
+    chains = wanted_chains(chains, options)
     chosen = chains
     for name, place in _positions(options):
         if len(chains) > 1:
@@ -59,6 +59,18 @@ def chosen_chains(
     if len(chosen) < len(chains):
         say(only_read(chosen))
     return chosen
+
+
+def wanted_chains(chains: Sequence[Chain], options: ReadOptions) -> list[Chain]:
+    """Return the chains of the option `source`. Without it, return all except relay logs beside binary logs; but relay logs
+    that a position names are wanted. Raises OptionError.
+    """
+    wanted = of_source(chains, options.source)
+    if options.source is not None:
+        return wanted
+    files = {place.file for _, place in _positions(options)}
+    files -= {name for chain in wanted for name in chain.names}
+    return [chain for chain in chains if chain in wanted or not files.isdisjoint(chain.names)]
 
 
 def only_read(chosen: Sequence[Chain]) -> str:
