@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from binlake.errors import OptionError, SourceError
+from binlake.errors import FormatError, OptionError, SourceError
 from binlake.format.event_types import ROTATE_EVENT
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
@@ -171,9 +171,9 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
         if origin.may_be_later:
             raise SourceError(
                 f"the GTIDs of {base} may contain transactions that its rows do not: mysqldump"
-                f" {'.'.join(map(str, origin.mysqldump))} reads them without a lock",
-                hint="make the dump with --source-data=2 (or --master-data=2); if no client wrote during the dump,"
-                " give its GTIDs with --from-gtid",
+                f" {'.'.join(map(str, origin.mysqldump))} reads them without a lock, unless it has --lock-all-tables",
+                hint="if the dump was made with --lock-all-tables, or no client wrote during it, give its GTIDs with"
+                " --from-gtid; otherwise make the dump with --source-data=2 (or --master-data=2)",
             )
         return _from_gtids(chain, origin.mysql, base, options)
     assert origin.mariadb is not None, "an origin has a place"
@@ -188,8 +188,11 @@ def _is_at(chain: Chain, place: FilePosition, executed: GtidSet, options: ReadOp
         return False
     ordinal = chain.names.index(place.file)
     scan = BoundaryScan(UNLIMITED, GtidProgress())
-    with Access.of(options).open(chain.files[ordinal], ordinal) as log:
-        scan.through(log, FIRST_EVENT, place.offset)
+    try:
+        with Access.of(options).open(chain.files[ordinal], ordinal) as log:
+            scan.through(log, FIRST_EVENT, place.offset)
+    except FormatError:  # the read may begin behind the damage
+        return False
     return scan.offset == place.offset and scan.gtids.text == GtidProgress(str(executed)).text
 
 

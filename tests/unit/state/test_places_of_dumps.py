@@ -88,6 +88,7 @@ def test_gtids_alone_of_an_old_mysqldump_are_refused(
     with pytest.raises(SourceError, match=f"mysqldump {version[:6]}.*--source-data=2") as refused:
         state(tmp_path, log, dump)
     assert "give its GTIDs with --from-gtid" in str(refused.value)
+    assert "if the dump was made with --lock-all-tables" in str(refused.value)
     assert state(tmp_path, log, dump, from_gtid=f"{SID}:1") == [2]
 
 
@@ -127,3 +128,25 @@ def gtid_list_body(gtids: MariaGtidSet) -> bytes:
         body += gtid.domain_id.to_bytes(4, "little") + gtid.server_id.to_bytes(4, "little")
         body += gtid.seq_no.to_bytes(8, "little")
     return body
+
+
+def test_damage_before_the_position_of_a_dump_with_gtids(tmp_path: Path, log: Log) -> None:
+    """The GTIDs are exact, so the log before them need not be read."""
+    row(log, 1, 1)
+    second = log.save(tmp_path).stat().st_size
+    rotated = Log()
+    rotated.add(PREVIOUS_GTIDS, GtidSet.parse(f"{SID}:1").encode(), flags=0x80)
+    row(rotated, 2, 2)
+    path = tmp_path / "binlog.000001"
+    log.add(4, b"\4" + bytes(7) + b"binlog.000002")
+    data = bytearray(log.bytes())
+    at = log.offsets[2]
+    data[at + 9 : at + 13] = bytes(4)  # an event of no bytes
+    path.write_bytes(data)
+    dump = tmp_path / "dump.sql"
+    dump.write_text(
+        f"{head('9.7.0')}{purged(f'{SID}:1')}{position(second)}{TABLE}-- Dump completed\n"
+    )
+    end = f"binlog.000002:{rotated.save(tmp_path, 'binlog.000002').stat().st_size}"
+    found = binlake.open(str(tmp_path)).state("shop.t", end, str(dump))
+    assert found["id"].to_pylist() == [2]
