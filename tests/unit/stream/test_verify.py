@@ -130,7 +130,9 @@ def test_a_wrong_successor(tmp_path: Path) -> None:
 def test_no_terminator(tmp_path: Path) -> None:
     StreamLog().plain(1).write(tmp_path)
     StreamLog().plain(2).write(tmp_path, "binlog.000002")
-    assert kinds(verify([str(tmp_path)])) == ["no terminator"]
+    report = verify([str(tmp_path)])
+    assert kinds(report) == ["no terminator"]
+    assert report.chain[0].message.endswith("this is an incomplete copy")
 
 
 def test_a_crash_is_a_remark_where_nothing_is_missing(tmp_path: Path) -> None:

@@ -181,6 +181,8 @@ def _crash(before: FileReport, after: FileReport) -> str:
 
 def _no_terminator(before: FileReport, after: FileReport, crash: str) -> ChainProblem:
     why = crash or "the server crashed, or the file is cut"
+    if after.at_startup is False and not after.is_relay:
+        why = "without a start of the server in between, this is an incomplete copy"
     message = f"ends without ROTATE or STOP, but {after.file} follows: {why}"
     return ChainProblem(before.file, Kind.NO_TERMINATOR, message)
 

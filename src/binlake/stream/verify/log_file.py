@@ -27,7 +27,6 @@ from binlake.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.common.incident import IncidentEvent
 from binlake.events.common.rotate import RotateEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
@@ -65,7 +64,8 @@ class FileReport:
     pages of an .ibb file); `verified` and `bad` count checksums. `previous` is the set that its
     beginning records as executed before it, in its flavour, None if it has none; `gtids` are the
     transactions in it. `terminated`: it ends in ROTATE or STOP; `successor`: the file that its
-    ROTATE names; `at_startup`: it began with a start of the server.
+    ROTATE names; `at_startup`: it began with a start of the server, None if that is not known; `is_relay`: it is a
+    relay log.
     """
 
     file: str
@@ -81,7 +81,8 @@ class FileReport:
     maria_gtids: MariaGtidSet = field(default_factory=MariaGtidSet)
     terminated: bool = False
     successor: str | None = None
-    at_startup: bool = False
+    at_startup: bool | None = None
+    is_relay: bool = False
     in_use: bool = False
 
     @property
@@ -199,6 +200,7 @@ class _Walk:
 
     def run(self) -> None:
         report, log = self._report, self._log
+        report.at_startup, report.is_relay = log.at_startup, log.is_relay
         if log.format is not None:
             report.algorithm = _ALGORITHMS.get(log.format.checksum_alg or 0)
             if log.format.checksum_alg is None:
@@ -359,11 +361,6 @@ class _Walk:
         if self._report.previous is None:
             self._report.previous = event.gtid_set
 
-    def _format(self, window: Window, index: int) -> None:
-        event = event_at(window, index)
-        if isinstance(event, FormatDescriptionEvent) and window.frame(index).offset == FIRST_EVENT:
-            self._report.at_startup = event.created != 0
-
     def _incident(self, window: Window, index: int) -> None:
         event = event_at(window, index)
         if isinstance(event, IncidentEvent):
@@ -384,7 +381,6 @@ class _Walk:
 
 _Checks = dict[int, Callable[[_Walk, Window, int], None]]
 _CHECKS: _Checks = {
-    types.FORMAT_DESCRIPTION_EVENT: _Walk._format,
     types.GTID_LOG_EVENT: _Walk._mysql_gtid,
     types.GTID_TAGGED_LOG_EVENT: _Walk._tagged_gtid,
     types.GTID_EVENT: _Walk._mariadb_gtid,
