@@ -94,9 +94,9 @@ class _Spool:
         self._ends: dict[int, int] = {}  # of the blocks in the file, by their starts
 
     def put(self, data: bytes) -> int | None:
-        """Write bytes to the file, and return their place; None while memory suffices."""
+        """Write bytes to the file, and return their place; None while memory suffices, or if there are none."""
         self._held_bytes += len(data)
-        if self._held_bytes <= self._most_held:
+        if self._held_bytes <= self._most_held or not data:  # a place is known by its start
             return None
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - `drop` closes it

@@ -57,3 +57,20 @@ def test_a_prepared_transaction_does_not_let_the_temporary_file_grow(
         shown += 1
     assert ledger.transactions[Outcome.COMMITTED] == shown == 2 * 48
     assert 0 < max(sizes) < len(log.data) // 10
+
+
+class WithEmptyBlocks(Blocks):
+    """A follower that delivers a block without bytes before each event."""
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in super().__iter__():
+            yield Block(block.file, block.start, b"", 0.0, "")
+            yield block
+
+
+def test_blocks_without_bytes_take_no_place_in_the_temporary_file() -> None:
+    log = StreamLog().xa_prepared(1, b"1").plain(100).xa_decided(200, b"1")
+    ledger = Ledger()
+    follower = cast(Follower, WithEmptyBlocks(log))
+    live = LiveReader(follower, ReadOptions(), ledger, lambda: None, most_held=0)
+    assert [rows_in(run) for run in live.runs() if isinstance(run, Transaction)] == [1, 1]
