@@ -32,7 +32,8 @@ class ColumnDefinition:
     distinguish (uuid, inet4, inet6, vector, json), else None. `generated`: the server computes the
     value, and no statement can set it. `virtual`: the server does not store the value either, so the
     after-image of an update may lack a changed value (MariaDB). `bounds_version`: it is the start or the end of a
-    version of a row (AS ROW START, AS ROW END), so the table is system-versioned. Only a schema contains these three.
+    version of a row (AS ROW START, AS ROW END), so the table is system-versioned; None if no schema shows that. Only a
+    schema contains these three.
     `is_collation_known` is False where `collation_id` is any collation of the right character set.
     """
 
@@ -52,7 +53,7 @@ class ColumnDefinition:
     declared: str | None = None
     generated: bool = False
     virtual: bool = False
-    bounds_version: bool = False
+    bounds_version: bool | None = None
     is_collation_known: bool = True
 
 

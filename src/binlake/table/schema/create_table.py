@@ -170,17 +170,24 @@ def table_of(
         else:
             key = key or primary_key_of(item, periods)
     foreign = [found for item in items if (found := foreign_key_of(item, database)) is not None]
-    rest = [token.word for token in tokens[end + 1 :]]
+    options = (tokens[end + 1 :], *filter(is_column, items))
     return DeclaredTable(
         database,
         name,
         tuple(columns),
         key,
-        "VERSIONING" in rest,
+        any(map(_has_versions, options)),
         line,
         charset,
         foreign_keys=named_keys((), foreign, name),
     )
+
+
+def _has_versions(options: Sequence[Token]) -> bool:
+    """Whether options of a table or of a column make the table system-versioned."""
+    words = [token.word for token in options]
+    found = zip(words, words[1:], words[2:], strict=False)
+    return ("WITH", "SYSTEM", "VERSIONING") in found
 
 
 def check_count(columns: int, table: str) -> None:

@@ -454,7 +454,8 @@ def _is_versioned(columns: Sequence[ColumnDefinition]) -> bool:
     """Whether MariaDB keeps the history of such rows: by a declaration, else by the names that it gives automatically."""
     if any(column.bounds_version for column in columns):
         return True
-    return {"row_start", "row_end"} <= {column.name.casefold() for column in columns}
+    undeclared = (column for column in columns if column.bounds_version is None)
+    return {"row_start", "row_end"} <= {column.name.casefold() for column in undeclared}
 
 
 def _is_hash(column: ColumnDefinition, flavour: str) -> bool:

@@ -67,7 +67,8 @@ def test_the_log_wins_over_a_declaration() -> None:
     table = _table(logged, text, source=NameSource.METADATA)
     sql = "CREATE TABLE t (v varchar(20) charset latin1, extra int, id int)"
     completed, problem = _schema(sql).complete(table)
-    assert completed.columns == table.columns
+    known = (replace(column, bounds_version=None) for column in completed.columns)
+    assert tuple(known) == table.columns
     assert completed.name_source == NameSource.METADATA
     assert problem is not None
     assert "the declaration has character set latin1, the log has utf8mb4" in problem

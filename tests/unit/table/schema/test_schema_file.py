@@ -136,6 +136,20 @@ def test_keys_checks_and_periods_are_no_columns() -> None:
     assert table.system_versioned
 
 
+@pytest.mark.parametrize(
+    ("sql", "is_versioned"),
+    [
+        ("CREATE TABLE t (a INT) WITH SYSTEM VERSIONING", True),
+        ("CREATE TABLE t (a INT, x INT WITH SYSTEM VERSIONING)", True),
+        ("CREATE TABLE t (a INT, x INT WITHOUT SYSTEM VERSIONING)", False),
+        ("CREATE TABLE t (a INT) SELECT versioning FROM u", False),
+        ("CREATE TABLE t (a INT) COMMENT 'WITH SYSTEM VERSIONING'", False),
+    ],
+)
+def test_system_versioning(sql: str, is_versioned: bool) -> None:
+    assert _only(sql).system_versioned == is_versioned
+
+
 def test_output_of_the_mysql_client() -> None:
     vertical = """*************************** 1. row ***************************
        Table: a
