@@ -219,7 +219,11 @@ def test_versioned_tables_whose_period_has_other_names_are_refused(
         " Row_End TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (ROW_START, Row_End))"
         " WITH SYSTEM VERSIONING",
         f"CREATE TABLE {DATABASE}.bare (id INT PRIMARY KEY)",
+        f"CREATE TABLE {DATABASE}.plain (id INT PRIMARY KEY, row_start INT, row_end INT)",
     )
+    plain = changed(server, "INSERT INTO plain VALUES (1, 2, 3)")
+    assert run_sql(plain).returncode == 1, "nothing shows that it is not versioned"
+    assert b"INSERT INTO" in sql(plain, "--schema", url_of(server))
     schema = tmp_path / "schema.sql"
     printed = subprocess.run(
         [sys.executable, "-m", "binlake.cli.main", "schema", *map(str, server.log_files())],
@@ -390,12 +394,13 @@ def test_undo_is_compared_with_the_server_first(server: Server) -> None:
     stop = str(list(binlake.open(log).transactions())[-1].end)
     undo = [*logs, "--start", f"{Path(log).name}:4", "--stop", stop, "--undo", "--verify", url]
     script = sql(*undo)
-    server.execute(f"CREATE TRIGGER {DATABASE}.noisy BEFORE DELETE ON {DATABASE}.u FOR EACH ROW SET @x = 1")  # fmt: skip
+    for name, event in (("noisy", "UPDATE"), ("quiet", "DELETE")):  # the script updates u
+        server.execute(f"CREATE TRIGGER {DATABASE}.{name} BEFORE {event} ON {DATABASE}.u FOR EACH ROW SET @x = 1")  # fmt: skip
     noisy = run_sql(*undo)
     assert (noisy.returncode, noisy.stdout) == (0, script)
     assert f"{DATABASE}.u: its triggers fire when the script runs" in noisy.stderr.decode()
     assert "changed: noisy. Drop them first" in noisy.stderr.decode()
-    server.execute(f"DROP TRIGGER {DATABASE}.noisy")
+    server.execute(f"DROP TRIGGER {DATABASE}.noisy", f"DROP TRIGGER {DATABASE}.quiet")
     with server.session(DATABASE) as session:
         session.execute("UPDATE t SET a = 'x' WHERE id = 1", "INSERT INTO t VALUES (2, 'y', 2.2), (3, 'z', 1)", "UPDATE u SET b = 3")  # fmt: skip
     run = run_sql(*undo)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
+from support.logs.log_builder import QUERY, query_body
 from support.logs.stream_log import StreamLog
 from support.logs.table_log import Log
 
+SID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 TRANSACTIONS = "mysql-9.7/transactions/binlog.000001"
 
 
@@ -160,6 +162,60 @@ def test_undo_of_irreversible_changes_is_refused_before_output(
     code, out, err = run(capfd, str(log), "--undo", "--on-error", "skip")
     assert (code, out) == (2, "")
     assert "cannot be combined" in err
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_hinted"),
+    [
+        (b"INSERT INTO mysql.rds_heartbeat2 (id, value) VALUES (1, 2)", True),
+        (b"CALL p()", True),
+        (b"INSERT INTO shop.v VALUES (1)", False),
+        (b"ALTER TABLE t ADD COLUMN c INT", False),
+        (b"TRUNCATE TABLE t", False),
+    ],
+)
+def test_the_hint_about_tables_of_the_server(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, statement: bytes, is_hinted: bool
+) -> None:
+    """It helps only if the refused statement may concern such a table."""
+    made = Log()
+    made.insert((1, "one", None), gno=1)
+    made.add(QUERY, query_body(statement))
+    code, out, err = run(capfd, str(made.save(tmp_path)), "--undo")
+    assert (code, out) == (1, ""), err
+    assert "choose the changes before or after it" in err
+    assert ("--exclude-table 'mysql.*'" in err) == is_hinted
+
+
+def test_an_undo_of_whole_tables_reads_the_log_once(log: Path) -> None:
+    """Everything that follows in these tables is undone, too, so there are no later changes to look for."""
+    command = [sys.executable, "-m", "binlake.cli.main", "sql", "-", "--undo"]
+    for choice, is_checked in ((("--table", "shop.t"), False), (("--gtid", f"{SID}:1"), True)):
+        done = subprocess.run(
+            [*command, *choice], input=log.read_bytes(), capture_output=True, check=True
+        )
+        assert (b"cannot check for later changes" in done.stderr) == is_checked
+
+
+def test_later_children_of_a_whole_table_are_reported(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, log: Path
+) -> None:
+    schema = tmp_path / "schema.sql"
+    schema.write_text(
+        "CREATE TABLE shop.t (id INT UNSIGNED PRIMARY KEY, name VARCHAR(20), day DATE) CHARSET utf8mb4;\n"
+        "CREATE TABLE shop.u (id INT UNSIGNED PRIMARY KEY, name VARCHAR(20), day DATE,"
+        " FOREIGN KEY (id) REFERENCES t (id)) CHARSET utf8mb4;\n"
+    )
+    made = Log()
+    made.insert((4, "parent", None), gno=1)
+    made.insert((4, "child", None), table="u", gno=2)
+    made.insert((5, "no child", None), gno=3)
+    path = str(made.save(tmp_path))
+    given = ("--undo", "--table", "shop.t", "--schema", str(schema))
+    code, out, err = run(capfd, path, *given)
+    assert (code, out.count("DELETE")) == (0, 2)
+    assert "shop.u: 1 later change refers to rows of shop.t that the undo deletes" in err
+    assert "later changes of the same rows" not in err
 
 
 def without_create_table(log: Path, folder: Path) -> str:

@@ -39,7 +39,7 @@ from binlake.stream.groups.plain_transaction import plain_transactions
 from binlake.stream.groups.transaction_of import transaction_of
 from binlake.stream.runs import Outcome, PlainRun, Run, Transaction
 from binlake.stream.sql.ddl import TakesDdl, ignore_ddl
-from binlake.stream.sql.ddl_targets import may_change_any
+from binlake.stream.sql.ddl_targets import changed_tables, may_change_any
 from binlake.stream.sql.statements import (
     ACCOUNT,
     CHANGE_KINDS,
@@ -437,11 +437,15 @@ class TransactionReader:
         """
         of_others = self._is_of_others(kind, group, table)
         if self._options.on_unshown == "error" and not of_others:
+            if table is None and (texts := [*group.ddl, *group.truncates]):
+                changed = changed_tables(texts[0])
+                table = changed[0] if changed else None
             raise IncompleteError(
                 f"the log contains a change that rows cannot show: {kind}",
                 file=group.start.file,
                 event_pos=group.start.offset,
                 hint=COUNT_UNSHOWN,
+                table=table,
             )
         self._ledger.unshown[kind] += 1
         self._ledger.unshown_of_others += of_others

@@ -39,6 +39,8 @@ _MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes 
 _SHOWN_KEYS = 3
 # A read with these filters only has everything that follows, of all tables: nothing comes later.
 _OPEN_ENDED = ("start",)
+# With these, all that follows in the undone tables is undone, too, and only rows of other tables may refer to it.
+_OF_WHOLE_TABLES = ("start", "table", "exclude_table")
 
 #: Ordinal of the file and offset of a transaction's first event. Millions of them are compared, so they are no
 #: `ChainPosition`.
@@ -94,6 +96,7 @@ class UndoneChanges:
         self._options = options
         # where everything that follows is undone, nothing comes later
         self._remembers = not set(options.filters_given) <= set(_OPEN_ENDED)
+        self._of_whole_tables = rows is None and set(options.filters_given) <= set(_OF_WHOLE_TABLES)
         self._generated = generated
         self._rows = rows
         self._transactions: set[_Start] = set()
@@ -116,7 +119,8 @@ class UndoneChanges:
                 definition = table.types.definition
                 self._tables.add((definition.database, definition.table))
                 places = _places(found, table)
-                self._transactions.update(places)
+                if not self._of_whole_tables:
+                    self._transactions.update(places)
                 if places and (self._first is None or min(places) < self._first):
                     self._first = min(places)
                 sql = SqlTable(table.types, self._generated)
@@ -140,9 +144,11 @@ class UndoneChanges:
         options = self._options
         if self._first is None:
             return []
+        self._children = LaterChildren({name: references(*name) for name in self._tables})
+        if self._of_whole_tables and not self._children.tables:
+            return []
         if any(log.path == "-" for log in chain.files):
             return ["binlake cannot check for later changes: standard input can be read only once"]
-        self._children = LaterChildren({name: references(*name) for name in self._tables})
         read = {".".join(name) for name in self._tables} | set(self._children.tables)
         plain = options.opening(
             table=tuple(sorted(read)),
@@ -177,6 +183,8 @@ class UndoneChanges:
         definition = table.types.definition
         if (definition.database, definition.table) not in self._tables:
             return [False] * table.count
+        if self._of_whole_tables:
+            return [True] * table.count
         undone = [place in self._transactions for place in _places(changes, table)]
         if self._rows is not None and any(undone):
             return self._rows.matches(changes, table, sql)

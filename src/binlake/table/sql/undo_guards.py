@@ -5,12 +5,12 @@ A guard sees every undone row change (`row_sql.Undo`) before anything is printed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from binlake.errors import BinlogError, SchemaError, UnsupportedError
+from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.source.replica.answers import whole_number
 from binlake.table.schema.declared import ForeignKey, References
@@ -26,6 +26,8 @@ _PASSIVE = ("RESTRICT", "NO ACTION")
 _MOST_ROWS = 1_000_000
 _ROWS_A_QUERY = 100
 _SHOWN_ROWS = 20
+# The statement of the script for each change, which is also the event of the triggers that it fires.
+_REVERSED = {"insert": "DELETE", "update": "UPDATE", "delete": "INSERT"}
 
 
 class Cascades:
@@ -100,18 +102,21 @@ class ServerComparison:
     """Compares undone rows with the current rows of a server.
 
     The last change of each row counts: the row must equal its after-image, or be absent after a
-    DELETE. After `conflicts`, `triggers` are sentences about triggers of the undone tables.
+    DELETE. After `conflicts`, `triggers` are sentences about triggers that the script fires.
     """
 
     def __init__(self, urls: Sequence[ServerUrl]) -> None:
         self._urls = urls
         self._conditions: dict[tuple[SqlTable, str], tuple[str, bool]] = {}
+        self._statements: dict[str, set[str]] = {}
         self.triggers: list[str] = []
 
     def see(self, table: SqlTable, shapes: Sequence[Shape]) -> None:
         """Keep the condition of each row. Raises SchemaError if there are too many."""
         if table.is_sequence:
             return
+        statements = self._statements.setdefault(table.full_name, set())
+        statements.update(_REVERSED[shape.operation] for shape in shapes)
         found: list[tuple[int, str, tuple[str, bool]]] = []
         for shape in shapes:
             is_there = shape.operation != "delete"
@@ -158,20 +163,37 @@ class ServerComparison:
                         f"{full_name}: {counted(len(differing), 'row')} on {server.where}"
                         f" {differ} from the state after the log: {shown}{more}"
                     )
-            self.triggers = list(_triggers(server, {table for table, _ in self._conditions}))
+            tables = {table for table, _ in self._conditions}
+            self.triggers = list(_triggers(server, tables, self._statements))
 
 
-def _triggers(server: ServerConnection, tables: Iterable[SqlTable]) -> Iterator[str]:
-    """Return a sentence for each table that has triggers, as far as the user may see them."""
+def _triggers(
+    server: ServerConnection,
+    tables: Iterable[SqlTable],
+    statements: Mapping[str, Container[str]],
+) -> Iterator[str]:
+    """Return a sentence for each table whose triggers the statements of a script fire, as far as the user may see
+    them.
+    """
     by_database: dict[str, dict[str, SqlTable]] = {}
     for table in tables:
         database = table.name.removesuffix(f".{quoted_name(table.table)}")
         by_database.setdefault(database, {})[table.table] = table
     for database, wanted in sorted(by_database.items()):
         found: dict[str, list[str]] = {}
-        for trigger, _, name, *_ in server.rows(f"SHOW TRIGGERS IN {database}", 3):
-            if name in wanted and trigger is not None:
-                found.setdefault(wanted[name].full_name, []).append(trigger)
+        try:
+            rows = list(server.rows(f"SHOW TRIGGERS IN {database}", 3))
+        except ServerError as error:
+            yield (
+                f"binlake does not know the triggers of {database}, which fire when the script runs: {error.message}"
+            )
+            continue
+        for trigger, event, name, *_ in rows:
+            if trigger is None or event is None or name not in wanted:
+                continue
+            full_name = wanted[name].full_name
+            if event.upper() in statements[full_name]:
+                found.setdefault(full_name, []).append(trigger)
         for full_name, triggers in sorted(found.items()):
             yield (
                 f"{full_name}: its triggers fire when the script runs, although the script reverses the rows that they"

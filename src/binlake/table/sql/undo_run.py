@@ -8,6 +8,7 @@ from itertools import chain as chained
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError, OptionError
+from binlake.format.sql_names import TableName
 from binlake.source.chain import Chain
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.stream.log_reader import LogReader
@@ -115,8 +116,7 @@ class UndoRun:
             if self._places is not None:
                 error.hint = "choose a point after it, or read the logs up to it with --stop"
             if isinstance(error, IncompleteError):
-                filtered = self._options.table or self._options.exclude_table
-                if error.file is not None and not filtered:  # a statement, not a hole in the logs
+                if error.file is not None and self._may_be_of_server(error.table):
                     error.hint += (
                         ", or leave out tables of the server itself with --exclude-table 'mysql.*'"
                     )
@@ -127,6 +127,12 @@ class UndoRun:
         if head is None or (conflicts and not self._choices.force):
             return UndoScript(iter(()), conflicts)
         return UndoScript(chained((head,), script), conflicts)
+
+    def _may_be_of_server(self, table: TableName | None) -> bool:
+        """Whether a refused statement, on this table if that is known, may be one that the server logs for itself."""
+        if self._options.table or self._options.exclude_table:
+            return False
+        return table is None or table[0].lower() == "mysql"
 
     def _report(self, faces: Undo) -> None:
         if faces.sequences:
