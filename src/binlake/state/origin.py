@@ -52,13 +52,6 @@ class Origin:
         """Whether there is a place."""
         return not (self.position is None and self.mysql is None and self.mariadb is None)
 
-    def __str__(self) -> str:
-        if self.mysql is not None:
-            return f"GTIDs {self.mysql}" if self.mysql else "an empty GTID set"
-        if self.position is not None:
-            return f"position {self.position}"
-        return f"GTID {self.mariadb}"
-
 
 def origin_in_dump(text: bytes, known: Origin) -> Origin:
     """Complete an origin from the text of a dump between two tables."""
