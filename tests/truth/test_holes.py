@@ -206,9 +206,9 @@ class TimedLog(Log):
         return super().add(type_code, body, timestamp=self.at, **options)
 
 
-def chain_of_times(folder: Path, missing: bool) -> None:
+def chain_of_times(folder: Path, missing: bool, version: str = "8.0.36") -> None:
     """As `chain`, but the first log goes on to March 2024, and the second one is of that time."""
-    first, second = TimedLog(), TimedLog()
+    first, second = TimedLog(version=version), TimedLog(version=version)
     for key in range(1, 6):
         first.insert((key, "one", None), gno=key)
     first.at = second.at = 1_710_000_000
@@ -232,6 +232,16 @@ def test_a_hole_after_the_end_of_a_read_does_not_count(
     code, out, err = undo(capfd, tmp_path, "--until", "2025-01-01")
     assert (code, out) == (1, "")
     assert "the undo would lack changes" in err
+
+
+@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("version", ["5.7.44-log", "8.0.0-dmr", "10.11.6-MariaDB-log"])
+def test_a_statement_that_began_earlier_may_be_in_a_hole(
+    tmp_path: Path, missing: bool, version: str
+) -> None:
+    """Logs without the time of commits: a change behind the hole can have a time before that of the log before it."""
+    chain_of_times(tmp_path, missing, version)
+    assert len(warnings(tmp_path, until="2024-01-01")) == 1
 
 
 @pytest.mark.parametrize("missing", [True, False])

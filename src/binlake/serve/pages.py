@@ -93,8 +93,13 @@ def pages(library: Library, name: str, position: int) -> Generator[Page, None, N
 
 
 def _refuse_hole(library: Library, chain: Chain, log: LogFile, position: int) -> None:
-    """Raise ServerError (1236) if a file that has been read to `position`, its end, is cut off before the next one."""
-    following = next_log(chain, chain.names.index(log.name))
+    """Raise ServerError (1236) if a file that has been read to `position`, its end, is cut off before the next one, or if
+    a file between the two is missing.
+    """
+    ordinal = chain.names.index(log.name)
+    if missing := chain.gap_before(ordinal + 1):
+        raise lost(f"{missing}: copy it to the archive")
+    following = next_log(chain, ordinal)
     if following is None:
         return
     # a replica that connects again at the end of a file has seen none of its events

@@ -391,10 +391,11 @@ def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
     """
     files: list[LogPath] = []
     missing: list[str] = []
+    # the index first: a log that the server begins in between would make the one before it look cut off
+    entries = [os.fsdecode(line).strip(_ENTRY_SPACE) for line in store.read().split(b"\n")]
     beside = store.files_beside()
     below = location(_directory(store.shown) or ".")
     allowed = [location(local_path(directory)) for directory in directories]
-    entries = [os.fsdecode(line).strip(_ENTRY_SPACE) for line in store.read().split(b"\n")]
     for entry in filter(None, dict.fromkeys(entries)):
         name = entry.replace("\\", "/").rpartition("/")[2]
         name = name.removesuffix(".gz").removesuffix(".zst")

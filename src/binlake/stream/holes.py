@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from binlake.core.events.frames import read_frame
-from binlake.errors import FormatError, KeyringError, SourceError
+from binlake.errors import FormatError, KeyringError, SourceError, UnsupportedError
 from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.event_types import ROTATE_EVENT, STOP_EVENT
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
@@ -38,6 +38,8 @@ TakesHole = Callable[[str], None]
 # The longest ROTATE: its header, the position in the next log, and the name of that log.
 _MOST_BYTES = HEADER_BYTES + 8 + 512 + CHECKSUM_BYTES
 _MASK32 = 0xFFFFFFFF
+# The first version whose GTID events contain the time of the commit.
+_FIRST_COMMIT_TIMES = (8, 0, 1)
 _MOST_SHOWN = 100  # characters of a set of GTIDs in a message
 
 
@@ -91,11 +93,20 @@ def _written_before(log: LogFile, since_us: int | None) -> bool:
 
 
 def _reaches(log: LogFile, until_us: int | None) -> bool:
-    """Whether the last event of a log is of the time `until_us` or later, so that everything behind it is, too."""
-    if until_us is None or is_server_url(log.path):
+    """Whether the last event of a log is of the time `until_us` or later, and everything behind it, too.
+
+    Only MySQL 8.0.1 and later log when a transaction committed. The time of others is that at which a statement began,
+    which may be long before its place in the log; and a relay log has two clocks.
+    """
+    if until_us is None or is_server_url(log.path) or log.is_relay or not _has_commit_times(log):
         return False
     last = log.last_event or _walk_to_end(log)
     return last is not None and last.timestamp * 1_000_000 >= until_us
+
+
+def _has_commit_times(log: LogFile) -> bool:
+    known = log.format
+    return known is not None and known.flavour == "mysql" and known.version >= _FIRST_COMMIT_TIMES
 
 
 def _walk_to_end(log: LogFile) -> Frame | None:
@@ -107,7 +118,7 @@ def _walk_to_end(log: LogFile) -> Frame | None:
         try:
             for window in again.windows(verify=False):
                 last = window.frame(len(window) - 1) if len(window) else last
-        except (FormatError, KeyringError):
+        except (FormatError, KeyringError, UnsupportedError):
             return None if again.tail is None else last
     return last
 
@@ -150,7 +161,7 @@ def cut_off(
     """
     if following is None or log.is_relay or log.at_startup is None or is_server_url(log.path):
         return ""
-    if is_closed() is not False:
+    if is_closed() is not False or (filters is not None and _reaches(log, filters.until_us)):
         return ""
     with open_log() as after:
         if after.at_startup is None or after.is_relay:
@@ -161,15 +172,17 @@ def cut_off(
         if after.at_startup:
             lost = _lost_before_start(log, after)
             why = f"transactions that neither log contains: {lost}" if lost else ""
-    if not why or (filters is not None and _reaches(log, filters.until_us)):
+    if not why:
         return ""
     return f"{log.shown} is an incomplete copy: it ends without ROTATE or STOP, and {following.name} follows {why}"
 
 
 def _lost_before_start(log: LogFile, after: LogFile) -> str:
     """Return the GTIDs that the server found when it started, and that a log does not contain; "" if there are none, or
-    if that is not known.
+    if that is not known. An object in a store is not read again for that.
     """
+    if is_uri(log.path):
+        return ""
     scan = BoundaryScan(UNLIMITED, GtidProgress())
     try:
         found = head_gtids(after)
@@ -179,7 +192,7 @@ def _lost_before_start(log: LogFile, after: LogFile) -> str:
             if head_gtids(again) is None:
                 return ""
             scan.as_far_as(again, FIRST_EVENT)
-    except (FormatError, KeyringError):
+    except (FormatError, KeyringError, UnsupportedError):
         return ""
     lost = scan.gtids.lacks(GtidProgress(str(found)))
     return lost if len(lost) <= _MOST_SHOWN else f"{lost[:_MOST_SHOWN]}…"

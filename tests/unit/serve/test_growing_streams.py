@@ -160,6 +160,20 @@ def test_an_incomplete_copy_ends_the_stream(tmp_path: Path, lost: int, suffix: s
                 assert told.value.args[0] == 1236
 
 
+def test_a_missing_log_ends_the_stream(tmp_path: Path) -> None:
+    log = LogBuilder()
+    log.transaction(bytes(20))
+    log.add(4, struct.pack("<Q", 4) + b"binlog.000002")
+    (tmp_path / "binlog.000001").write_bytes(log.bytes())
+    (tmp_path / "binlog.000003").write_bytes(LogBuilder().bytes())
+    with serving(tmp_path) as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        stream = dump(connection, "binlog.000001", 4)
+        with pytest.raises(pymysql.MySQLError, match=r"binlog\.000002 is missing") as told:
+            by_file(stream)
+        assert told.value.args[0] == 1236
+
+
 def test_damage_ends_the_stream_with_an_error(tmp_path: Path) -> None:
     log = LogBuilder()
     log.transaction(bytes(20))
