@@ -314,3 +314,16 @@ def test_a_read_that_begins_at_the_end_of_a_compressed_log(tmp_path: Path) -> No
             opened, following, lambda: LogFile.open(following), lambda: closed(opened, size)
         )
     assert "binlog.000001 is an incomplete copy" in hole
+
+
+def test_a_log_that_is_compressed_after_a_task_was_planned(tmp_path: Path) -> None:
+    """The task opens it to see whether the server has started before it."""
+    Log().save(tmp_path)
+    following = Log(created=1_700_000_000).save(tmp_path, "binlog.000002")
+    options = ReadOptions()
+    split, _ = plan_splits([str(tmp_path)], options, 1 << 20)
+    (tmp_path / "binlog.000002.gz").write_bytes(gzip.compress(following.read_bytes()))
+    following.unlink()
+    ledger = Ledger()
+    assert list(LogReader.of_split(split, options, ledger).runs()) == []
+    assert ledger.warnings == []

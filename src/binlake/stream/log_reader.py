@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from binlake.errors import BinlogError, FormatError
+from binlake.errors import BinlogError, FormatError, SourceError
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
 from binlake.source.chain import Chain, LogPath
@@ -185,7 +185,7 @@ class LogReader:
                 hole = cut_off(
                     log,
                     following,
-                    lambda: opener.open(following, split.ordinal + 1),
+                    lambda: opener.open_now(following, split.ordinal + 1),
                     lambda: split.is_closed(log, covered_from),
                     filters,
                 )
@@ -314,6 +314,16 @@ class _Opener:
         """Open a file whose place in the chain is known; `start` as in LogFile.open."""
         before = partial(self, ordinal - 1) if ordinal > 0 else None
         return self._access.open(path, ordinal, start, before)
+
+    def open_now(self, path: LogPath, ordinal: int) -> LogFile:
+        """Open a file as `open` does; it may have been compressed since its chain was listed."""
+        try:
+            return self.open(path, ordinal)
+        except SourceError:
+            now = self.files.get(ordinal)
+            if now is None or now.path == path.path or now.number != path.number:
+                raise
+            return self.open(now, ordinal)
 
     @property
     def ordinals(self) -> Sequence[int]:
