@@ -24,6 +24,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from binlake.core.events.frames import read_frame
 from binlake.errors import OptionError, SourceError
@@ -355,15 +356,34 @@ def _are_relay_logs(newest_first: Iterable[LogPath]) -> bool:
     """Whether the newest log that has its first header is marked as a relay log."""
     for log in newest_first:
         try:
-            with open_reader(log.path) as reader:
-                head = reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
+            return _is_relay_log(log.path, log.version) if log.version else _says_relay(log.path)
+        except _NoHeaderError:
+            continue
         except SourceError:
             return False
-        if len(head) == FIRST_EVENT + HEADER_BYTES:
-            frame = read_frame(head, 0, FIRST_EVENT)
-            is_begin = frame.type_code == FORMAT_DESCRIPTION_EVENT and head.startswith(BINLOG_MAGIC)
-            return is_begin and bool(frame.flags & LOG_EVENT_RELAY_LOG_F)
     return False
+
+
+class _NoHeaderError(Exception):
+    """A log whose first header is not written yet."""
+
+
+# streams and `serve` list their input every second or two, and the head of an object costs a request
+@lru_cache(maxsize=256)
+def _is_relay_log(path: str, _version: str) -> bool:
+    """`_says_relay` for a version of an object."""
+    return _says_relay(path)
+
+
+def _says_relay(path: str) -> bool:
+    """Whether the first event of a log marks it as a relay log. Raises SourceError, _NoHeaderError."""
+    with open_reader(path) as reader:
+        head = reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
+    if len(head) < FIRST_EVENT + HEADER_BYTES:
+        raise _NoHeaderError
+    frame = read_frame(head, 0, FIRST_EVENT)
+    is_begin = frame.type_code == FORMAT_DESCRIPTION_EVENT and head.startswith(BINLOG_MAGIC)
+    return is_begin and bool(frame.flags & LOG_EVENT_RELAY_LOG_F)
 
 
 def _is_log(path: str, indexes: set[str]) -> bool:
