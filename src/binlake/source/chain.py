@@ -356,7 +356,9 @@ def _are_relay_logs(newest_first: Iterable[LogPath]) -> bool:
     """Whether the newest log that has its first header is marked as a relay log."""
     for log in newest_first:
         try:
-            return _is_relay_log(log.path, log.version) if log.version else _says_relay(log.path)
+            return (
+                _is_relay_log(log.path, log.version) if log.version else _has_relay_mark(log.path)
+            )
         except _NoHeaderError:
             continue
         except SourceError:
@@ -371,11 +373,11 @@ class _NoHeaderError(Exception):
 # streams and `serve` list their input every second or two, and the head of an object costs a request
 @lru_cache(maxsize=256)
 def _is_relay_log(path: str, _version: str) -> bool:
-    """`_says_relay` for a version of an object."""
-    return _says_relay(path)
+    """`_has_relay_mark` for a version of an object."""
+    return _has_relay_mark(path)
 
 
-def _says_relay(path: str) -> bool:
+def _has_relay_mark(path: str) -> bool:
     """Whether the first event of a log marks it as a relay log. Raises SourceError, _NoHeaderError."""
     with open_reader(path) as reader:
         head = reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
