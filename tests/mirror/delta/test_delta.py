@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -183,12 +183,12 @@ def test_another_writer_beside_a_compaction(
     def beside(stored: DeltaStored, file_bytes: int) -> None:
         commit = stored.commit
 
-        def after_another(act: Callable[[], object], state: Mapping[str, Any]) -> None:
+        def after_another(act: Callable[[], object], *rest: Any) -> None:
             def both() -> None:
                 foreign(stored)
                 act()
 
-            commit(both, state)
+            commit(both, *rest)
 
         monkeypatch.setattr(stored, "commit", after_another)
         optimize(stored, file_bytes)
@@ -267,14 +267,14 @@ def test_commits_beside_those_of_another_program_are_not_repeated(
             session.execute(f"INSERT INTO {name} VALUES (1, 1)", f"UPDATE {name} SET v = 2")
     commit, met = DeltaStored.commit, []
 
-    def beside(stored: DeltaStored, act: Callable[[], object], state: Mapping[str, Any]) -> None:
+    def beside(stored: DeltaStored, act: Callable[[], object], *rest: Any) -> None:
         def both() -> None:
             set_by_another = f"ALTER TABLE {stored.sql_name} SET TBLPROPERTIES ('of.another' = '1')"
             iceberg_spark.sql(set_by_another)
             met.append(stored.full_name)
             act()
 
-        commit(stored, both, state)
+        commit(stored, both, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaStored, "commit", beside)
