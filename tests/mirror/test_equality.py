@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror import verify
 from binlake.mirror.verification import compare_tables
 from dev.servers import Server
@@ -83,7 +83,7 @@ def test_equal_during_writes_and_after_each_fault(
     ]
     assert [one.kind for one in keyless.differences] == ["missing"]
     assert not found.is_equal
-    with pytest.raises(SourceError, match=r"no table shop\.other"):
+    with pytest.raises(OptionError, match=r"no table shop\.other"):
         verify(tmp_path, ["shop.other"], spark=iceberg_spark, catalog=lake.catalog)
 
 
