@@ -238,11 +238,9 @@ class FollowedTables:
         ends = time.monotonic() + self._copy_s
         for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
             # several tables that wait for the server take no more of the time than one
-            is_busy = time.monotonic() < self._busy_until
-            if is_busy and self._waits_for_server(full_name):
-                continue
-            if is_busy and self._busy is not None:
-                self._wait(full_name, self._busy)
+            busy = self._busy or self.lagging.get(full_name)
+            if time.monotonic() < self._busy_until and isinstance(busy, ServerError):
+                self._wait(full_name, busy)
                 continue
             self.copy(full_name)
             if full_name not in self.unfinished | self.restless:
@@ -267,10 +265,6 @@ class FollowedTables:
         self.forget(full_name)
         self._copied.pop(full_name, None)
         self.unfinished.add(full_name)
-
-    def _waits_for_server(self, full_name: str) -> bool:
-        error = self.lagging.get(full_name)
-        return isinstance(error, ServerError) and is_passing(error)
 
     def _wait(self, full_name: str, error: BinlogError) -> None:
         """Continue a copy later that cannot be continued now for one of the reasons in `lagging`."""
