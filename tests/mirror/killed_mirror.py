@@ -26,7 +26,15 @@ from binlake.mirror.tables.data_files import DataFileWriter
 from support.servers.live import url_of
 from support.spark.mirrored import Lake
 
-__all__ = ["OF_A_COPY", "OF_COMPACTION", "OF_ICEBERG", "OF_LARGE_RANGES", "Kill", "killed"]
+__all__ = [
+    "OF_A_COPY",
+    "OF_A_REQUEST",
+    "OF_COMPACTION",
+    "OF_ICEBERG",
+    "OF_LARGE_RANGES",
+    "Kill",
+    "killed",
+]
 
 PATIENCE_S = 300
 # tasks decode and write already ranges of a few statements
@@ -52,8 +60,10 @@ PLACES: dict[str, tuple[Any, str]] = {
 OF_ICEBERG = tuple(place for place in PLACES if place != "commit of Delta")
 #: A mirror comes to these when it reads much of a log at once.
 OF_LARGE_RANGES = ("net changes of tasks",)
-#: A mirror comes to these in the first copy of a table.
-OF_A_COPY = ("tasks of a copy", "properties")
+#: A mirror comes to these in the copy of a table.
+OF_A_COPY = ("tasks of a copy",)
+#: A mirror comes to these when a user has requested that a table is copied again.
+OF_A_REQUEST = ("properties",)
 #: A mirror comes to these when compaction is due.
 OF_COMPACTION = ("rewritten file", "commit of a compaction", "index of a compaction")
 

@@ -11,9 +11,17 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror import verify
+from binlake.mirror import resync, verify
 from dev.servers import Server, running
-from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, OF_LARGE_RANGES, Kill, killed
+from mirror.killed_mirror import (
+    OF_A_COPY,
+    OF_A_REQUEST,
+    OF_COMPACTION,
+    OF_ICEBERG,
+    OF_LARGE_RANGES,
+    Kill,
+    killed,
+)
 from support.spark.mirrored import Lake, Writer, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -41,7 +49,8 @@ def kills(rng: random.Random) -> Iterator[Kill]:
     rng.shuffle(places)
     for number in range(KILLS - len(IN_THE_COPY)):
         place = places[number % len(places)]
-        call = 1 if place in (*OF_COMPACTION, *OF_LARGE_RANGES) else rng.randrange(1, 6)
+        rare = (*OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
+        call = 1 if place in rare else rng.randrange(1, 6)
         yield Kill(place, call, after=rng.random() < 0.5)
 
 
@@ -69,6 +78,8 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
             if number == KILLS // 2:
                 server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
                 server.execute("UPDATE shop.keyed SET note = v WHERE id % 3 = 0")
+            if kill.place in OF_A_REQUEST:
+                resync(tmp_path, ["shop.keyed"], spark=iceberg_spark, catalog=lake.catalog)
             assert killed(lake, kill) == -signal.SIGKILL, kill
             if number % VERIFIED_EVERY == VERIFIED_EVERY - 1:
                 found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)

@@ -24,7 +24,15 @@ from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
-from mirror.killed_mirror import OF_A_COPY, OF_COMPACTION, OF_ICEBERG, OF_LARGE_RANGES, Kill, killed
+from mirror.killed_mirror import (
+    OF_A_COPY,
+    OF_A_REQUEST,
+    OF_COMPACTION,
+    OF_ICEBERG,
+    OF_LARGE_RANGES,
+    Kill,
+    killed,
+)
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.spark.lake_histories import check_history
@@ -61,11 +69,8 @@ def plan(seed: int, kills: int) -> list[Kill | str]:
         for _ in range(_AT_PLACES):
             places = places or rng.sample(sorted(OF_ICEBERG), len(OF_ICEBERG))
             place = places.pop()
-            call = (
-                1
-                if place in (*OF_COMPACTION, *OF_A_COPY, *OF_LARGE_RANGES)
-                else rng.randrange(1, 9)
-            )
+            rare = (*OF_A_COPY, *OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
+            call = 1 if place in rare else rng.randrange(1, 9)
             some.append(Kill(place, call, after=rng.random() < 0.5))
         planned += rng.sample(some, len(some))
     return planned[:kills]
@@ -149,7 +154,9 @@ class Soak:
     def _kill(self, what: Kill | str) -> str:
         if isinstance(what, str):
             return KINDS[what](self.victims)
-        if what.place in OF_A_COPY and self.round():
+        if what.place in OF_A_REQUEST and not self.round():
+            self.lake.catch_up()
+        if what.place in (*OF_A_COPY, *OF_A_REQUEST) and self.round():
             table = self.rng.choice(("shop.keyed", "shop.keyless", "shop.parts"))
             resync(self.folder / "lake", [table], spark=self.lake.spark, catalog=self.lake.catalog)
         code = killed(self.lake, what, split_bytes=_SPLIT_BYTES)

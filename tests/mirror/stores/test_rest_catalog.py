@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from binlake.mirror import resync
 from dev.servers import Server
-from mirror.killed_mirror import Kill, killed
+from mirror.killed_mirror import OF_A_REQUEST, Kill, killed
 from support.servers.live import url_of
 from support.spark.mirror_commands import MirrorCommands
 from support.spark.mirrored import (
@@ -35,9 +36,9 @@ pytestmark = [
 CATALOG = "spark.sql.catalog.prod"
 KILLS = (
     Kill("tasks of a copy", 1, after=True),
-    Kill("properties", 1, after=False),
     Kill("commit", 1, after=False),
     Kill("commit", 2, after=True),
+    Kill("properties", 1, after=False),
     Kill("row of a round", 1, after=True),
     Kill("commit of a compaction", 1, after=True),
 )
@@ -108,6 +109,8 @@ def test_kills_and_readers(
     lake = RestLake(iceberg_spark, tmp_path / "lake", shop, rest_catalog_address, **options)
     with Writer(shop, random.Random(7)):
         for kill in KILLS:
+            if kill.place in OF_A_REQUEST:
+                resync(lake.folder, ["shop.keyed"], spark=iceberg_spark, catalog=lake.catalog)
             assert killed(lake, kill) == -signal.SIGKILL, kill
     lake.catch_up()
     assert quarantined(lake) == {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from binlake.errors import SourceError
 from binlake.values.ledger import Ledger
 from support.command_runs import run
 from support.logs.stream_log import StreamLog
+from support.servers.serving import eventually
 
 
 @pytest.mark.parametrize(
@@ -393,6 +396,14 @@ def test_an_error_that_names_a_url_shows_no_password(
     assert "all" not in said
 
 
+def waits_for_input(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has read all that was written to it, and sleeps."""
+    assert process.stdin is not None
+    unread = fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))
+    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return int.from_bytes(unread, sys.byteorder) == 0 and state == "S"
+
+
 def test_ctrl_c_ends_a_command_with_130() -> None:
     log = Path(__file__).resolve().parents[3] / "demo/mysql-9.7/binlog.000001"
     command = [sys.executable, "-m", "binlake.cli.main", "rows", "-"]
@@ -401,8 +412,10 @@ def test_ctrl_c_ends_a_command_with_130() -> None:
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        # a pipe holds less than that, so the command is reading when this returns
         process.stdin.write(log.read_bytes()[:-1])
+        process.stdin.flush()
+        # Python handles a signal that comes just before it waits for input only when the next input comes
+        eventually(lambda: waits_for_input(process), "waiting for input")
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
         assert process.stderr.read() == b"binlake: interrupted\n"
