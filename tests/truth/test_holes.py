@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,6 +99,24 @@ def test_a_log_that_is_cut_inside_an_event(tmp_path: Path) -> None:
 def test_a_log_before_a_crash_is_whole(tmp_path: Path) -> None:
     chain(tmp_path, created=1_700_000_000)
     assert warnings(tmp_path) == []
+
+
+def test_a_log_from_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """Reading of a pipe for this check, too, kept the command waiting for ever."""
+    chain(tmp_path)
+    pipes = [tmp_path / "pipes" / f"binlog.00000{number}" for number in (1, 2)]
+    pipes[0].parent.mkdir()
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    feeders = [subprocess.Popen(["cp", tmp_path / pipe.name, pipe]) for pipe in pipes]
+    command = [sys.executable, "-m", "binlake.cli.main", "rows", *map(str, pipes)]
+    try:
+        found = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    finally:
+        for feeder in feeders:
+            feeder.kill()
+            feeder.wait()
+    assert len(found.stdout.splitlines()) == 6
 
 
 def test_the_end_is_known_where_an_index_selects_parts(tmp_path: Path) -> None:

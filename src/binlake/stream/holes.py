@@ -20,7 +20,7 @@ from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.event_types import ROTATE_EVENT, STOP_EVENT
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
 from binlake.format.magic import FIRST_EVENT
-from binlake.source.bytes import is_uri
+from binlake.source.bytes import is_read_once, is_uri
 from binlake.source.chain import Chain, LogPath
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url
@@ -160,6 +160,8 @@ def cut_off(
     Raises BinlogError.
     """
     if following is None or log.is_relay or log.at_startup is None or is_server_url(log.path):
+        return ""
+    if is_read_once(following.path):  # what this check reads would be missing from the read itself
         return ""
     if is_closed() is not False or (filters is not None and _reaches(log, filters.until_us)):
         return ""

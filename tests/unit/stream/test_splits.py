@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.errors import BinlogError, IncompleteError
+from binlake.errors import BinlogError, IncompleteError, SourceError
 from binlake.source.chain import resolve
 from binlake.source.resync import first_sync_before
 from binlake.stream.log_reader import LogReader
@@ -128,6 +128,17 @@ def test_every_reader_reports_missing_files_once(tmp_path: Path) -> None:
     after = ReadOptions.parse({"start": "binlog.000005:4"})
     splits = plan_splits([str(tmp_path)], after, 1 << 30)
     assert [split.gap for split in splits] == ["", said[1].partition(":")[0]]
+
+
+def test_logs_that_are_removed_after_the_plan(tmp_path: Path) -> None:
+    """Ordinals then mean other files: the file before the gap was not found, or was another one."""
+    for number in (2, 3, 5):
+        mixed().write(tmp_path, f"binlog.{number:06d}")
+    options = ReadOptions.parse({"until": "2100-01-01"})
+    *_, last = plan_splits([str(tmp_path)], options, 1 << 30)
+    (tmp_path / "binlog.000002").unlink()
+    with pytest.raises(SourceError, match="logs before .*binlog.000005 have been removed"):
+        list(LogReader.of_split(last, options, Ledger()).runs())
 
 
 def test_a_split_can_be_read_twice(tmp_path: Path) -> None:

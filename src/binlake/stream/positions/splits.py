@@ -66,9 +66,16 @@ class Split(PickledByName):
 
     def chain_files(self) -> Mapping[int, LogPath]:
         """Return the files of its chain by ordinal, resolved again, oldest first. Raises
-        SourceError.
+        SourceError, also if older files have been removed since the split was planned.
         """
-        return dict(enumerate(self._chain()))
+        files = dict(enumerate(self._chain()))
+        now = files.get(self.ordinal)
+        if now is None or now.number != self.log.number:
+            raise SourceError(
+                f"logs before {self.log.path} have been removed since the read was planned",
+                hint="start the read again",
+            )
+        return files
 
     def _chain(self) -> Sequence[LogPath]:
         for chain in resolve(self.inputs, self.index_directories):
