@@ -26,7 +26,7 @@ from binlake.mirror.reporting.report import MirrorStatus, TableStatus, utc_time
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "mirror"
 METRICS = {f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_METRICS)}
 STATUS = MirrorStatus(
-    "mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "",
+    "mysql://db1/", False, 7, "binlog.000003", 4711, "", "", utc_time(1.5e9),
     (TableStatus("shop.orders", "quarantined", "why", rows=30, deleted_rows=10),),
     not_compared={"shop.orders": "why"},
     fresh_at=utc_time(1.6e9),
@@ -51,6 +51,7 @@ def test_a_status_as_text() -> None:
     lines = prometheus_text(STATUS).splitlines()
     table = 'source="mysql://db1/",table="shop.orders"'
     for line in (
+        'binlake_mirror_committed_timestamp_seconds{source="mysql://db1/"} 1.5e+09',
         'binlake_mirror_checked_timestamp_seconds{source="mysql://db1/"} 1.7e+09',
         'binlake_mirror_behind_bytes{source="mysql://db1/"} NaN',
         'binlake_mirror_tables_quarantined{source="mysql://db1/"} 1.0',

@@ -26,6 +26,7 @@ MIRROR_METRICS: tuple[Metric[MirrorStatus], ...] = (
     ("behind_bytes", "gauge", "Bytes of log that the lake does not have", lambda s: _known(s.behind_bytes)),
     ("changes_per_second", "gauge", "Rows applied per second, in the last minute", lambda s: _known(s.changes_per_second)),
     ("rounds", "gauge", "Number of the newest round", lambda s: s.round),
+    ("committed_timestamp_seconds", "gauge", "Time of the last commit of a round", lambda s: _known(s.written_s)),
     ("checked_timestamp_seconds", "gauge", "Time of the last check of the log", lambda s: _known(s.checked_s)),
     ("paused", "gauge", "1 while the mirror is paused", lambda s: s.paused),
     ("tables_quarantined", "gauge", "Tables that are left alone", lambda s: len(s.quarantined)),

@@ -107,6 +107,11 @@ class MirrorStatus:
         return None if fresh_s is None else max(0.0, time.time() - fresh_s)
 
     @property
+    def written_s(self) -> float | None:
+        """`written_at` in seconds since 1970."""
+        return _unix_s(self.written_at)
+
+    @property
     def checked_s(self) -> float | None:
         """`checked_at` in seconds since 1970."""
         return _unix_s(self.checked_at)
