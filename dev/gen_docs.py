@@ -230,6 +230,7 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
 #: The results with the decoders and archives, and with exports and the Python decoder.
 _DECODING = "2026-11-26-decoders-archive-ask"
 _OTHERS = "2026-11-26-shapes-memory-python-spark"
+_MIRROR = "2026-11-27-mirror"
 
 #: What the comparison shows: the results, the part of the benchmark, the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
@@ -283,6 +284,28 @@ def _duels_table() -> Iterator[str]:
         )
 
 
+#: The rounds of a mirror and what they are compared with: binlake's measurement, the other tool's, and who that is.
+_APPLIED = (
+    ("rounds of 1 M", "Debezium engine into nothing", "Debezium's engine, which reads the same changes and discards them"),
+    ("rounds of 100 k", "MERGE of 100 k", "Iceberg's `MERGE INTO` of 100,000 changes in Spark"),
+)  # fmt: skip
+
+
+def _applied_table() -> Iterator[str]:
+    yield "| changes applied to an Iceberg table | binlake, changes/s | other tool, changes/s | ratio | other tool | command |"
+    yield "| --- | ---: | ---: | ---: | --- | --- |"
+    measured = _measured(_MIRROR)
+    command = 'make bench ARGS="--only mirror --rows 10000000 --small-rounds 100 --runs 1"'
+    for ours, theirs, who in _APPLIED:
+        for key in ("int", "uuid"):
+            table = f"{key}, 10 M rows"
+            fast, slow = (
+                measured[f"{table}: {name}"]["output"]["changes_per_second"]
+                for name in (ours, theirs)
+            )
+            yield f"| {key} keys, {ours} | {fast:,} | {slow:,} | {fast / slow:.1f} | {who} | `{command}` |"
+
+
 def comparison_page() -> str:
     """docs/comparison.md, with the measurements inserted; the rest is written by hand."""
     found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{_DECODING}.json").read_text())
@@ -298,6 +321,8 @@ def comparison_page() -> str:
         "",
         f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
         f"(`{_bench('decoders', 'python')}`).",
+        "",
+        *_applied_table(),
         "",
     ]
     return _inserted("comparison.md", "measurements", lines)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "demo" / "mysql-9.7"
-SETS = ("none", "crypto", "server", "query", "ui", "spark", "mirror")
+SETS = ("none", "crypto", "server", "query", "polars", "ui", "spark", "mirror")
 ROWS = 2771  # in the demo logs of MySQL
 _NEEDED = ("env", "dirname", "readlink", "ps", "java", "bash", "sh", "nice", "uname", "tput")
 
@@ -95,6 +95,10 @@ class Installation:
         if "query" in self.extras:
             counted = self.run("binlake", "query", "SELECT count(*) AS n FROM changes", demo)
             assert json.loads(counted) == {"n": ROWS}
+        if "polars" in self.extras:
+            rows = "import binlake; print(binlake.open('demo').to_polars('shop.orders').height)"
+            (self.folder / "demo").symlink_to(DEMO)
+            assert int(self.run("python", "-c", rows)) > 0
         if "ui" in self.extras:
             self._page()
         if "spark" in self.extras or "mirror" in self.extras:

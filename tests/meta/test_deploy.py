@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +189,19 @@ def test_no_file_holds_a_password() -> None:
     for path in DEPLOY.rglob("*"):
         if path.is_file():
             assert not re.search(r"://[^/\s@:]+:[^/\s@]+@", path.read_text()), path
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    """With a program that is there, in place of the one that is installed later."""
+    units = []
+    for unit in sorted((DEPLOY / "systemd").glob("*.service")):
+        units.append(tmp_path / unit.name)
+        units[-1].write_text(unit.read_text().replace("/opt/binlake/bin/binlake", "/bin/true"))
+    run = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")

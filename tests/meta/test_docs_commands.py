@@ -17,7 +17,7 @@ from binlake.cli.main import PROGRAM
 from support.pages import NOT_RUN, blocks_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").glob("*.md")])
 #: Pages whose Python blocks are programs of their own; python.md is tested as one program. All blocks that
 #: need servers or Spark run in tests/spark/test_pages.py, test_shop_pages.py and tests/mirror/test_pages.py.
 SHORT = ("start.md", "incident.md", "history.md", "query.md")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,14 @@ def test_public_names_exist_and_nothing_else_is_meant() -> None:
     for name in binlake.__all__:
         assert getattr(binlake, name) is not None
     assert {"open", "BinlogError"} <= set(binlake.__all__)
+
+
+@pytest.mark.parametrize("name", ["binlake", "binlake.mirror", "binlake.spark"])
+def test_the_reference_has_every_public_name(name: str) -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    documented = set(re.findall(rf"^\.\. auto\w+:: {re.escape(name)}\.(\w+)$", page, re.MULTILINE))
+    named = set(importlib.import_module(name).__all__) - {"BinlogError"}
+    assert named <= documented
 
 
 def test_every_error_is_a_binlog_error() -> None:

@@ -12,7 +12,7 @@ NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
 #: The same, also in double quotes, as with sql_mode ANSI_QUOTES: for places where no text can stand.
 ANSI_NAME = r"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$]++)"
 #: A name in the bytes of any character set that contains ASCII; also in double quotes, as with sql_mode ANSI_QUOTES.
-ANSI_NAME_BYTES = rb"(?:`(?:[^`]|``)++`|\"[^\"]++\"|[\w$\x80-\xff]++)"
+ANSI_NAME_BYTES = rb"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$\x80-\xff]++)"
 _SPACE_OR_COMMENT = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|--(?=\s)[^\n]*+|#[^\n]*+)"
 #: White space and comments between two words, except comments that the server executes (`/*! … */`).
 SPACE = rf"{_SPACE_OR_COMMENT}++"

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from binlake.format.sql_names import ANSI_NAME_BYTES
 from binlake.values.step import Step
 
 __all__ = ["text_step"]
 
 # Possessive quantifiers (`*+`, `++`): a hostile text costs linear time.
 _SPACE = rb"(?:\s|/\*(?!M?!).*?\*/|--[ \t\r\n][^\n]*+(?:\n|\Z)|#[^\n]*+(?:\n|\Z))"
-_NAME = rb"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$\x80-\xff]++)"
 _END = rb"(?:" + _SPACE + rb"|;)*+\Z"
 #: `_` stands for white space and comments, `@` for a savepoint's name, `;` for the end.
 _CONTROL_TEXTS = (
@@ -39,7 +39,7 @@ def _compile(pattern: bytes) -> re.Pattern[bytes]:
     for short, full in (
         (b"_*", _SPACE + b"*+"),
         (b"_+", _SPACE + b"++"),
-        (b"@", _NAME),
+        (b"@", ANSI_NAME_BYTES),
         (b";", _END),
     ):
         pattern = pattern.replace(short, full)

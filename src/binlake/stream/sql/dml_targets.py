@@ -19,6 +19,7 @@ from binlake.format.sql_names import GAP, SPACE, TableName, unquoted_name
 from binlake.stream.sql.statements import without_set_statement
 
 _GAP, _SPACE = GAP.encode(), SPACE.encode()
+# not `ANSI_NAME_BYTES`: a name in an unknown character set, and one in double quotes, which may be a text, are not known
 _NAME = rb"(?:`(?:[^`\x80-\xff]|``)++`|[\w$]++(?![\x80-\xff]))"
 _TABLE = rb"(?:(?P<database>%b)%b\.%b)?+(?P<table>%b)" % (_NAME, _GAP, _GAP, _NAME)
 _FLAGS = re.IGNORECASE | re.DOTALL
