@@ -33,7 +33,7 @@ from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
-from binlake.values.quantities import counted
+from binlake.values.quantities import counted, first_to_last
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class Log:
             for path in self._logs.paths
         )
         files = [file.shown for file in self.files]
-        span = files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"
+        span = first_to_last(files)
         given = self.options.filters_given
         chosen = f"; filters: {', '.join(given)}" if given else ""
         return f"<Log {inputs}: {span}, {counted(len(files), 'file')}{chosen}>"

@@ -32,6 +32,7 @@ from binlake.source.streams import StreamReader
 from binlake.stream.positions.gtid_search import head_gtids
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
+from binlake.values.quantities import first_to_last
 
 OLDEST = "oldest"
 NEWEST = "newest"
@@ -164,7 +165,7 @@ def first_log(server: ServerConnection, known: Sequence[Known], wanted: str) -> 
     if wanted not in (OLDEST, ""):
         if wanted not in names:
             raise OptionError(
-                f"{server.where} has no log {wanted}; it has {names[0]} to {names[-1]}",
+                f"{server.where} has no log {wanted}; it has {first_to_last(names)}",
                 name="from",
             )
         return wanted, "as asked"

@@ -137,9 +137,9 @@ def _check_file(config: str, report: Report) -> bool:
             problems = True
             report.error(name, f"serve.listeners.{name}", error)
             continue
-        names = served.library.chain.names
+        logs = served.library.chain.shown
         served.close()
-        report.servable(name, f"{names[0]} to {names[-1]} of {settings.path}")
+        report.servable(name, f"{logs} of {settings.path}")
     return problems
 
 

@@ -162,10 +162,9 @@ def run(servers: Sequence[BinlogServer]) -> None:
 
 def _introduce(server: BinlogServer) -> None:
     """Print the served logs and the address."""
-    names = server.library.chain.names
     host, port = server.address
     server.note(
-        f"serving {names[0]} to {names[-1]} of {server.library.path} ({server.who.version}) at"
+        f"serving {server.library.chain.shown} of {server.library.path} ({server.who.version}) at"
         f" {host}:{port} as server_id {server.who.server_id}"
         + (f", server_uuid {server.who.server_uuid}" if server.who.flavour == "mysql" else "")
     )

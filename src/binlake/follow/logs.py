@@ -34,6 +34,7 @@ from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
+from binlake.values.quantities import first_to_last
 
 _LONGEST_WAIT_S = 0.25
 _MOST_KNOWN = 10_000
@@ -64,8 +65,7 @@ class LogsNow:
     @property
     def shown(self) -> str:
         """The files in the form that messages use."""
-        names = [file.name for file in self.files.values()]
-        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        return first_to_last([file.name for file in self.files.values()])
 
     def between(self, first: int, last: int, remedy: str) -> list[int]:
         """Return the numbers from one file to another. Raises PositionLostError if one is missing; `remedy`: what the

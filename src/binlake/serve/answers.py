@@ -71,6 +71,14 @@ def lost(message: str) -> ServerError:
     return refused(SOURCE_FATAL, "HY000", message)
 
 
+def no_such_log(name: str, there: str) -> ServerError:
+    """The error for a log that a replica asks for, and that is not served; `there`: the logs that are."""
+    return lost(
+        f"Could not find first log file name in binary log index file: {name!r} is not in the"
+        f" archive, which has {there}"
+    )
+
+
 def result_set(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[bytes]:
     """Return the payloads of a result set; a column with only numbers is numeric."""
     out = [lenenc_bytes(len(columns))]

@@ -23,7 +23,7 @@ from binlake.core.events.frames import read_frame
 from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
 from binlake.format.event_header import HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
-from binlake.serve.answers import lost
+from binlake.serve.answers import lost, no_such_log
 from binlake.serve.library import Library
 from binlake.source.chain import Chain
 from binlake.source.log_file import LogFile
@@ -71,7 +71,7 @@ def pages(library: Library, name: str, position: int) -> Generator[Page, None, N
         version, chain = library.version, library.chain
         file = next((file for file in chain.files if file.name == name), None)
         if file is None:
-            raise lost(_gone(library, name))
+            raise no_such_log(name, chain.shown)
         # checked before reading: a file that has a successor now does not grow any more
         following = library.after(chain, name)
         with library.open(file) as log:
@@ -132,12 +132,3 @@ def _first_event(log: LogFile) -> bytes:
     if log.format.checksum_alg is not None and stored_crc32(raw) != event_crc32(raw):
         raise ChecksumError("bad checksum", file=log.name, event_pos=FIRST_EVENT)
     return raw
-
-
-def _gone(library: Library, name: str) -> str:
-    first, last = library.chain.files[0].name, library.chain.files[-1].name
-    there = first if first == last else f"{first} to {last}"
-    return (
-        f"Could not find first log file name in binary log index file: {name!r} is not in the"
-        f" archive, which has {there}"
-    )

@@ -19,7 +19,7 @@ from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_header import CHECKSUM_BYTES, HEADER_BYTES
 from binlake.format.magic import FIRST_EVENT
 from binlake.printable import printable, truncated
-from binlake.serve.answers import lost
+from binlake.serve.answers import lost, no_such_log
 from binlake.serve.dump_selection import DumpSelection, Everything, MissingTransactions
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes
@@ -46,10 +46,7 @@ def by_position(library: Library, name: str, position: int) -> Start:
     """
     file = library.chain.files[0] if not name else library.find(name)
     if file is None:
-        raise lost(
-            f"Could not find first log file name in binary log index file: {_shown(name)!r} is not"
-            f" in the archive, which has {_files(library)}"
-        )
+        raise no_such_log(_shown(name), library.chain.shown)
     if position < FIRST_EVENT:
         raise lost(
             f"Client requested source to start replication from position < 4: {position} of"
@@ -76,7 +73,7 @@ def by_gtid_set(library: Library, have: GtidSet, server_uuid: str) -> Start:
     if missing:
         raise lost(
             "Cannot replicate because the source purged required binary logs: the archive has"
-            f" {_files(library)} and begins after {_shown(str(purged))}; the replica lacks"
+            f" {library.chain.shown} and begins after {_shown(str(purged))}; the replica lacks"
             f" {_shown(str(missing))} of that. Provision it from a backup, or take these from"
             " elsewhere"
         )
@@ -116,7 +113,7 @@ def by_connect_state(library: Library, wishes: Wishes, *, ignore_duplicates: boo
     begins = "" if first is None or first.before is None else str(MariaGtidSet(first.before.gtids))  # type: ignore[arg-type]
     raise lost(
         "Could not find GTID state requested by slave in any binlog files. Probably the slave state"
-        f" is too old and required binlog files have been purged: the archive has {_files(library)}"
+        f" is too old and required binlog files have been purged: the archive has {library.chain.shown}"
         f" and begins after {_shown(begins)}"
     )
 
@@ -208,11 +205,6 @@ def _begins_event(log: LogFile, position: int) -> bool:
         return True
     raw = log.reader.read_at(position, frame.length)
     return len(raw) == frame.length and stored_crc32(raw) == event_crc32(raw)
-
-
-def _files(library: Library) -> str:
-    names = library.chain.names
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def _shown(text: str) -> str:

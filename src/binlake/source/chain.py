@@ -38,6 +38,7 @@ from binlake.source.locations import Listed, Location, has_wildcards, location
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.values.builds import PickledByName
 from binlake.values.log_names import LogName
+from binlake.values.quantities import first_to_last
 
 #: One path or several, as callers of the Python API give them.
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -124,6 +125,11 @@ class Chain:
     def names(self) -> tuple[str, ...]:
         """The base names of its files."""
         return tuple(file.name for file in self.files)
+
+    @property
+    def shown(self) -> str:
+        """The files in the form that messages use."""
+        return first_to_last(self.names)
 
     @property
     def known_bytes(self) -> int | None:

@@ -10,7 +10,7 @@ from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity, is_on, persisted
 from binlake.source.replica.handshake import FollowOptions
-from binlake.values.quantities import counted
+from binlake.values.quantities import counted, first_to_last
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _DAY_S = 86_400
@@ -131,7 +131,7 @@ def _filters(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
 def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     logs = server.logs()
     size = sum(log.size_bytes for log in logs)
-    span = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
+    span = first_to_last([log.name for log in logs]) if logs else "none"
     what = f"{counted(len(logs), 'log')}, {span}, {size:,} bytes"
     on_rds = list(_rds_retention(server, what))
     yield from on_rds or _own_retention(server, what)

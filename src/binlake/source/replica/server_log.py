@@ -30,6 +30,7 @@ from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.source.streams import StreamReader
 from binlake.values.position import Position
+from binlake.values.quantities import first_to_last
 
 # A server that reports its end so often has lost what it listed.
 _PATIENCE = 5
@@ -64,7 +65,7 @@ def _logs_of(*urls: ServerUrl) -> list[tuple[str, str, int]]:
         url, logs = server.url, server.logs()
     wanted = [log for log in logs if url.log_name in ("", log.name)]
     if not wanted:
-        there = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
+        there = first_to_last([log.name for log in logs]) if logs else "none"
         raise SourceError(f"{url.where} has no log {url.log_name}", hint=f"there are: {there}")
     return [(str(url.log(log.name)), log.name, log.size_bytes) for log in wanted]
 

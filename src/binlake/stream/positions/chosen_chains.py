@@ -117,7 +117,7 @@ def _having(name: str, place: FilePosition, chains: Sequence[Chain]) -> list[Cha
             f"option {name}: the input has no file {place.file}",
             name=name,
             value=str(place),
-            hint="they are " + ", ".join(f"{chain.source}/{_range(chain)}" for chain in chains),
+            hint="they are " + ", ".join(f"{chain.source}/{chain.shown}" for chain in chains),
         )
     if place.directory:
         return [chain for chain in having if _lies_in(chain, place.directory)] or having
@@ -160,11 +160,6 @@ def _length(file: LogPath) -> int | None:
 def _lies_in(chain: Chain, directory: str) -> bool:
     """Whether a user may call a chain's directory that."""
     return directory in names_of(chain) or chain.directory.endswith(f"/{directory}")
-
-
-def _range(chain: Chain) -> str:
-    first, last = chain.names[0], chain.names[-1]
-    return first if first == last else f"{first} to {last}"
 
 
 def _holding(name: str, text: str, chains: Sequence[Chain], options: ReadOptions) -> list[Chain]:
