@@ -91,7 +91,6 @@ class ReplicaLogin:
     user: str
     answer: bytes
     plugin: str
-    attributes: dict[str, str]
     wants_tls: bool = False
     compression: str = ""
     zstd_level: int = 0
@@ -138,7 +137,7 @@ def _parse_response(reader: BodyReader, size: int) -> ReplicaLogin:
         raise refused(HANDSHAKE, "08S01", "Bad handshake: clients before MySQL 4.1 are not served")
     reader.take("packet size, character set, filler", 28)
     if capabilities & SSL and size == _SSL_REQUEST_BYTES:
-        return ReplicaLogin("", b"", "", {}, wants_tls=True)
+        return ReplicaLogin("", b"", "", wants_tls=True)
     user = reader.until_nul("user")
     if len(user) > _MAX_NAME_BYTES:
         raise refused(HANDSHAKE, "08S01", "Bad handshake: the user's name is too long")
@@ -151,9 +150,8 @@ def _parse_response(reader: BodyReader, size: int) -> ReplicaLogin:
     plugin = b""
     if capabilities & PLUGIN_AUTH and reader.left:
         plugin = reader.until_nul("plugin")
-    attributes = {}
     if capabilities & CONNECT_ATTRS and reader.left:
-        attributes = _attributes(BodyReader(reader.counted("attributes")))
+        reader.counted("attributes")
     compression, level = "", 0
     if capabilities & COMPRESS:  # which servers prefer where a client offers both
         compression = "zlib"
@@ -163,18 +161,9 @@ def _parse_response(reader: BodyReader, size: int) -> ReplicaLogin:
         user.decode("utf-8", "replace"),
         answer,
         plugin.decode("ascii", "replace") or NATIVE,
-        attributes,
         compression=compression,
         zstd_level=level,
     )
-
-
-def _attributes(reader: BodyReader) -> dict[str, str]:
-    found = {}
-    while reader.left:
-        name, value = reader.counted("name"), reader.counted("value")
-        found[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
-    return found
 
 
 def log_in(

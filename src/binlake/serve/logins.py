@@ -39,16 +39,14 @@ class Logins:
     def __init__(self, max_logins: int) -> None:
         self._max_logins = max_logins
         self._lock = threading.Lock()
-        self._pending: OrderedDict[int, Pending] = OrderedDict()
+        self._pending: list[Pending] = []  # oldest first
         self._by_host: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        self._number = 0
 
     def begin(self, channel: Channel, host: str) -> tuple[Pending, Pending | None]:
         """Add a login; return the one that has to make room for it (the caller drops it)."""
         with self._lock:
             made = Pending(channel, host)
-            self._number += 1
-            self._pending[self._number] = made
+            self._pending.append(made)
             return made, self._one_too_many(host)
 
     def end(self, pending: Pending) -> bool:
@@ -56,16 +54,14 @@ class Logins:
         meanwhile.
         """
         with self._lock:
-            for number, one in self._pending.items():
-                if one is pending:
-                    del self._pending[number]
-                    break
+            if pending in self._pending:
+                self._pending.remove(pending)
             return not pending.dropped.is_set()
 
     def drop_all(self) -> None:
         """End every login."""
         with self._lock:
-            for pending in self._pending.values():
+            for pending in self._pending:
                 pending.drop()
 
     def delay(self, host: str) -> float:
@@ -86,12 +82,12 @@ class Logins:
 
     def _one_too_many(self, host: str) -> Pending | None:
         """Return the oldest login of a host that has too many, or of the host with the most."""
-        counts = Counter(one.host for one in self._pending.values())
+        counts = Counter(one.host for one in self._pending)
         if counts[host] <= self._max_logins:
             if len(self._pending) <= self._max_logins * _MOST_OF_ALL_HOSTS:
                 return None
             host = counts.most_common(1)[0][0]
-        number = next(n for n, one in self._pending.items() if one.host == host)
-        oldest = self._pending.pop(number)
+        oldest = next(one for one in self._pending if one.host == host)
+        self._pending.remove(oldest)
         oldest.dropped.set()
         return oldest
