@@ -38,7 +38,7 @@ from binlake.source.bytes import (
     is_uri,
     local_path,
     open_reader,
-    writing_error,
+    writing,
     writing_whole,
 )
 from binlake.source.chain import LogPath, log_name
@@ -172,17 +172,15 @@ def _written(log: Any, target: str) -> tuple[int, bytes]:
     compressor = zstandard.ZstdCompressor(
         level=_LEVEL, write_checksum=True, write_content_size=True
     )
-    try:
-        with (
-            _output(target) as out,
-            compressor.stream_writer(out, size=log.size, closefd=False) as packed,
-        ):
-            for data in _pieces(log):
-                digest.update(data)
-                size += len(data)
-                packed.write(data)
-    except OSError as error:
-        raise writing_error(target, error) from error
+    with (
+        writing(target),
+        _output(target) as out,
+        compressor.stream_writer(out, size=log.size, closefd=False) as packed,
+    ):
+        for data in _pieces(log):
+            digest.update(data)
+            size += len(data)
+            packed.write(data)
     return size, digest.digest()
 
 

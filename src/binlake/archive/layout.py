@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass
 from binlake.errors import ServerError, SourceError
 from binlake.printable import printable
 from binlake.source.chain import ARCHIVE_STATE, log_name
-from binlake.values.position import Position
 
 STATE = ARCHIVE_STATE
 LOCK = "archive.lock"
@@ -63,11 +62,6 @@ class ArchiveState:
     written: float = 0.0
     server_uid: str = ""
     address: str = ""
-
-    @property
-    def position(self) -> Position:
-        """The state as a position."""
-        return Position(self.identity, self.file, self.offset, self.gtid_set)
 
     @property
     def directory(self) -> str:

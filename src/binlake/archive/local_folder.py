@@ -18,7 +18,7 @@ from binlake.source.bytes import (
     LocalReader,
     remove_partials,
     sync_directory,
-    writing_error,
+    writing,
 )
 from binlake.source.reader import ByteReader, source_error
 
@@ -64,11 +64,9 @@ class LocalFolder(Folder):
             raise source_error(self.path_of(name), error) from error
 
     def remove(self, name: str) -> None:
-        try:
+        with writing(self.path_of(name)):
             (self._folder / name).unlink(missing_ok=True)
             sync_directory(self._folder)
-        except OSError as error:
-            raise writing_error(self.path_of(name), error) from error
 
     def open_log(self, name: str) -> LogWriter:
         return LocalLog(self._folder / name)
@@ -77,18 +75,14 @@ class LocalFolder(Folder):
         return []
 
     def remove_partials(self, names: Iterable[str]) -> list[str]:
-        try:
+        with writing(self.path):
             return remove_partials(self._folder, names)
-        except OSError as error:
-            raise writing_error(self.path, error) from error
 
     def lock(self) -> None:
         path = self.path_of(LOCK)
-        try:
+        with writing(path):
             self._make()
             descriptor = os.open(path, _WRITING, LOG_FILE_MODE)
-        except OSError as error:
-            raise writing_error(path, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -118,7 +112,7 @@ class LocalLog(LogWriter):
     def __init__(self, path: Path) -> None:
         self.name = path.name
         self._path = path
-        try:
+        with writing(str(path)):
             new = not path.exists()
             descriptor = os.open(path, _WRITING, LOG_FILE_MODE)
             self._file = GrowingFile(descriptor, os.fstat(descriptor).st_size)
@@ -126,32 +120,24 @@ class LocalLog(LogWriter):
                 sync_directory(path.parent)
             # bytes of a killed process may be in the system's memory only
             self.durable = 0 if new else self._file.sync()
-        except OSError as error:
-            raise writing_error(str(path), error) from error
 
     @property
     def size(self) -> int:
         return self._file.size
 
     def append(self, data: bytes) -> None:
-        try:
+        with writing(str(self._path)):
             self._file.append(data)
-        except OSError as error:
-            raise writing_error(str(self._path), error) from error
 
     def sync(self) -> None:
         if self.durable == self.size:
             return
-        try:
+        with writing(str(self._path)):
             self.durable = self._file.sync()
-        except OSError as error:
-            raise writing_error(str(self._path), error) from error
 
     def truncate(self, size: int) -> None:
-        try:
+        with writing(str(self._path)):
             self._file.truncate(size)
-        except OSError as error:
-            raise writing_error(str(self._path), error) from error
         self.durable = size
 
     def reader(self) -> ByteReader:

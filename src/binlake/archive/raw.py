@@ -14,11 +14,12 @@ from binlake.archive.growing import GrowingFile
 from binlake.archive.layout import checked_name
 from binlake.errors import SourceError
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
-from binlake.source.bytes import LOG_FILE_MODE, writing_error
+from binlake.source.bytes import LOG_FILE_MODE, writing
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
+from binlake.values.quantities import first_to_last
 
 # The server chooses the names: no link may lead the bytes elsewhere.
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,7 +49,7 @@ def write_raw(
     for name in names:
         if name not in there:
             raise SourceError(
-                f"{url.where} has no log {name}", hint=f"there are {there[0]} to {there[-1]}"
+                f"{url.where} has no log {name}", hint=f"there are {first_to_last(there)}"
             )
     wanted = list(names)
     if options.to_last_log or options.stop_never:
@@ -97,12 +98,10 @@ class _Files:
         """Create a new file that begins with the magic."""
         self.finish()
         path = f"{self._prefix}{checked_name(name)}"
-        try:
+        with writing(path):
             self._file = GrowingFile(os.open(path, _WRITING, LOG_FILE_MODE), 0)
             self._name = name
             self._file.append(BINLOG_MAGIC)
-        except OSError as error:
-            raise writing_error(path, error) from error
         return self._file
 
     def write(self, block: Block, format_description: bytes) -> None:
@@ -110,21 +109,17 @@ class _Files:
         is_new = block.file != self._name or self._file is None
         file = self._begin(block.file) if is_new else self._file
         assert file is not None
-        try:
+        with writing(f"{self._prefix}{block.file}"):
             if is_new and block.start > FIRST_EVENT:
                 file.append(format_description)
             file.append(block.data)
-        except OSError as error:
-            raise writing_error(f"{self._prefix}{block.file}", error) from error
 
     def finish(self) -> None:
         """Write everything that was appended. Raises SourceError."""
         if self._file is None:
             return
-        try:
+        with writing(f"{self._prefix}{self._name}"):
             self._file.flush()
-        except OSError as error:
-            raise writing_error(f"{self._prefix}{self._name}", error) from error
         self._file.close()
 
     def close(self) -> None:

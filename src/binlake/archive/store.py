@@ -12,7 +12,7 @@ from typing import Any
 
 from binlake.archive.folder import Folder, LogWriter
 from binlake.errors import SourceError
-from binlake.source.bytes import file_system_for, writing_error
+from binlake.source.bytes import file_system_for, writing
 from binlake.source.reader import ByteReader, source_error
 
 _PARTS = ".parts"
@@ -79,11 +79,9 @@ class StoreFolder(Folder):
         from pyarrow import fs
 
         inner = f"{self._inner}/{name}"
-        try:
+        with writing(self.path_of(name)):
             if self._files.get_file_info(inner).type == fs.FileType.File:
                 self._files.delete_file(inner)
-        except OSError as error:
-            raise writing_error(self.path_of(name), error) from error
 
     def open_log(self, name: str) -> LogWriter:
         return StoreLog(self, name)
@@ -105,10 +103,8 @@ class StoreFolder(Folder):
         return StoreFolder(self.path_of(name))
 
     def _make(self) -> None:
-        try:
+        with writing(self.path):
             self._files.create_dir(self._inner, recursive=True)
-        except OSError as error:
-            raise writing_error(self.path, error) from error
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -140,13 +136,11 @@ class StoreFolder(Folder):
         """Store bytes of a log as a part."""
         folder = f"{self._inner}/{name}{_PARTS}"
         inner = f"{folder}/{start:018d}-{start + len(data):018d}"
-        try:
+        with writing(self.path_of(name)):
             if start == 0:
                 self._files.create_dir(folder, recursive=True)
             with self._files.open_output_stream(inner, compression=None) as out:
                 out.write(data)
-        except OSError as error:
-            raise writing_error(self.path_of(name), error) from error
 
     def cut_parts(self, name: str, size: int) -> None:
         """Remove the bytes of a log from `size` on. If the process is killed meanwhile, no byte before them is lost.
@@ -165,10 +159,8 @@ class StoreFolder(Folder):
 
     def delete_part(self, path: str) -> None:
         """Remove one part."""
-        try:
+        with writing(self.path):
             self._files.delete_file(path)
-        except OSError as error:
-            raise writing_error(self.path, error) from error
 
     def join_parts(self, name: str) -> None:
         """Join the parts to the log, and remove them."""
@@ -177,7 +169,7 @@ class StoreFolder(Folder):
         if not size:
             return
         final, partial = f"{self._inner}/{name}", f"{self._inner}/{name}.partial"
-        try:
+        with writing(self.path_of(name)):
             # an object appears when it is whole; other file systems rename it then
             at_once = self._files.type_name in _OBJECT_STORES
             with self._files.open_output_stream(
@@ -191,8 +183,6 @@ class StoreFolder(Folder):
                 self._files.move(partial, final)
             if self._files.get_file_info(final).size != size:
                 raise OSError("the store does not contain all of it")
-        except OSError as error:
-            raise writing_error(self.path_of(name), error) from error
         self.forget_parts(name)
 
     def forget_parts(self, name: str) -> None:
@@ -200,11 +190,9 @@ class StoreFolder(Folder):
         from pyarrow import fs
 
         folder = f"{self._inner}/{name}{_PARTS}"
-        try:
+        with writing(self.path_of(name)):
             if self._files.get_file_info(folder).type == fs.FileType.Directory:
                 self._files.delete_dir(folder)
-        except OSError as error:
-            raise writing_error(self.path_of(name), error) from error
 
     def part_bytes(self, path: str) -> bytes:
         """One part."""

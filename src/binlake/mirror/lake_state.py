@@ -11,7 +11,7 @@ from typing import IO
 
 from binlake.errors import OptionError, SourceError
 from binlake.mirror.control import NAMESPACE
-from binlake.source.bytes import file_system_for, is_uri, keep_from_others, refuse_secrets
+from binlake.source.bytes import file_system_for, is_uri, keep_from_others, refuse_secrets, writing
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
 from binlake.source.stores.errors import needs_hadoop
@@ -68,11 +68,9 @@ def lock(indexes: Path, lake: str) -> IO[bytes]:
 
 def lock_if_free(indexes: Path) -> IO[bytes] | None:
     """Lock the row indexes of a lake until the file is closed; None if another process has locked them. Raises SourceError."""
-    try:
+    with writing(str(indexes)):
         keep_from_others(indexes)  # keys are data
         file = (indexes / _LOCK).open("a+b")
-    except OSError as error:
-        raise SourceError(f"cannot write {indexes}: {error.strerror}") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -89,7 +87,7 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
 
 def identity_of(locked: IO[bytes]) -> str:
     """The identity of a locked state directory, wherever it is mounted: a random text in its lock file. Raises SourceError."""
-    try:
+    with writing(locked.name):
         locked.seek(0)
         known = locked.read().decode("utf-8", "replace")
         if known:
@@ -97,6 +95,4 @@ def identity_of(locked: IO[bytes]) -> str:
         made = uuid.uuid4().hex
         locked.write(made.encode())
         locked.flush()
-    except OSError as error:
-        raise SourceError(f"cannot write {locked.name}: {error.strerror}") from error
     return made

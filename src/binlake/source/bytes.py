@@ -415,8 +415,17 @@ def sync_directory(folder: Path) -> None:
 
 def writing_error(path: str, error: OSError) -> SourceError:
     """Return the error of the operating system or the store as one line."""
-    reason = error.strerror or what(error, path)
+    reason = os.strerror(error.errno) if error.errno else what(error, path)
     return SourceError(f"cannot write {without_secrets(path)}: {reason}", errno=error.errno)
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Name the path in the errors of writing to it. Raises SourceError."""
+    try:
+        yield
+    except OSError as error:
+        raise writing_error(path, error) from error
 
 
 def _is_regular(path: str) -> bool:

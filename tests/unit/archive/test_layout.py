@@ -61,7 +61,6 @@ def test_the_state_comes_back() -> None:
     state = ArchiveState(UUID, "mysql", 2, "binlog.000007", 1 << 33, f"{UUID}:1-5", 12.5)
     assert ArchiveState.from_bytes(state.to_bytes(), "here") == state
     assert state.directory == f"{UUID}.2"
-    assert state.position.offset == 1 << 33
 
 
 def state_with(field: str, value: object) -> bytes:

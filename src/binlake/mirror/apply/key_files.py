@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from binlake.mirror.apply.task_files import opened, task_output
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
-from binlake.mirror.tables.data_files import reading, writing
+from binlake.mirror.tables.data_files import reading
 from binlake.mirror.tables.keys import Keys, SortedKeys
+from binlake.source.bytes import writing
 
 
 def write_keys(pieces: Iterable[SortedKeys], directory: str) -> str:

@@ -18,7 +18,7 @@ from binlake.mirror.apply.change_rows import ABSENT
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.shares import cut, joined
 from binlake.mirror.apply.task_files import opened, task_output
-from binlake.mirror.tables.data_files import writing
+from binlake.source.bytes import writing
 
 
 @dataclass(frozen=True, slots=True)

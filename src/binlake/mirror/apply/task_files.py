@@ -16,8 +16,8 @@ import pyarrow.fs as pafs
 
 from binlake.lake.engine import Engine
 from binlake.mirror.control import NAMESPACE
-from binlake.mirror.tables.data_files import file_system, writing
-from binlake.source.bytes import keep_from_others
+from binlake.mirror.tables.data_files import file_system
+from binlake.source.bytes import keep_from_others, writing
 
 _FOLDER = "staging"
 

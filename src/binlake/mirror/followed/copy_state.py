@@ -14,6 +14,7 @@ from typing import Any
 
 from binlake.errors import SourceError
 from binlake.mirror.tables.data_files import file_system
+from binlake.source.bytes import writing
 
 
 class CopyState:
@@ -73,14 +74,12 @@ class CopyState:
         self._path.unlink(missing_ok=True)
 
     def _write(self, mode: str, entries: Sequence[Mapping[str, Any]]) -> None:
-        try:
+        with writing(str(self._path)):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open(mode, encoding="utf-8") as file:
                 file.writelines(json.dumps(entry) + "\n" for entry in entries)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:
-            raise SourceError(f"cannot write {self._path}: {error.strerror}") from error
 
 
 def _exists(path: str) -> bool:

@@ -6,7 +6,6 @@ Metrics come from the footer that was just written. Iceberg's own way opens each
 
 from __future__ import annotations
 
-import os
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,7 @@ from binlake.errors import SourceError
 from binlake.mirror.tables.damage import DamagedFileError
 from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
-from binlake.source.bytes import file_system_for
+from binlake.source.bytes import file_system_for, writing
 from binlake.source.reader import what, without_secrets
 
 #: The first part of the name of each file that a mirror writes.
@@ -99,18 +98,6 @@ def _is_damaged(path: str) -> bool:
     except (OSError, pa.ArrowException):
         return True
     return False
-
-
-@contextmanager
-def writing(path: str) -> Iterator[None]:
-    """Name the path in the errors of writing to it. Raises SourceError."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else what(error, path)
-        raise SourceError(
-            f"cannot write {without_secrets(path)}: {reason}", errno=error.errno
-        ) from error
 
 
 def write_file(path: str, content: bytes) -> None:
