@@ -22,12 +22,13 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
-from binlake.snapshot.chunks import Snapshot
-from binlake.snapshot.tables import SourceTable, read_tables
+from binlake.snapshot.chunks import chunks_of
+from binlake.snapshot.tables import SourceTable
 from binlake.values.options import ReadOptions
 from dev.golden.types import families
 from dev.servers import Server
 from support.servers.live import url_of
+from support.servers.source_tables import source_tables
 from support.values.random_values import with_random_values
 
 pytestmark = pytest.mark.server
@@ -69,12 +70,12 @@ def orders(shop: Server) -> pa.Table:
 
 
 def table_of(server: Server, name: str, **given: str) -> SourceTable:
-    return read_tables(url_of(server), [name], ReadOptions.parse(given))[0]
+    return source_tables(url_of(server), [name], ReadOptions.parse(given))[0]
 
 
 def copy_of(server: Server, table: SourceTable) -> pa.Table:
     batches = []
-    for chunk in Snapshot(url_of(server), table).chunks():
+    for chunk in chunks_of(url_of(server), table):
         with chunk.read(url_of(server)) as reading:
             batches += list(reading)
     return pa.Table.from_batches(batches, table.arrow_schema)
@@ -308,7 +309,7 @@ def test_every_type(server: Server, given: dict[str, str]) -> None:
             session.execute(
                 made.create(), f"INSERT INTO `{made.name}` VALUES {', '.join(made.rows(12))}"
             )
-    for table in read_tables(url_of(server), ["kinds.*"], ReadOptions.parse(given)):
+    for table in source_tables(url_of(server), ["kinds.*"], ReadOptions.parse(given)):
         lake = copy_of(server, table)
         found = compared(server, table, lake)
         assert found.is_equal, f"{table.full_name}: {found.differences[:3]}"

@@ -1,6 +1,6 @@
 """The rows that a table has now, in chunks that are read independently and at different times.
 
-    for chunk in Snapshot(url, table).chunks():      # picklable: a task reads a chunk
+    for chunk in chunks_of(url, table):              # picklable: a task reads a chunk
         with chunk.read(url) as reading:
             reading.position                         # apply the log from the oldest position on
             for batch in reading: ...
@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pyarrow as pa
 
@@ -30,9 +31,10 @@ from binlake.snapshot.read_session import (
     settled_position,
     take_raw_text,
 )
-from binlake.snapshot.table_rows import BatchLimits, RowSelect
+from binlake.snapshot.table_rows import RowSelect
 from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
+from binlake.source.replica.prepared import BatchLimits
 from binlake.values.builds import PickledByName
 from binlake.values.closing import Closing
 from binlake.values.position import Position
@@ -71,52 +73,42 @@ class SnapshotOptions(PickledByName):
         return BatchLimits(rows, self.batch_bytes)
 
 
-class Snapshot:
-    """The rows of one table, in chunks."""
+def chunks_of(
+    url: str, table: SourceTable, options: SnapshotOptions | None = None
+) -> list[TableChunk]:
+    """Divide a table. The bounds stay valid whatever is written: new rows are in some chunk.
 
-    def __init__(
-        self, url: str, table: SourceTable, options: SnapshotOptions | None = None
-    ) -> None:
-        self.url = url
-        self.table = table
-        self.options = options or SnapshotOptions()
+    Raises ServerError, OptionError, and UnsupportedError for a table without a key whose engine has
+    no consistent reads.
+    """
+    options = options or SnapshotOptions()
+    if not table.key:
+        if not table.is_transactional:
+            raise UnsupportedError(
+                f"{table.full_name}: a table of engine {table.engine} needs a primary key",
+                hint="add a primary key, or change the engine to InnoDB",
+            )
+        return [TableChunk(table, options, 0, None, None)]
+    rows = _chunk_rows(table, options)
+    with open_session(url) as server:
+        bounds = even_bounds(server, table, rows)
+        if bounds is None:
+            bounds = list(islice(walked_bounds(server, table, rows), _MOST_CHUNKS))
+    edges: list[Bound | None] = [None, *bounds, None]
+    return [
+        TableChunk(table, options, number, lower, upper)
+        for number, (lower, upper) in enumerate(pairwise(edges))
+    ]
 
-    def chunks(self) -> list[TableChunk]:
-        """Divide the table. The bounds stay valid whatever is written: new rows are in some chunk.
 
-        Raises ServerError, OptionError, and UnsupportedError for a table without a key whose engine has
-        no consistent reads.
-        """
-        if not self.table.key:
-            if not self.table.is_transactional:
-                raise UnsupportedError(
-                    f"{self.table.full_name}: a table of engine {self.table.engine} needs a primary key",
-                    hint="add a primary key, or change the engine to InnoDB",
-                )
-            return [TableChunk(self.table, self.options, 0, None, None)]
-        rows = self._chunk_rows()
-        with open_session(self.url) as server:
-            bounds = even_bounds(server, self.table, rows)
-            if bounds is None:
-                bounds = []
-                for bound in walked_bounds(server, self.table, rows):
-                    bounds.append(bound)
-                    if len(bounds) == _MOST_CHUNKS:
-                        break
-        edges: list[Bound | None] = [None, *bounds, None]
-        return [
-            TableChunk(self.table, self.options, number, lower, upper)
-            for number, (lower, upper) in enumerate(pairwise(edges))
-        ]
-
-    def _chunk_rows(self) -> int:
-        """About how many rows a chunk has."""
-        rows = self.options.chunk_rows
-        if self.table.row_bytes:
-            rows = min(rows, _MOST_CHUNK_BYTES // self.table.row_bytes)
-        if self.options.max_rows_per_s:
-            rows = min(rows, _MOST_CHUNK_S * self.options.max_rows_per_s)
-        return max(1, rows)
+def _chunk_rows(table: SourceTable, options: SnapshotOptions) -> int:
+    """About how many rows a chunk has."""
+    rows = options.chunk_rows
+    if table.row_bytes:
+        rows = min(rows, _MOST_CHUNK_BYTES // table.row_bytes)
+    if options.max_rows_per_s:
+        rows = min(rows, _MOST_CHUNK_S * options.max_rows_per_s)
+    return max(1, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +152,7 @@ class ChunkReading(Closing):
 
     `position` belongs to it: the rows hold every change before it. `moment_us` is the server's clock before
     the rows were read, microseconds since 1970 UTC. `rows`, `bytes` (as sent) and
-    `zero_dates` (which became null) count what has been read so far.
+    `zero_dates` (by column, which became null) count what has been read so far.
     """
 
     def __init__(self, chunk: TableChunk, url: str) -> None:
@@ -185,8 +177,8 @@ class ChunkReading(Closing):
         return self._select.bytes
 
     @property
-    def zero_dates(self) -> int:
-        """Zero and partial dates among them that became null."""
+    def zero_dates(self) -> Counter[str]:
+        """Zero and partial dates among them that became null, by column."""
         return self._select.zero_dates
 
     def end(self) -> Position:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -17,13 +18,11 @@ from binlake.table.types.base import ColumnType, var_width
 from binlake.table.types.network import NETWORK_BYTES
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["BatchLimits", "RowSelect", "text_rows"]
-
 _AS_NUMBERS = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 
 
 class RowSelect:
-    """Reads rows of one table. Counts what it read: `rows`, `bytes` as sent, and `zero_dates`, the zero
+    """Reads rows of one table. Counts what it read: `rows`, `bytes` as sent, and `zero_dates`, by column the zero
     and partial dates that became null. `types` are those of the columns to read, default all as
     `log.changes` has them. Raises UnsupportedError for a column of unknown type.
     """
@@ -34,7 +33,7 @@ class RowSelect:
         self.table = table
         self.rows = 0
         self.bytes = 0
-        self.zero_dates = 0
+        self.zero_dates: Counter[str] = Counter()
         self._limits = limits
         self._types = types or table.types
         for kind in self._types.columns:
@@ -81,7 +80,8 @@ class RowSelect:
         arrays = []
         for kind, values in zip(self._types.columns, buffers.columns, strict=True):
             assert values is not None, "every selected column is wanted"
-            self.zero_dates += values.zero_dates
+            if values.zero_dates:
+                self.zero_dates[kind.column.name] += values.zero_dates
             try:
                 arrays.append(kind.finish(values))
             except BinlogError as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,12 +12,13 @@ import pyarrow as pa
 from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
 from binlake.format.sql_names import TableName, quoted_name
 from binlake.snapshot.definition import definition_of
-from binlake.snapshot.read_session import open_session, raw_definitions
+from binlake.snapshot.read_session import raw_definitions
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.declared import DeclaredTable
 from binlake.table.types.base import Target
 from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions
@@ -93,7 +93,7 @@ def _types(definition: TableDefinition, options: ReadOptions) -> TableTypes:
 
 
 def read_tables(
-    source: str | ServerConnection,
+    server: ServerConnection,
     patterns: Sequence[str] = (),
     options: ReadOptions | None = None,
 ) -> list[SourceTable]:
@@ -104,45 +104,33 @@ def read_tables(
     """
     options = options or ReadOptions()
     chosen = TableFilter(replace(options, table=tuple(patterns)))
-    with _session(source) as server:
-        wanted = [
-            row
-            for row in _listed(server)
-            if row[0].lower() not in SYSTEM_SCHEMAS and chosen.wants(row[0], row[1])
-        ]
-        if not wanted:
-            raise SourceError(
-                f"{server.where} has no table that matches {', '.join(patterns) or '*.*'}",
-                hint="the user of the URL sees only tables that it may SELECT from",
-            )
-        with raw_definitions(server):
-            return [_table(server, row, options) for row in wanted]
+    wanted = [
+        row
+        for row in _listed(server)
+        if row[0].lower() not in SYSTEM_SCHEMAS and chosen.wants(row[0], row[1])
+    ]
+    if not wanted:
+        raise SourceError(
+            f"{server.where} has no table that matches {', '.join(patterns) or '*.*'}",
+            hint="the user of the URL sees only tables that it may SELECT from",
+        )
+    with raw_definitions(server):
+        return [_table(server, row, options) for row in wanted]
 
 
 def read_table(
-    source: str | ServerConnection, name: TableName, options: ReadOptions
+    server: ServerConnection, name: TableName, options: ReadOptions
 ) -> SourceTable | None:
     """One table of a server; None if it has no such table, or its user may not read it.
 
     `options` decide the types. Raises UnsupportedError and SchemaError for a table that cannot be mirrored, and
     ServerError.
     """
-    with _session(source) as server:
-        found = next((row for row in _listed(server) if row[:2] == name), None)
-        if found is None:
-            return None
-        with raw_definitions(server):
-            return _table(server, found, options)
-
-
-@contextmanager
-def _session(source: str | ServerConnection) -> Iterator[ServerConnection]:
-    """A session with a server, which may be open already."""
-    if isinstance(source, ServerConnection):
-        yield source
-    else:
-        with open_session(source) as server:
-            yield server
+    found = next((row for row in _listed(server) if row[:2] == name), None)
+    if found is None:
+        return None
+    with raw_definitions(server):
+        return _table(server, found, options)
 
 
 class _Listed(NamedTuple):
@@ -174,14 +162,7 @@ def _listed(server: ServerConnection) -> list[_Listed]:
 
 def _table(server: ServerConnection, listed: _Listed, options: ReadOptions) -> SourceTable:
     schema, name = listed[:2]
-    quoted = quoted_name(schema, name)
-    text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
-    try:
-        declared = parse_create_table(text, schema, {}, 1)
-    except UnreadableTableError as error:
-        raise SchemaError(f"{schema}.{name}: its definition cannot be read: {error}") from None
-    if declared is None:
-        raise UnsupportedError(f"{schema}.{name} has no columns")
+    declared = declared_table(server, schema, name)
     if (
         declared.table.lower() != name.lower()
     ):  # as the server stores names, it may change their case
@@ -189,12 +170,24 @@ def _table(server: ServerConnection, listed: _Listed, options: ReadOptions) -> S
             f"{server.where} answers with the definition of {declared.table} instead of {name}"
         )
     definition = definition_of(replace(declared, database=schema), server.flavour)
-    key = _key(server.table(f"SHOW KEYS FROM {quoted}"), definition)
+    key = _key(server.table(f"SHOW KEYS FROM {quoted_name(schema, name)}"), definition)
     ordinals = {column.name: column.ordinal for column in definition.columns}
     definition = replace(definition, primary_key=tuple(ordinals[part] for part in key))
     return SourceTable(
         schema, name, definition, key, listed.engine, listed.rows, listed.row_bytes, options
     )
+
+
+def declared_table(server: ServerConnection, schema: str, name: str) -> DeclaredTable:
+    """A table by its CREATE TABLE; the session must send raw definitions. Raises SchemaError, UnsupportedError, ServerError."""
+    text = server.row(f"SHOW CREATE TABLE {quoted_name(schema, name)}", 2)[1] or ""
+    try:
+        declared = parse_create_table(text, schema, {}, 1)
+    except UnreadableTableError as error:
+        raise SchemaError(f"{schema}.{name}: its definition cannot be read: {error}") from None
+    if declared is None:
+        raise UnsupportedError(f"{schema}.{name} has no columns")
+    return declared
 
 
 def _key(

@@ -14,8 +14,9 @@ from binlake.snapshot.read_session import (
     raw_definitions,
     take_raw_text,
 )
-from binlake.snapshot.table_rows import BatchLimits, RowSelect
+from binlake.snapshot.table_rows import RowSelect
 from binlake.snapshot.tables import read_tables
+from binlake.source.replica.prepared import BatchLimits
 from binlake.source.replica.url import ServerUrl
 from binlake.state.base import Base, MissingTableError, ambiguous_in
 from binlake.state.origin import Origin

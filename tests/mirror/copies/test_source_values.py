@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import binlake
-from binlake.snapshot.chunks import Snapshot, SnapshotOptions
-from binlake.snapshot.tables import SourceTable, read_tables
+from binlake.snapshot.chunks import SnapshotOptions, chunks_of
+from binlake.snapshot.tables import SourceTable
 from binlake.values.options import ReadOptions
 from dev.golden.oracle import snapshot
 from dev.golden.types import Table, families
@@ -17,6 +17,7 @@ from dev.servers import Server
 from support.oracles.oracle import differences, snapshot_of
 from support.oracles.typed_rows import shown_rows, without_partial_dates
 from support.servers.live import url_of
+from support.servers.source_tables import source_tables
 from support.values.random_values import with_random_values
 
 pytestmark = pytest.mark.server
@@ -42,7 +43,7 @@ def filled(server: Server) -> list[Table]:
 
 def read(server: Server, table: SourceTable, options: SnapshotOptions) -> pa.Table:
     batches = []
-    for chunk in Snapshot(url_of(server), table, options).chunks():
+    for chunk in chunks_of(url_of(server), table, options):
         with chunk.read(url_of(server)) as reading:
             batches += list(reading)
     return pa.Table.from_batches(batches, table.arrow_schema).sort_by("id")
@@ -54,7 +55,7 @@ def test_a_snapshot_has_the_values_of_the_log(
 ) -> None:
     options = ReadOptions.parse(given)
     log = url_of(server, server.position()[0])
-    for table in read_tables(url_of(server), [f"{DATABASE}.*"], options):
+    for table in source_tables(url_of(server), [f"{DATABASE}.*"], options):
         logged = binlake.open(log, metadata=False, **given).to_arrow(table.full_name)
         logged = logged.sort_by("id")
         found = read(server, table, SnapshotOptions(chunk_rows=7, batch_rows=5))
@@ -64,7 +65,7 @@ def test_a_snapshot_has_the_values_of_the_log(
 
 def test_a_snapshot_has_the_values_of_select(server: Server, filled: list[Table]) -> None:
     compared = 0
-    for table in read_tables(url_of(server), [f"{DATABASE}.*"]):
+    for table in source_tables(url_of(server), [f"{DATABASE}.*"]):
         with server.session(DATABASE) as session:
             seen = snapshot(session, DATABASE, table.name)
         wanted = without_partial_dates(snapshot_of({"label": "now", "file": "", "pos": 0, **seen}))

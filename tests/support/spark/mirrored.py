@@ -27,7 +27,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.verification import verify_tables
-from binlake.snapshot.chunks import Snapshot
+from binlake.snapshot.chunks import chunks_of
 from binlake.values.table_names import full_name_of, table_name
 from dev.servers import Server
 from support.servers.live import url_of
@@ -263,7 +263,7 @@ def source_rows(server: Server, full_name: str, options: MirrorOptions) -> list[
     table, _ = WantedTables(SourceHost(url_of(server)), options).read(table_name(full_name))
     schema = storage_schema(iceberg_schema(table.arrow_schema))
     parts = [schema.empty_table()]
-    for chunk in Snapshot(url_of(server), table).chunks():
+    for chunk in chunks_of(url_of(server), table):
         with chunk.read(url_of(server)) as reading:
             parts += [conformed(pa.Table.from_batches([batch]), schema) for batch in reading]
     return rows_of(pa.concat_tables(parts))

@@ -18,11 +18,12 @@ from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.table_rules import check_lake_name
-from binlake.snapshot.tables import SourceTable, read_tables
+from binlake.snapshot.tables import SourceTable
 from binlake.values.gtid import GtidSet
 from binlake.values.table_filter import TableFilter
 from binlake.values.table_names import full_name_of, table_name
 from support.servers.fake_server import OK, Conversation, fake_server
+from support.servers.source_tables import source_tables
 
 HOSTILE = (
     "", ".", "..", "../evil", "../../tmp/evil", "/tmp/evil", "a/b", "a\\b", "a\nb", "\x1b[2Jx", "a\tb", "a:b", "a*",
@@ -95,7 +96,7 @@ def test_a_definition_of_another_table_is_refused() -> None:
         answering(one_table(lambda: CREATE.format("other", "int"))) as url,
         pytest.raises(ServerError, match="definition of other instead of t"),
     ):
-        read_tables(url)
+        source_tables(url)
 
 
 def test_a_definition_of_5000_columns_is_refused_quickly() -> None:
@@ -105,7 +106,7 @@ def test_a_definition_of_5000_columns_is_refused_quickly() -> None:
         answering(one_table(lambda: f"CREATE TABLE `t` ({columns})")) as url,
         pytest.raises(BinlogError),
     ):
-        read_tables(url)
+        source_tables(url)
     assert time.process_time() - begun < 10
 
 
@@ -114,7 +115,7 @@ def test_a_definition_of_5000_columns_is_refused_quickly() -> None:
 )
 def test_an_invalid_definition_is_refused(text: str) -> None:
     with answering(one_table(lambda: text)) as url, pytest.raises((SchemaError, UnsupportedError)):
-        read_tables(url)
+        source_tables(url)
 
 
 def wanted(url: str) -> WantedTables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import random
 import socket
@@ -19,13 +20,14 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError, ConnectionLostError, SchemaError, ServerError
+from binlake.format import column_types as ct
 from binlake.snapshot.bounds import even_bounds, walked_bounds
 from binlake.snapshot.chunks import _moment_us
-from binlake.snapshot.table_rows import BatchLimits, RowSelect, text_rows
+from binlake.snapshot.table_rows import RowSelect, text_rows
 from binlake.snapshot.tables import SourceTable, read_tables
 from binlake.source.replica.answers import AnswerLimits
 from binlake.source.replica.connection import ServerConnection, connect
-from binlake.source.replica.prepared import _payload
+from binlake.source.replica.prepared import BatchLimits, _payload
 from binlake.source.replica.receiver import CompressedReceiver
 from binlake.source.replica.url import ServerUrl
 from binlake.values.plan import ColumnDefinition, TableDefinition
@@ -129,6 +131,26 @@ def test_rows_of_an_honest_server_are_read() -> None:
             {"id": 7, "name": "seven"},
             {"id": 8, "name": "eight"},
         ]
+
+
+def test_zero_dates_are_counted_by_column() -> None:
+    columns = (ColumnDefinition(0, "id", 3, 4), ColumnDefinition(1, "born", ct.MYSQL_TYPE_DATE))
+    table = SourceTable(
+        "shop", "t", TableDefinition("shop", "t", columns, primary_key=(0,)), ("id",)
+    )
+    codes = (_LONG, ct.MYSQL_TYPE_DATE)
+    # a date without bytes is 0000-00-00
+    days = (
+        b"\0",
+        b"\4" + struct.pack("<HBB", 2026, 11, 27),
+        b"\4" + struct.pack("<HBB", 2026, 0, 0),
+    )
+    rows = [b"\0\0" + struct.pack("<i", number) + day for number, day in enumerate(days)]
+    with connected(binary(prepared(codes), result(codes, rows))) as server:
+        select = RowSelect(table, BatchLimits())
+        found = pa.Table.from_batches(select.batches(server))
+    assert found["born"].to_pylist() == [None, datetime.date(2026, 11, 27), None]
+    assert select.zero_dates == {"born": 2}
 
 
 def test_mutated_answers_are_errors_of_binlake() -> None:

@@ -22,9 +22,10 @@ from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.value_texts import MD5, SHA256, Hash
 from binlake.snapshot.read_session import begin_snapshot, open_session, take_raw_text
-from binlake.snapshot.table_rows import BatchLimits, RowSelect
+from binlake.snapshot.table_rows import RowSelect
 from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
+from binlake.source.replica.prepared import BatchLimits
 from binlake.values.position import Position
 
 _ROWS_IN_A_PART = 500

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,7 @@ from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
-from binlake.snapshot.chunks import Snapshot, SnapshotOptions, TableChunk
+from binlake.snapshot.chunks import SnapshotOptions, TableChunk, chunks_of
 from binlake.snapshot.tables import SourceTable
 from binlake.values.position import Position, is_log_of
 from binlake.values.quantities import counted
@@ -77,40 +78,28 @@ def lags(log: Position, position: Position) -> bool:
 class CopyProgress:
     """The progress of the copy of a table: chunks, and rows and bytes as the server sent them.
 
-    `expected_rows` is the server's estimate of all rows. When earlier values of columns are added to the copied rows, all
-    numbers are those of data files.
+    When earlier values of columns are added to the copied rows, all numbers are those of data files.
     """
 
     table: str
     chunks: int
     all_chunks: int
     rows: int
-    expected_rows: int
     bytes: int
 
 
+@dataclass
 class _ChunkTask(Task):
     """Reads a chunk and writes it into data files."""
 
-    def __init__(
-        self,
-        chunk: TableChunk,
-        url: str,
-        schema: bytes,
-        prefix: str,
-        rules: ColumnRules,
-        mode: str,
-        partitioning: Partitioning,
-        shard_column: str,
-    ) -> None:
-        self.shard_column = shard_column
-        self.partitioning = partitioning
-        self.chunk = chunk
-        self.rules = rules
-        self.mode = mode
-        self.url = url
-        self.schema = schema
-        self.prefix = prefix
+    chunk: TableChunk
+    url: str
+    schema: bytes
+    prefix: str
+    rules: ColumnRules
+    mode: str
+    partitioning: Partitioning
+    shard_column: str
 
     def run(self) -> str:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
@@ -132,6 +121,7 @@ class _ChunkTask(Task):
                 "end": reading.end().to_json(),
                 "rows": reading.rows,
                 "bytes": reading.bytes,
+                "zero_dates": reading.zero_dates,
             }
         return json.dumps(answer)
 
@@ -226,7 +216,18 @@ class FirstCopy:
         self._drop_renamed(table, target)
         copied = sum(file["record-count"] for file in files)
         self.note(f"{table.full_name}: {counted(copied, 'row')} copied")
+        self._note_zero_dates(table, answers)
         return made
+
+    def _note_zero_dates(self, table: SourceTable, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Report the values that the lake has as NULL, as `Ledger.remarks` does."""
+        found: Counter[str] = Counter()
+        for answer in answers:
+            found.update(answer.get("zero_dates", {}))  # not in the state of an earlier version
+        for column, count in sorted(found.items()):
+            self.note(
+                f"{table.full_name}.{column}: {counted(count, 'zero or partial date')} read as null"
+            )
 
     @staticmethod
     def _check_definition(
@@ -315,7 +316,7 @@ class FirstCopy:
                         f"{table.full_name}: its copy continues: {done} of {of} chunks are read"
                     )
                 return start
-        chunks = Snapshot(url, table, self._chunk_options()).chunks()
+        chunks = chunks_of(url, table, self._chunk_options())
         state.begin([chunk.to_json() for chunk in chunks])
         self.begun.add(table.full_name)
         self.note(
@@ -389,7 +390,7 @@ class FirstCopy:
 
         def watch(done: int, of_rows: int) -> None:
             read = sum(file["file-size-in-bytes"] for file in files[:done])
-            self.watch(CopyProgress(table.full_name, done, len(files), of_rows, rows, read))
+            self.watch(CopyProgress(table.full_name, done, len(files), of_rows, read))
 
         watch(0, 0)
         return files_with_kept_values(files, target, table.key, names, watch, self.is_interrupted)
@@ -402,7 +403,6 @@ class FirstCopy:
                 len(answers) + more,
                 len(state.chunks),
                 sum(answer["rows"] for answer in answers),
-                table.rows,
                 sum(answer["bytes"] for answer in answers),
             )
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from binlake.errors import OptionError, SchemaError, SourceError, UnsupportedError
+from binlake.errors import OptionError, SourceError, UnsupportedError
 from binlake.follow.server_logs import patiently
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.mirror.options import MirrorOptions
@@ -18,11 +18,10 @@ from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.table_rules import check_lake_name
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.read_session import open_session, raw_definitions
-from binlake.snapshot.tables import SYSTEM_SCHEMAS, SourceTable, read_table
+from binlake.snapshot.tables import SYSTEM_SCHEMAS, SourceTable, declared_table, read_table
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
-from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.table_names import full_name_of
@@ -105,16 +104,9 @@ class WantedTables:
             table = read_table(server, name, self._options.read_options())
             if table is None:
                 raise SourceError(f"the server has no table {full_name}")
-            quoted = quoted_name(table.schema, table.name)
             with raw_definitions(server):
-                text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
+                declared = declared_table(server, table.schema, table.name)
             accepts_cascades = self._accept_cascades or _logs_cascades(server)
-        try:
-            declared = parse_create_table(text, table.schema, {}, 1)
-        except UnreadableTableError as error:
-            raise SchemaError(f"{full_name}: its definition cannot be read: {error}") from None
-        if declared is None:
-            raise SchemaError(f"{full_name}: its definition cannot be read")
         columns = definition_of(replace(declared, database=table.schema), server.flavour).columns
         if (
             columns != table.definition.columns

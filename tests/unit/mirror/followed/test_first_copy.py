@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,7 +44,7 @@ class Log:
     """The log of a server; also what a copy asks of its planner. Each statement is 100 bytes long.
 
     `read_at` and `read_on`: the end of the server's log when rows are read, and the server, if they are others.
-    `sought`: the positions that were found by reading the file from its start.
+    `sought`: the positions that were found by reading the file from its start. `zero_dates`: those of each chunk, by column.
     """
 
     def __init__(self) -> None:
@@ -52,6 +53,7 @@ class Log:
         self.read_on = "1-2-3"
         self.is_archived = False
         self.sought: list[int] = []
+        self.zero_dates: dict[str, int] = {}
 
     def read(self) -> Position:
         """The end of the server's log."""
@@ -136,16 +138,16 @@ def copy_of(
 
     def read(tasks: Sequence[Any], *_of: Any) -> list[str]:
         position, end = log.latest().position.to_json(), log.read().to_json()
-        return [json.dumps({"number": t.chunk.number, "files": [FILE], "position": position, "end": end, "rows": 2, "bytes": 9}) for t in tasks]  # fmt: skip
+        return [json.dumps({"number": t.chunk.number, "files": [FILE], "position": position, "end": end, "rows": 2, "bytes": 9, "zero_dates": log.zero_dates}) for t in tasks]  # fmt: skip
 
     def with_earlier_values(files: list[Any], *_of: Any) -> list[Any]:
         adding()
         return files
 
-    def divided() -> list[TableChunk]:
+    def divided(*_of: Any) -> list[TableChunk]:
         return [TableChunk(TABLE, SnapshotOptions(), n, None, None) for n in range(chunks)]
 
-    monkeypatch.setattr(first_copy, "Snapshot", lambda *_of: SimpleNamespace(chunks=divided))
+    monkeypatch.setattr(first_copy, "chunks_of", divided)
     monkeypatch.setattr(first_copy, "files_with_kept_values", with_earlier_values)
     targets = SimpleNamespace(
         name=lambda table: (table.schema, table.name),
@@ -192,6 +194,23 @@ def test_a_copy_that_gives_way_seeks_its_position_once(
     assert made is not None
     assert made.offset.position.offset == 100
     assert log.sought == [100]
+
+
+def test_a_copy_reports_dates_that_became_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    log.zero_dates = {"made": 2, "born": 1}
+    notes: list[str] = []
+    copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=2)
+    assert replace(copy, gives_way=lambda: False, note=notes.append).make(
+        TABLE, MADE, 1, lambda: MADE
+    )
+    assert notes[-3:] == [
+        "shop.t: 4 rows copied",
+        "shop.t.born: 2 zero or partial dates read as null",
+        "shop.t.made: 4 zero or partial dates read as null",
+    ]
 
 
 def test_a_copy_waits_for_a_log_that_lags_behind(
