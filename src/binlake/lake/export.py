@@ -94,24 +94,16 @@ class ExportResult:
         return sum(table.rows for table in self.tables)
 
 
+@dataclass
 class DecodeTask(Task):
     """Decodes all tables of one part of the logs into Parquet files."""
 
-    def __init__(
-        self,
-        number: int,
-        partition: LogPart,
-        options: ReadOptions,
-        directory: Directory,
-        attempts: str,
-        target_file_bytes: int,
-    ) -> None:
-        self.number = number
-        self.partition = partition
-        self.options = options
-        self.directory = directory
-        self.attempts = attempts
-        self.target_file_bytes = target_file_bytes
+    number: int
+    partition: LogPart
+    options: ReadOptions
+    directory: Directory
+    attempts: str
+    target_file_bytes: int
 
     def run(self) -> str:
         ledger = Ledger()

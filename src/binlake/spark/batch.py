@@ -6,6 +6,7 @@ It has no `pushFilters` on purpose (see the package's docstring).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -25,20 +26,14 @@ from binlake.table.log_part import with_ddl
 from binlake.values.ledger import Ledger
 
 
+@dataclass
 class BinlogReader(Shipped, DataSourceReader):
     """Reads one view of a log as Arrow batches of exactly the schema that Spark expects."""
 
-    def __init__(
-        self,
-        options: SourceOptions,
-        schema: StructType,
-        inferred: InferredView | None,
-        driver: SessionDriver,
-    ) -> None:
-        self.options = options
-        self.schema = schema
-        self.inferred = inferred
-        self.driver = driver
+    options: SourceOptions
+    schema: StructType
+    inferred: InferredView | None
+    driver: SessionDriver
 
     @without_traceback
     def partitions(self) -> list[InputPartition]:

@@ -250,14 +250,14 @@ def _refuse_unshown(ledger: Ledger) -> None:
         )
 
 
+@dataclass
 class _DecodeTask(Task):
     """Decodes a part of a range into Arrow files of each table."""
 
-    def __init__(self, part: LogPart, options: ReadOptions, wanted: Wanted, directory: str) -> None:
-        self.part = part
-        self.options = options
-        self.wanted = wanted
-        self.directory = directory
+    part: LogPart
+    options: ReadOptions
+    wanted: Wanted
+    directory: str
 
     def run(self) -> str:
         ledger, found = Ledger(), _InFiles(self.directory, self.wanted.shares)

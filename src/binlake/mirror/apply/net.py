@@ -33,23 +33,6 @@ from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
 from binlake.source.arrays import array, scalar
 
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "MOVE",
-    "OF_ONE_TABLE",
-    "UPDATE",
-    "KeySteps",
-    "Net",
-    "RowsOf",
-    "differs",
-    "keys_after",
-    "keys_differ",
-    "moves_without_columns",
-    "net_by_key",
-    "net_of_rows",
-]
-
 #: Errors of one table that do not stop the others.
 OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 

@@ -105,16 +105,14 @@ def write_net_changes(
     return found
 
 
+@dataclass
 class _NetTask(Task):
     """Makes the net change of one share of a table's keys. The answer is null if the changes cannot be applied."""
 
-    def __init__(
-        self, target: NetTarget, part: int, files: Sequence[ChangeFile], directory: str
-    ) -> None:
-        self.target = target
-        self.part = part
-        self.files = files
-        self.directory = directory
+    target: NetTarget
+    part: int
+    files: Sequence[ChangeFile]
+    directory: str
 
     def run(self) -> str:
         try:

@@ -59,20 +59,14 @@ class Rewritten:
         return found
 
 
+@dataclass
 class RewriteTask(Task):
     """Writes the rows of some data files of one partition that are not deleted into one file."""
 
-    def __init__(
-        self,
-        old: Sequence[tuple[str, bytes]],
-        schema: bytes,
-        prefix: str,
-        partition: Partition = UNPARTITIONED,
-    ) -> None:
-        self.partition = partition
-        self.old = old
-        self.schema = schema
-        self.prefix = prefix
+    old: Sequence[tuple[str, bytes]]
+    schema: bytes
+    prefix: str
+    partition: Partition = UNPARTITIONED
 
     def run(self) -> str:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))

@@ -9,6 +9,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from binlake.mirror.iceberg.live_rows import Lookup
 from binlake.mirror.iceberg.missing_keys import KeyReader, MissingKeys
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.tables.damage import DAMAGED
-from binlake.mirror.tables.data_files import remove_file, writing
+from binlake.mirror.tables.data_files import remove_file
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, sorted_parts
+from binlake.source.bytes import writing
 from binlake.values.quantities import counted
 
 #: From so many rows on, tasks read the keys. On two cores, they need as long for two million integers as the driver.
@@ -40,48 +42,41 @@ _TASKS_PER_CORE = 4
 _PIECE_ROWS = 1 << 21
 
 
+@dataclass
 class TaskKeyReader(KeyReader):
     """Has tasks read the keys if there are at least `least_rows`. `note` receives messages for the user about that.
 
     `after_job` is called whenever keys have been saved. If it raises an error, the reader raises it, too.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        task_files: TaskFiles,
-        note: Callable[[str], None],
-        least_rows: int = ROWS_FOR_TASKS,
-        after_job: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._engine = engine
-        self._task_files = task_files
-        self._note = note
-        self._least_rows = least_rows
-        self._after_job = after_job
+    engine: Engine
+    task_files: TaskFiles
+    note: Callable[[str], None]
+    least_rows: int = ROWS_FOR_TASKS
+    after_job: Callable[[], None] = lambda: None
 
     def add(self, index: RowIndex, missing: MissingKeys) -> None:
-        if missing.rows < self._least_rows:
+        if missing.rows < self.least_rows:
             super().add(index, missing)
             return
         rows = counted(missing.rows, "row")
-        self._note(f"{missing.table}: Spark's tasks read the keys of {rows} for its row index")
+        self.note(f"{missing.table}: Spark's tasks read the keys of {rows} for its row index")
         began = time.monotonic()
-        groups = _groups(missing.files, self._engine.cores)
-        width = _TASKS_PER_CORE * self._engine.cores
+        groups = _groups(missing.files, self.engine.cores)
+        width = _TASKS_PER_CORE * self.engine.cores
         for at in range(0, len(groups), width):
             self._add(index, missing, groups[at : at + width])
             index.save(None)  # after a kill, the next run needs only the other files
-            self._after_job()
+            self.after_job()
         took = time.monotonic() - began
-        self._note(f"{missing.table}: its row index was completed in {took:.1f} s")
+        self.note(f"{missing.table}: its row index was completed in {took:.1f} s")
 
     def _add(self, index: RowIndex, missing: MissingKeys, groups: Sequence[Sequence[str]]) -> None:
         """Add the keys of groups of files, each of which is the work of one task."""
-        directory = self._task_files.for_tasks()
+        directory = self.task_files.for_tasks()
         tasks = [KeyTask(paths, missing.lookup, missing.schema, directory) for paths in groups]
         what = f"read keys of {missing.table}"
-        answers = self._engine.run(tasks, what, lambda _done, _all: None)
+        answers = self.engine.run(tasks, what, lambda _done, _all: None)
         for paths, answer in zip(groups, answers, strict=True):
             found: dict[str, Any] = json.loads(answer)
             if (unread := found.get("unread")) is not None:
@@ -109,6 +104,7 @@ def _groups(files: Mapping[str, int], cores: int) -> list[list[str]]:
     return groups
 
 
+@dataclass
 class KeyTask(Task):
     """Writes the keys of data files into one file, in their order.
 
@@ -116,19 +112,11 @@ class KeyTask(Task):
     is a data file that cannot be read, or the file of keys ("": there are none) and how many of them each data file has.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        lookup: Lookup,
-        schema: pa.Schema,
-        directory: str,
-        piece_rows: int = _PIECE_ROWS,
-    ) -> None:
-        self.paths = paths
-        self.lookup = lookup
-        self.schema = schema
-        self.directory = directory
-        self.piece_rows = piece_rows
+    paths: Sequence[str]
+    lookup: Lookup
+    schema: pa.Schema
+    directory: str
+    piece_rows: int = _PIECE_ROWS
 
     def run(self) -> str:
         with tempfile.TemporaryDirectory(prefix="binlake-keys-") as folder:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
@@ -19,26 +20,20 @@ from binlake.values.options import ReadOptions
 _REST_S = 60.0
 
 
+@dataclass
 class ArchivedServer:
     """The logs of the server of an archive. `host` finds the server.
 
     If it does not answer, it is asked again after `rest_s` seconds; `note` receives the error, once.
     """
 
-    def __init__(
-        self,
-        host: SourceHost,
-        options: ReadOptions,
-        note: Callable[[str], None],
-        rest_s: float = _REST_S,
-    ) -> None:
-        self._host = host
-        self._options = options
-        self._note = note
-        self._rest_s = rest_s
-        self._logs: ServerLogs | None = None
-        self._again_at = float("-inf")
-        self._noted = ""
+    host: SourceHost
+    options: ReadOptions
+    note: Callable[[str], None]
+    rest_s: float = _REST_S
+    _logs: ServerLogs | None = field(default=None, init=False)
+    _again_at: float = field(default=float("-inf"), init=False)
+    _noted: str = field(default="", init=False)
 
     def look(self) -> LogsNow | None:
         """List the logs; None if the server does not answer."""
@@ -46,14 +41,14 @@ class ArchivedServer:
             return None
         try:
             if self._logs is None:
-                self._logs = ServerLogs(self._host.copied_url(), self._options, patience_s=0.0)
+                self._logs = ServerLogs(self.host.copied_url(), self.options, patience_s=0.0)
             found = self._logs.look()
         except BinlogError as error:
             self.close()
-            self._again_at = time.monotonic() + self._rest_s
+            self._again_at = time.monotonic() + self.rest_s
             if error.message != self._noted:
                 self._noted = error.message
-                self._note(f"the lag of the archive is unknown: {error}")
+                self.note(f"the lag of the archive is unknown: {error}")
             return None
         self._noted = ""
         return found

@@ -15,7 +15,7 @@ from binlake.source.replica.passwords import is_of_this_process
 from binlake.source.replica.url import ServerUrl
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Login(Task):
     url: str
 
