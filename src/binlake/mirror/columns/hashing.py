@@ -46,7 +46,7 @@ class KeyedHash:
             stored = (
                 pa.concat_arrays(stored.chunks) if stored.num_chunks else pa.nulls(0, stored.type)
             )
-        texts = texts_of(stored, self)
+        texts = texts_of(stored, self.hex)
         if not is_digested(stored.type):
             texts = [None if text is None else self.hex(text.encode()) for text in texts]
         return array(texts, pa.string())
@@ -90,24 +90,3 @@ def read_key(file: str) -> KeyedHash:
             f"{where} has {len(secret)} bytes: {expected}", name="hash_key_file", hint=_HINT
         )
     return KeyedHash(_Key(secret))
-
-
-@dataclass(frozen=True)
-class HashedColumns:
-    """The columns of one table that are hashed; `keyed` is None if there are none."""
-
-    names: frozenset[str] = frozenset()
-    keyed: KeyedHash | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.names)
-
-    def column(self, name: str, values: pa.Array) -> pa.Array:
-        """The values of a column as the lake has them."""
-        if self.keyed is None or name not in self.names:
-            return values
-        return self.keyed.of(values)
-
-
-#: Of a table without hashed columns.
-NOTHING_HASHED = HashedColumns()

@@ -42,7 +42,7 @@ def _texts(values: pa.Array, kind: pa.DataType, column: ColumnDefinition) -> Tex
         return [None if one is None else one.hex() for one in values.to_pylist()]
     if pa.types.is_float32(kind):
         return [None if one is None else _float_text(one) for one in values.to_pylist()]
-    texts = texts_of(values, _NO_DIGEST)
+    texts = texts_of(values, _no_digest)
     if pa.types.is_timestamp(kind):
         length = _MOMENT_CHARACTERS + (1 + column.decimals if column.decimals else 0)
         return [None if text is None else text[:length] for text in texts]
@@ -60,11 +60,6 @@ def _float_text(value: float) -> str:
     return real_text(Decimal(text))
 
 
-class _NoDigest:
+def _no_digest(data: bytes) -> str:
     """Types whose texts are digests have none here."""
-
-    def hex(self, data: bytes) -> str:
-        raise TypeError(f"{len(data)} bytes should have been text already")
-
-
-_NO_DIGEST = _NoDigest()
+    raise TypeError(f"{len(data)} bytes should have been text already")

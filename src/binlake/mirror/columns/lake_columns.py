@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
+from binlake.mirror.columns.hashing import KeyedHash
 from binlake.mirror.columns.kept_as_text import server_texts
 from binlake.values.plan import ColumnDefinition
 
 
 @dataclass(frozen=True)
 class LakeColumns:
-    """`hashed` columns, and by name the definitions of those that are text."""
+    """By name, the hash of each `hashed` column, and the definitions of those that are text."""
 
-    hashed: HashedColumns = NOTHING_HASHED
+    hashed: Mapping[str, KeyedHash] = field(default_factory=dict)
     texts: Mapping[str, ColumnDefinition] = field(default_factory=dict)
 
     def column(self, name: str, values: pa.Array) -> pa.Array:
         """The values of a column as the lake has them."""
         if name in self.texts:
             return server_texts(values, self.texts[name])
-        return self.hashed.column(name, values)
+        return self.hashed[name].of(values) if name in self.hashed else values
 
     def columns(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The values of several columns as the lake has them."""

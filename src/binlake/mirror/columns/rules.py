@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from binlake.errors import OptionError, UnsupportedError
-from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns, read_key
+from binlake.mirror.columns.hashing import KeyedHash, read_key
 from binlake.mirror.columns.lake_columns import LakeColumns
 from binlake.mirror.columns.names import caseless
 from binlake.table.plan import TableTypes
@@ -60,11 +60,11 @@ class ColumnRules(PickledByName):
         }
         return LakeColumns(self.hashed(database, table, types.names), texts)
 
-    def hashed(self, database: str, table: str, names: Iterable[str]) -> HashedColumns:
-        """The columns of a table that are hashed, and how. Raises OptionError."""
-        found = frozenset(n for n in names if self.treatment(database, table, n) == "hashed")
+    def hashed(self, database: str, table: str, names: Iterable[str]) -> dict[str, KeyedHash]:
+        """The hash of each column of a table that is hashed. Raises OptionError."""
+        found = [n for n in names if self.treatment(database, table, n) == "hashed"]
         if not found:
-            return NOTHING_HASHED
+            return {}
         keyed = read_key(self.key_file)
         if self.key_id not in ("", keyed.id):
             raise OptionError(
@@ -72,7 +72,7 @@ class ColumnRules(PickledByName):
                 name="hash_key_file",
                 hint="the key file must be the same on the driver and on every executor",
             )
-        return HashedColumns(found, keyed)
+        return dict.fromkeys(found, keyed)
 
     def lake_schema(self, database: str, table: str, schema: pa.Schema) -> pa.Schema:
         """The schema of a table in which hashed columns, and those kept as text, are text. Those left out are not in `schema`."""

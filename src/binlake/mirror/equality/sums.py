@@ -134,7 +134,7 @@ class RowTexts:
     def of(cls, table: pa.Table, parts: TableParts) -> RowTexts:
         """The texts of the compared columns of some rows."""
         columns = [
-            texts_of(table.column(field.name).combine_chunks(), parts.digest)
+            texts_of(table.column(field.name).combine_chunks(), parts.digest.hex)
             for field in parts.fields
         ]
         rows = _joined(columns, table.num_rows)

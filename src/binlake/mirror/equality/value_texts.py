@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,18 +25,12 @@ NULL = "~"
 SEPARATOR = "|"
 #: The texts of a column; None for null.
 Texts = list[str | None]
+#: The text of bytes.
+Digest = Callable[[bytes], str]
 
 _INTEGERS = ct.INTEGER_TYPES | {ct.MYSQL_TYPE_YEAR}
 _NOT_BYTES = (ct.MYSQL_TYPE_GEOMETRY, ct.MYSQL_TYPE_VECTOR)  # no hash takes them as they are
 _MOST_FIXED = 15  # digits before or after the point, beyond which a server writes an exponent
-
-
-class Digest(Protocol):
-    """A function from bytes to a text."""
-
-    def hex(self, data: bytes) -> str:
-        """The digest."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +134,7 @@ def texts_of(values: pa.Array, digest: Digest) -> Texts:
         return _vectors(values, digest)
     if any(is_kind(kind) for is_kind in _DIGESTED):
         raw = values.cast(pa.large_binary()).to_pylist()
-        return [None if one is None else digest.hex(one) for one in raw]
+        return [None if one is None else digest(one) for one in raw]
     for is_kind, make in _BY_TYPE:
         if is_kind(kind):
             return make(values)
@@ -159,7 +153,7 @@ def _vectors(values: pa.Array, digest: Digest) -> Texts:
             found.append(None)
             continue
         raw = pa.array(row.values, pa.float32()).to_numpy(zero_copy_only=False).tobytes()
-        found.append(digest.hex(raw))
+        found.append(digest(raw))
     return found
 
 

@@ -77,7 +77,7 @@ def test_hashed_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BINLAKE_HASH_KEY", "k" * 32)
     rules = ColumnRules(hash=("shop.t.c",))
     found = value("INT DEFAULT 7", rules=rules)
-    keyed = rules.hashed("shop", "t", ["c"])
-    assert found == keyed.column("c", pa.array([7], pa.int32()))[0]
+    keyed = rules.hashed("shop", "t", ["c"])["c"]
+    assert found == keyed.of(pa.array([7], pa.int32()))[0]
     assert found is not None
     assert found.type == pa.string()
