@@ -74,7 +74,7 @@ def test_changes_made_during_a_rewrite(
             )
             compacted += len(pending)
         if number % 3 == 0:
-            orders = [table.rewrite_of(group) for group in due_groups(table.file_states(), POLICY)]
+            orders = [table.rewrite_of(group) for group in due_groups(table.files.states(), POLICY)]
             pending = [order.done(json_of(order)) for order in orders]
         if number in (7, 8):
             table = lake.open_table("db", name, key, tmp_path)
@@ -82,13 +82,13 @@ def test_changes_made_during_a_rewrite(
     expected = sorted((tuple(rows([r]).to_pylist()[0].values()) for r in truth.values()), key=repr)
     assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
     assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id, name, amount") == expected
-    assert table.files < 20
-    assert table.delete_lists < ROUNDS // 2
+    assert len(table.files.rows) < 20
+    assert table.files.most_delete_lists() < ROUNDS // 2
     # wholly, with nothing left of what is deleted
-    [groups] = all_groups(table.file_states(), POLICY)
+    [groups] = all_groups(table.files.states(), POLICY)
     orders = [table.rewrite_of(group) for group in groups]
     table.commit_rewrites([order.done(json_of(order)) for order in orders], {})
-    assert (table.files, table.deleted, table.delete_lists) == (1, 0, 0)
+    assert (len(table.files.rows), table.deleted, table.files.most_delete_lists()) == (1, 0, 0)
     assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
     assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id, name, amount") == expected
     assert sorted(pa.concat_tables(table.scan())["id"].to_pylist()) == sorted(truth)
@@ -103,7 +103,7 @@ def test_a_rewrite_of_files_that_are_gone_is_left_out(iceberg_spark: Any, tmp_pa
     table = lake.create_table("db", "emptied", NewTable(SCHEMA, ("id",)), tmp_path)
     for number in range(4):
         table.commit(Change(rows([{"id": number, "name": "a", "amount": 1}])), {})
-    [groups] = all_groups(table.file_states(), POLICY)
+    [groups] = all_groups(table.files.states(), POLICY)
     orders = [table.rewrite_of(group) for group in groups]
     done = [order.done(json_of(order)) for order in orders]
     table.commit(Change(truncate=True), {})
@@ -135,7 +135,7 @@ def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_pa
     table.stored.expire(0, 1, 3)
     assert len(table.stored.history()) == 4, "three, and the one with a tag"
     assert len(by_spark(iceberg_spark, "db.orphans", "id")) == 3
-    [groups] = all_groups(table.file_states(), POLICY)
+    [groups] = all_groups(table.files.states(), POLICY)
     orders = [table.rewrite_of(group) for group in groups]
     table.commit_rewrites([order.done(json_of(order)) for order in orders], {})
     table.stored.expire(int(time.time() * 1000) + 60_000, 1, 3)
@@ -262,7 +262,7 @@ def test_rounds_with_compaction_beside_them(
     made = lake.mirror()
     made.run(once=True)
     made.tidy()
-    held = {name: list(iceberg_table(table).file_states()) for name, table in made.tables.items()}
+    held = {name: list(iceberg_table(table).files.states()) for name, table in made.tables.items()}
     made.close()
     took = scan_s(lake)
     compact(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
@@ -271,11 +271,11 @@ def test_rounds_with_compaction_beside_them(
     made.run(once=True)
     for name, table in made.tables.items():
         merged = iceberg_table(table)
-        assert (merged.files, merged.deleted) == (1, 0)
+        assert (len(merged.files.rows), merged.deleted) == (1, 0)
         assert len(held[name]) < 16
         assert (
             sum(file.bytes for file in held[name])
-            < 2 * sum(file.bytes for file in merged.file_states()) + 16 * 1500
+            < 2 * sum(file.bytes for file in merged.files.states()) + 16 * 1500
         ), name
         assert len(merged.stored.history()) <= 31
     made.close()
@@ -314,7 +314,7 @@ def test_verify_leaves_requests_to_compact_to_the_mirror(
     made.run(once=True)
     made.tidy()
     [table] = map(iceberg_table, made.tables.values())
-    assert (table.files, table.deleted) == (1, 0)
+    assert (len(table.files.rows), table.deleted) == (1, 0)
     made.close()
     control.refresh()
     assert control.to_compact == set()

@@ -16,8 +16,6 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["export"]
-
 
 def export(
     paths: Paths,

@@ -83,9 +83,6 @@ class ContextEngine(Engine):
         """How many tasks run at the same time."""
         return self._context.defaultParallelism
 
-    def check_paths(self, paths: Sequence[str]) -> None:
-        """Do nothing: planning has already refused targets that this machine does not see."""
-
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         def collect(pickled: list[bytes]) -> list[str]:
             with _watching(self._context, what, progress):

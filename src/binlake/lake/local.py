@@ -40,9 +40,6 @@ class LocalEngine(Engine):
     def cores(self) -> int:
         return self._workers
 
-    def check_paths(self, paths: Sequence[str]) -> None:
-        """Do nothing: planning has already refused invisible paths."""
-
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         count = min(self._workers, len(tasks))
         progress(0, len(tasks))

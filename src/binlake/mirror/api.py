@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from binlake.lake.jobs import SparkEngine
@@ -77,12 +78,10 @@ def mirror(
         state=_text(state),
         note=note,
     )
-    try:
+    with closing(made):
         made.run(once=once, interval_s=interval_s)
         if once:
             made.tidy()
-    finally:
-        made.close()
     return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
 
 
@@ -114,7 +113,7 @@ def verify(
     options = VerifyOptions(sample=sample, sample_number=number)
     session = spark or mirror_session(lake_place(lake), catalog=catalog)
     opened = open_lake(session, catalog, lake_place(lake))
-    control = Control(opened, None, None)
+    control = Control(opened)
     control.check_not_paused()
     if tables:
         chosen_tables(tables, _followed_names(opened, control))
@@ -128,10 +127,8 @@ def verify(
         state=_text(state),
         note=note,
     )
-    try:
+    with closing(made):
         return verify_tables(made, tables, options, lambda table: note(f"comparing {table}"))
-    finally:
-        made.close()
 
 
 def _followed_names(lake: LakeTables, control: Control) -> set[str]:
@@ -175,7 +172,7 @@ def resync(
     a pattern that matches none of them, and for a name that the lake does not have, also not in quarantine.
     """
     opened = _lake(lake, spark, catalog)
-    control = Control(opened, None, None)
+    control = Control(opened)
     patterns = checked_patterns(tables)
     selection = TableSelection.of(control.options, control.added, control.removed)
     begun = begun_tables(opened)
@@ -203,7 +200,7 @@ def add(
     changes nothing, because --exclude-table or a removed pattern still excludes it.
     """
     opened = _lake(lake, spark, catalog)
-    control = Control(opened, None, None)
+    control = Control(opened)
     patterns = checked_patterns(tables)
     selection = TableSelection.of(control.options, control.added, control.removed)
     again = {
@@ -229,7 +226,7 @@ def remove(
     such name, which may be misspelled. Raises OptionError for a text that is no pattern.
     """
     opened = _lake(lake, spark, catalog)
-    control = Control(opened, None, None)
+    control = Control(opened)
     patterns = checked_patterns(tables)
     known = begun_tables(opened) | {*control.quarantined, *control.gone, *control.to_resync}
     for name, question in unknown_names(patterns, known | {*control.added}).items():
@@ -272,7 +269,7 @@ def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CAT
 
 
 def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
-    return Control(_lake(lake, spark, catalog), None, None)
+    return Control(_lake(lake, spark, catalog))
 
 
 def _lake(lake: _Path, spark: SparkSession | None, catalog: str) -> LakeTables:

@@ -101,7 +101,9 @@ class Control:
     Raises SourceError, CommitConflictError.
     """
 
-    def __init__(self, lake: LakeTables, source: str | None, options: MirrorOptions | None) -> None:
+    def __init__(
+        self, lake: LakeTables, source: str | None = None, options: MirrorOptions | None = None
+    ) -> None:
         if not lake.exists(NAMESPACE, ROUNDS):
             if options is None or source is None:
                 raise SourceError(

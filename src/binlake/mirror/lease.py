@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from binlake.errors import SourceError
 from binlake.mirror.control import Control
 from binlake.mirror.lake_state import identity_of
+from binlake.values.times import utc_time
 
 # Each renewal is a commit without a snapshot, so they are rare.
 _EVERY_S = 180.0
@@ -59,7 +59,7 @@ class Holder:
             _namespace(),
             str(state.absolute()),
             identity,
-            _shown(time.time()),
+            utc_time(time.time()),
             time.time() + _VALID_S,
         )
 
@@ -93,10 +93,6 @@ class Holder:
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}, since {self.since}, with the state directory {self.state}"
-
-
-def _shown(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _namespace() -> str:
@@ -163,7 +159,7 @@ class Lease:
         if found is not None and found.keeps_out(self._own):
             hint = "stop it first, or wait until it has ended"
             if not found.is_beside(self._own):
-                hint += f"; if it was killed, its lease ends at {_shown(found.until)}"
+                hint += f"; if it was killed, its lease ends at {utc_time(found.until)}"
             raise LakeInUseError(f"another process mirrors into {self._lake}: {found}", hint=hint)
         if found is not None and found.identity != self._own.identity:
             self._before = found

@@ -397,7 +397,7 @@ class Mirror:
         wait = ArchiveWait(self._planner, self._stop, self._patience_s)
         while not wait.has_reached(until):
             if self._stop.is_set():
-                raise StoppedError
+                raise StoppedError("the mirror was stopped before its tables were compared")
         splits = self._planner.splits(table.offset, self._planner.latest())
         found = statements_in(splits, self.options.read_options([table.id]))
         return any(concerns(ddl, table.database, table.name) for ddl in found)

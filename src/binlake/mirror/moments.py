@@ -25,11 +25,11 @@ from binlake.mirror.followed.table_record import stored_tables
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake
-from binlake.mirror.reporting.report import utc_time
 from binlake.mirror.selection import LakeNamespaces
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.tables.formats import LakeTables
 from binlake.values.table_names import table_name
+from binlake.values.times import utc_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -182,7 +182,7 @@ class _Rounds:
 
     def __init__(self, spark: SparkSession, lake: LakeTables) -> None:
         self.lake = lake
-        self.control = Control(lake, None, None)
+        self.control = Control(lake)
         self._spark = spark
 
     @classmethod

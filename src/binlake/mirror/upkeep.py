@@ -197,7 +197,7 @@ class Upkeep:
     def want(self, table: Followed) -> None:
         """Compact a table wholly: no deleted rows, no small files."""
         self._wanted[table.full_name] = list(
-            all_groups(_iceberg(table).file_states(), self._policy)
+            all_groups(_iceberg(table).files.states(), self._policy)
         )
 
     # -- compaction --------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Upkeep:
         name = table.full_name
         queue = self._wanted.get(name, [])
         while queue:
-            there = {file.path for file in _iceberg(table).file_states()}
+            there = {file.path for file in _iceberg(table).files.states()}
             groups = [of for of in queue.pop(0) if all(file.path in there for file in of)]
             if groups:
                 return groups
@@ -230,14 +230,14 @@ class Upkeep:
         if self._options.compact == "off" or self._looked.get(name, -1) == table.lake.snapshot:
             return []
         self._looked[name] = table.lake.snapshot
-        groups = due_groups(_iceberg(table).file_states(), self._policy)
+        groups = due_groups(_iceberg(table).files.states(), self._policy)
         if not groups:
             self._lists_to_one(table, self._policy.files)
         return groups
 
     def _lists_to_one(self, table: Followed, least: int) -> None:
         """Make one file of many position deletes of files that need no compaction themselves."""
-        if _iceberg(table).delete_lists < least:
+        if _iceberg(table).files.most_delete_lists() < least:
             return
         try:
             self._commit(table, [])
@@ -385,7 +385,7 @@ def compact_tables(
     Raises SourceError for a table that the lake does not have, and where it has no mirror, and BinlogError if tables
     could not be compacted here: `note` has received the reasons, and the other tables are done.
     """
-    control = Control(lake, None, None)
+    control = Control(lake)
     options = control.options
     there = mirrored_tables(lake)
     known = there.keys() - control.quarantined.keys()

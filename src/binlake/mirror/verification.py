@@ -45,15 +45,6 @@ _CODES_AFTER_DDL = frozenset((1054, 1146, 1412))
 class StoppedError(BinlogError):
     """The mirror was stopped before its tables were compared."""
 
-    def __init__(
-        self,
-        message: str = "the mirror was stopped before its tables were compared",
-        *,
-        hint: str | None = None,
-        **context: Any,
-    ) -> None:
-        super().__init__(message, hint=hint, **context)
-
 
 @dataclass(frozen=True, slots=True)
 class TableVerification:
@@ -135,7 +126,7 @@ def compare_tables(
             mirror.reach()  # so that little log remains, and few statements can occur meanwhile
         with exact_session(mirror.url) as source:
             if not mirror.reach(source.position):
-                raise StoppedError
+                raise StoppedError("the mirror was stopped before its tables were compared")
             if first is None:
                 first = source.position
                 left = _tables(mirror, names)

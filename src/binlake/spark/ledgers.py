@@ -250,16 +250,16 @@ class _LocalFolder(_Folder):
         self._root = Path(local_path(directory))
 
     def create(self) -> None:
-        with self._errors():
+        with _writing(self._root):
             self._root.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
 
     def put(self, name: str, data: bytes) -> None:
         self.create()
-        with self._errors():
+        with _writing(self._root):
             self._write(self._root / name, data)
 
     def get(self, name: str) -> bytes | None:
-        with self._errors():
+        with _writing(self._root):
             try:
                 return (self._root / name).read_bytes()
             except FileNotFoundError:
@@ -274,7 +274,7 @@ class _LocalFolder(_Folder):
 
     def add(self, read: str, task: str, data: bytes) -> None:
         folder = self._root / _TASKS / read
-        with self._errors():
+        with _writing(self._root):
             while True:
                 self.create()
                 try:
@@ -287,7 +287,7 @@ class _LocalFolder(_Folder):
 
     def take(self, read: ReadLedger) -> list[bytes] | None:
         folder = self._root / _TASKS / read.name
-        with self._errors():
+        with _writing(self._root):
             try:
                 if len(_one_of_each(p.name for p in folder.iterdir())) < read.tasks:
                     return None
@@ -308,13 +308,6 @@ class _LocalFolder(_Folder):
             file.write(data)
         partial.replace(path)
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise _unwritable(str(self._root), error) from error
-
 
 class _RemoteFolder(_Folder):
     """A place in a pyarrow file system. Two tasks may both write the sum: it is the same."""
@@ -334,13 +327,13 @@ class _RemoteFolder(_Folder):
         folder, _, last = name.rpartition("/")
         partial = "/".join(filter(None, (folder, f".{last}.{uuid.uuid4().hex[:8]}")))
         write_whole(f"{self._uri}/{partial}", data)
-        with self._errors():
+        with _writing(self._uri):
             if self.get(name) is not None:
                 self._files.delete_file(f"{self._root}/{name}")
             self._files.move(f"{self._root}/{partial}", f"{self._root}/{name}")
 
     def get(self, name: str) -> bytes | None:
-        with self._errors():
+        with _writing(self._uri):
             try:
                 with self._files.open_input_stream(f"{self._root}/{name}") as stream:
                     data: bytes = stream.read()
@@ -349,7 +342,7 @@ class _RemoteFolder(_Folder):
                 return None
 
     def add(self, read: str, task: str, data: bytes) -> None:
-        with self._errors():
+        with _writing(self._uri):
             self._files.create_dir(f"{self._root}/{_TASKS}/{read}")
         self.put(f"{_TASKS}/{read}/{task}-{uuid.uuid4().hex[:8]}.json", data)
 
@@ -357,7 +350,7 @@ class _RemoteFolder(_Folder):
         from pyarrow import fs
 
         folder = f"{_TASKS}/{read.name}"
-        with self._errors():
+        with _writing(self._uri):
             infos = self._files.get_file_info(
                 fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
             )
@@ -371,13 +364,6 @@ class _RemoteFolder(_Folder):
             self._files.delete_dir(f"{self._root}/{folder}")
         return [part for part in parts if part is not None]
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise _unwritable(self._uri, error) from error
-
 
 def _one_of_each(names: Iterator[str] | Sequence[str]) -> list[str]:
     """Return one file of each task: Spark may have run a task more than once."""
@@ -385,12 +371,16 @@ def _one_of_each(names: Iterator[str] | Sequence[str]) -> list[str]:
     return [by_task[task] for task in sorted(by_task)]
 
 
-def _unwritable(directory: str, error: OSError) -> SourceError:
-    return SourceError(
-        f"cannot write the ledger to {directory}: {error}",
-        hint="set the option ledger_path to a directory or URI that the driver and all executors "
-        "may write to",
-    )
+@contextlib.contextmanager
+def _writing(directory: Path | str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(
+            f"cannot write the ledger to {directory}: {error}",
+            hint="set the option ledger_path to a directory or URI that the driver and all executors "
+            "may write to",
+        ) from error
 
 
 def _json_line(value: Mapping[str, Any]) -> bytes:

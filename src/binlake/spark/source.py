@@ -80,13 +80,16 @@ class BinlogDataSource(Shipped, DataSource):
             pinned = PinnedView.of(inferred)
         return BinlogStreamReader(options, schema, pinned, self.driver)
 
+    @without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse to write. Raises UnsupportedError."""
-        _refuse_to_write()
+        # without these methods, Spark reports only that PySpark's own are not implemented
+        raise UnsupportedError(
+            "the format binlog can only be read, because a server writes its logs itself",
+            hint="write to a table of another format: df.write.format('parquet')",
+        )
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's
-        """Refuse to write. Raises UnsupportedError."""
-        _refuse_to_write()
+    streamWriter = writer  # noqa: N815 - Spark's
 
     def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
         """Return the options to read with for a schema, and the typed view if it was found in the
@@ -124,12 +127,3 @@ class BinlogDataSource(Shipped, DataSource):
             return
         if spark_schema(inferred.schema).simpleString() == schema.simpleString():
             self._inferred, self._read = inferred, read
-
-
-@without_traceback
-def _refuse_to_write() -> NoReturn:
-    # without these methods, Spark reports only that PySpark's own are not implemented
-    raise UnsupportedError(
-        "the format binlog can only be read, because a server writes its logs itself",
-        hint="write to a table of another format: df.write.format('parquet')",
-    )

@@ -27,6 +27,11 @@ def utc_text(us: int | None) -> str | None:
     return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def utc_time(seconds: float) -> str:
+    """A Unix time as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
 def time_text(time_us: int, digits: int = 0) -> str:
     """A TIME as a server prints it, `-838:59:59.000000`, with so many fractional digits."""
     seconds, fraction = divmod(abs(time_us), 1_000_000)

@@ -105,7 +105,7 @@ def test_of_a_rewrite_and_an_insert_one_is_refused(writers: Any) -> None:
     for number in range(1, MEETINGS):
         first.reload()
         second.reload()
-        order = second.rewrite_of(second.file_states())
+        order = second.rewrite_of(second.files.states())
         rewrites = [order.done(json.loads(order.task().run()))]
         before, at = second.summary["binlake.at"], str(number)
         change = inserted(range(number, number + 1))

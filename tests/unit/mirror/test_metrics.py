@@ -21,7 +21,8 @@ from binlake.mirror.reporting.metrics import (
     prometheus_text,
 )
 from binlake.mirror.reporting.pulse import Beat
-from binlake.mirror.reporting.report import MirrorStatus, TableStatus, utc_time
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus
+from binlake.values.times import utc_time
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "mirror"
 METRICS = {f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_METRICS)}

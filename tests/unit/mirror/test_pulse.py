@@ -12,9 +12,10 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
 from binlake.mirror.reporting.pulse import Beat, Beats, Pulse, behind_bytes, last_beat
-from binlake.mirror.reporting.report import MirrorStatus, utc_time, with_beat
+from binlake.mirror.reporting.report import MirrorStatus, with_beat
 from binlake.source.chain import LogPath
 from binlake.values.position import Position
+from binlake.values.times import utc_time
 
 LOGS = LogsNow(
     ("mysql://db1/",),

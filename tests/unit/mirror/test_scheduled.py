@@ -40,7 +40,11 @@ def _notes_of(folder: Path, error: BinlogError, round_error: BinlogError | None)
 
 @pytest.mark.parametrize(
     "error",
-    [ServerError("the server refuses"), LogLagsError("the archive lags"), StoppedError()],
+    [
+        ServerError("the server refuses"),
+        LogLagsError("the archive lags"),
+        StoppedError("the mirror was stopped"),
+    ],
 )
 def test_an_error_of_the_comparison_does_not_end_the_mirror(
     tmp_path: Path, error: BinlogError

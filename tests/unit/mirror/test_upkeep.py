@@ -14,6 +14,7 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.iceberg.table_files import TableFiles
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.compaction_policy import FileState
@@ -41,33 +42,26 @@ class Stored:
         return 0
 
 
+class Files(TableFiles):
+    """Small data files."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__({"data": [], "deletes": {}})
+        self.paths = paths
+
+    def states(self) -> list[FileState]:
+        return [FileState(path, 10, 0, 1000) for path in self.paths]
+
+
 class LakeTable(MirrorTable):
     """A lake table with sixteen small files, which a compaction makes one."""
 
     def __init__(self, name: str, error: SourceError | None = None) -> None:
-        self.name = name
+        self.name = self.full_name = name
         self.of = Stored(error)
-        self.paths = [f"{name}{number}" for number in range(16)]
-        self.compacted = 0
-
-    @property
-    def full_name(self) -> str:
-        return self.name
-
-    @property
-    def stored(self) -> Any:
-        return self.of
-
-    @property
-    def snapshot(self) -> int | None:
-        return self.compacted
-
-    @property
-    def delete_lists(self) -> int:
-        return 0
-
-    def file_states(self) -> list[FileState]:
-        return [FileState(path, 10, 0, 1000) for path in self.paths]
+        self.stored: Any = self.of
+        self.files = Files([f"{name}{number}" for number in range(16)])
+        self.compacted = self.snapshot = 0
 
     def rewrite_of(self, _group: Any) -> Any:
         return SimpleNamespace(task=lambda: None, done=lambda answer: answer)
@@ -79,7 +73,8 @@ class LakeTable(MirrorTable):
     def commit_rewrites(self, _rewrites: Any, _properties: Any) -> int:
         self.reload()
         self.compacted += 1
-        self.paths = [self.name]
+        self.snapshot = self.compacted
+        self.files = Files([self.name])
         return 16
 
 

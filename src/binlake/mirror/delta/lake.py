@@ -43,7 +43,7 @@ _NAME = re.compile(r"[^\W_][\w $-]*")
 
 
 class DeltaLake:
-    """The tables in a directory. Raises SourceError where the session has no Delta."""
+    """The tables in a directory: `formats.LakeTables`. Raises SourceError where the session has no Delta."""
 
     def __init__(self, spark: SparkSession, lake: str) -> None:
         self.catalog = ""
@@ -71,21 +71,17 @@ class DeltaLake:
         return self._root / namespace / table
 
     def sql_name(self, namespace: str, table: str) -> str:
-        """A table in Spark's SQL."""
         return self.load(namespace, table).sql_name
 
     def exists(self, namespace: str, table: str) -> bool:
-        """Whether there is the table."""
         return any((self._path(namespace, table) / "_delta_log").glob("*.json"))
 
     def tables(self) -> list[tuple[str, str]]:
-        """(namespace, table) of each table."""
         logs = self._root.glob("*/*/_delta_log")
         found = sorted((log.parent.parent.name, log.parent.name) for log in logs)
         return [name for name in found if all(map(_NAME.fullmatch, name)) and self.exists(*name)]
 
     def load(self, namespace: str, table: str) -> DeltaStored:
-        """A table that exists."""
         return DeltaStored(self._spark, self._path(namespace, table), f"{namespace}.{table}")
 
     def create(
@@ -110,7 +106,6 @@ class DeltaLake:
         return self.load(namespace, table)
 
     def drop(self, namespace: str, table: str) -> None:
-        """Remove a table with its files."""
         path = self._path(namespace, table)
         try:
             # without its log it is not a table: a kill at this point leaves files that nothing reads
@@ -127,7 +122,6 @@ class DeltaLake:
         indexes: Path,
         open_column: str | None = None,
     ) -> DeltaTable:
-        """A table that exists, to be written."""
         stored = self.load(namespace, table)
         return DeltaTable(stored, key, self._copies(namespace, table), open_column)
 

@@ -67,14 +67,14 @@ _SAFE_HOURS = 168
 
 
 class DeltaStored:
-    """One table. `spark` is a session of the mirror's own.
+    """One table: a `formats.StoredTable`. `spark` is a session of the mirror's own.
 
     Raises SourceError, UnsupportedError, CommitConflictError; MissingFileError or DamagedFileError because of a file of the
     table.
     """
 
     def __init__(self, spark: SparkSession, path: Path, full_name: str) -> None:
-        self._spark = spark
+        self.spark = spark
         self._path = path
         self.full_name = full_name
         self.log = DeltaLog(path)
@@ -86,11 +86,6 @@ class DeltaStored:
     def sql_name(self) -> str:
         """The table in SQL."""
         return f"delta.{quoted_name(str(self._path))}"
-
-    @property
-    def spark(self) -> SparkSession:
-        """The mirror's own session."""
-        return self._spark
 
     @property
     def schema(self) -> pa.Schema:
@@ -150,7 +145,6 @@ class DeltaStored:
         ]
 
     def file_states(self) -> list[FileState]:
-        """The data files, and how much of them is deleted."""
         return [
             FileState(
                 path,
@@ -212,7 +206,7 @@ class DeltaStored:
         properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
         with self.in_session():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
-            define(self._spark, "REPLACE", self._path, columns, properties, kept)
+            define(self.spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
@@ -223,7 +217,6 @@ class DeltaStored:
     def replace_properties(
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
     ) -> None:
-        """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
         with self._alone():
             self.refresh()
             known = self.describe()["properties"]
@@ -239,7 +232,7 @@ class DeltaStored:
 
     def _set(self, properties: Mapping[str, str]) -> None:
         listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
-        self._spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({listed})")
+        self.spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({listed})")
 
     def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
         """Commit more rows; another program may set properties meanwhile."""
@@ -250,7 +243,7 @@ class DeltaStored:
                 state = {**self.log.state, "summary": dict(properties)}
                 try:
                     with self.in_session(), self._state(state, self.log.version):
-                        frame.write.format("delta").mode("append").save(str(self._path))
+                        self.write(frame, "append")
                     break
                 except CommitConflictError:
                     if attempt == _TRIES - 1:
@@ -266,14 +259,17 @@ class DeltaStored:
             kept = pa.concat_tables(parts) if parts else schema.empty_table()
             frame = self.frame(conformed(kept, schema))
             with self.in_session(), self._state(self.log.state, self.log.version):
-                frame.write.format("delta").mode("overwrite").save(str(self._path))
+                self.write(frame, "overwrite")
         self.refresh()
 
-    def frame(self, rows: pa.Table, names: list[str] | None = None) -> DataFrame:
-        """Rows of a stored schema as a frame of Spark, with other `names`."""
-        renamed = rows if names is None else rows.rename_columns(names)
-        with active_session(self._spark):
-            return self._spark.createDataFrame(renamed, schema=spark_schema(renamed.schema))
+    def frame(self, rows: pa.Table) -> DataFrame:
+        """Rows of a stored schema as a frame of Spark."""
+        with active_session(self.spark):
+            return self.spark.createDataFrame(rows, schema=spark_schema(rows.schema))
+
+    def write(self, frame: DataFrame, mode: str) -> None:
+        """Write a frame as `mode` of Spark's writer says; for a commit."""
+        frame.write.format("delta").mode(mode).save(str(self._path))
 
     def tag(self, name: str) -> None:
         """Record the version of a name in a property; VACUUM may still remove its files."""
@@ -286,13 +282,12 @@ class DeltaStored:
 
     def optimize(self, file_bytes: int) -> None:
         """Have Delta rewrite small files, and files with many deleted rows."""
-        self._spark.conf.set(f"{_CONF}optimize.maxFileSize", str(file_bytes))
-        self._spark.conf.set(f"{_CONF}optimize.minFileSize", str(file_bytes))
+        self.spark.conf.set(f"{_CONF}optimize.maxFileSize", str(file_bytes))
+        self.spark.conf.set(f"{_CONF}optimize.minFileSize", str(file_bytes))
         sql = f"OPTIMIZE {self.sql_name}"
-        self.commit(lambda: self._spark.sql(sql).collect(), self.log.state, self.log.files)
+        self.commit(lambda: self.spark.sql(sql).collect(), self.log.state, self.log.files)
 
     def compact(self, policy: CompactionPolicy) -> None:
-        """Rewrite small files of a table whose rows are only appended."""
         self.refresh()
         if due_groups(self.file_states(), policy):
             self.optimize(policy.file_bytes)
@@ -307,7 +302,7 @@ class DeltaStored:
         if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:
             return  # no version is so old
         with self.in_session():
-            self._spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
+            self.spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
         self._look()
 
     def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
@@ -316,7 +311,7 @@ class DeltaStored:
             f"{_CONF}write.txnAppId": "binlake",
             f"{_CONF}write.txnVersion": str(before + 1),
         }
-        return _settings(self._spark, settings)
+        return _settings(self.spark, settings)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -338,7 +333,7 @@ class DeltaStored:
         Raises as all methods, and MissingFileError or DamagedFileError if a command fails because of a file of the table.
         """
         try:
-            with in_one_line(self.full_name), active_session(self._spark):
+            with in_one_line(self.full_name), active_session(self.spark):
                 yield
         except SourceError as error:
             if type(error) is SourceError and (
@@ -349,8 +344,8 @@ class DeltaStored:
 
     def _read(self, file: Path) -> None:
         """Have Spark read all of a data file."""
-        with in_one_line(self.full_name), active_session(self._spark):
-            frame = self._spark.read.parquet(str(file))
+        with in_one_line(self.full_name), active_session(self.spark):
+            frame = self.spark.read.parquet(str(file))
             frame.write.format("noop").mode("overwrite").save()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,25 +26,26 @@ from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.change import Change, CommitConflictError
-from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import conformed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _SOURCE = "binlake_changes"
 _GONE = "gone"
 
 
 class DeltaTable:
-    """A table with the `key` of its rows; of None, rows are only appended. For one thread.
+    """A `formats.LakeTable` with the `key` of its rows; of None, rows are only appended. For one thread.
 
     With `open_column`, several rows may have one key: the row of a key is the one in which the column is null.
     `copies` is a directory for the rows of copies. All methods raise SourceError, CommitConflictError, SchemaError, and
     UnsupportedError if Delta refuses a statement.
     """
+
+    format = DELTA
+    partitioning = NOT_PARTITIONED
+    partition_columns: frozenset[str] = frozenset()
+    has_initial_defaults = False  # a new column is NULL in the rows of older files
 
     def __init__(
         self,
@@ -53,10 +54,9 @@ class DeltaTable:
         copies: Path,
         open_column: str | None = None,
     ) -> None:
-        self._stored = stored
-        self.format = DELTA
+        self.stored = stored
+        self.full_name = stored.full_name
         self.key = () if key is None else tuple(key)
-        self.partitioning = NOT_PARTITIONED
         self._open_column = open_column
         self._copies = copies
         self._look()
@@ -65,39 +65,12 @@ class DeltaTable:
     # -- contents -----------------------------------------------------------------------------
 
     @property
-    def full_name(self) -> str:
-        """`namespace.table`."""
-        return self._stored.full_name
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of its rows, with field ids."""
-        return self._schema
-
-    @property
-    def partition_columns(self) -> frozenset[str]:
-        """There are none."""
-        return frozenset()
-
-    @property
-    def has_initial_defaults(self) -> bool:
-        """Whether a new column can have a value in the rows of older files: Delta has no such thing."""
-        return False
-
-    @property
     def snapshot(self) -> int | None:
-        """The current version."""
-        return self._stored.log.version
-
-    @property
-    def stored(self) -> DeltaStored:
-        """The table as an object with its versions."""
-        return self._stored
+        return self.stored.log.version
 
     @property
     def summary(self) -> Mapping[str, str]:
-        """The current version's properties, which hold the position in the source."""
-        head = self._stored.log.head
+        head = self.stored.log.head
         state = {} if head is None or head.state is None else head.state
         found: Mapping[str, str] = state.get("summary", {})
         return found
@@ -110,62 +83,54 @@ class DeltaTable:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return sum(file.live_rows for file in self.file_states())
-
-    def file_states(self) -> list[FileState]:
-        """The data files, and how much of them is deleted."""
-        return self._stored.file_states()
+        return sum(file.live_rows for file in self.stored.file_states())
 
     def reload(self) -> None:
-        """Reload the table."""
-        self._stored.refresh()
+        self.stored.refresh()
         self._look()
 
     def optimize(self, file_bytes: int) -> None:
         """Have Delta rewrite small files, and files with many deleted rows."""
-        self._stored.optimize(file_bytes)
+        self.stored.optimize(file_bytes)
         self._look()
 
     def _look(self) -> None:
-        self._schema = self._stored.schema
-        self._state = self._stored.log.state
-        missing = [name for name in self.key if name not in self._schema.names]
+        self.schema = self.stored.schema
+        self._state = self.stored.log.state
+        missing = [name for name in self.key if name not in self.schema.names]
         if missing:
             raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
 
     # -- reading -----------------------------------------------------------------------------------
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All live rows, file by file; the columns `names`, by default all."""
-        for rows in live_rows(self._stored.log, self._schema, names or self._schema.names):
+        for rows in live_rows(self.stored.log, self.schema, names or self.schema.names):
             if rows.num_rows:
                 yield rows
 
     def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
-        """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
         found = np.full(keys.num_rows, -1, np.int64)
         if not keys.num_rows:
-            return found, self._schema.empty_table()
-        wanted = conformed(keys, pa.schema([self._schema.field(n) for n in keys.column_names]))
+            return found, self.schema.empty_table()
+        wanted = conformed(keys, pa.schema([self.schema.field(n) for n in keys.column_names]))
         names = [f"k{i}" for i in range(wanted.num_columns)]
         numbered = wanted.rename_columns(names).append_column(
             "number", from_numpy(np.arange(keys.num_rows))
         )
-        with self._stored.in_session(self._stored.log.files):
-            self._stored.frame(numbered).createOrReplaceTempView(_SOURCE)
+        with self.stored.in_session(self.stored.log.files):
+            self.stored.frame(numbered).createOrReplaceTempView(_SOURCE)
             columns = ", ".join(
-                f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(self._schema.names)
+                f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(self.schema.names)
             )
             pairs = zip(names, keys.column_names, strict=True)
             same = [f"t.{quoted_name(n)} = s.{k}" for k, n in pairs]
-            rows: pa.Table = self._stored.spark.sql(
-                f"SELECT s.number, {columns} FROM {self._stored.sql_name} t JOIN {_SOURCE} s ON "
+            rows: pa.Table = self.stored.spark.sql(
+                f"SELECT s.number, {columns} FROM {self.stored.sql_name} t JOIN {_SOURCE} s ON "
                 + " AND ".join([*same, *self._only_open()])
             ).toArrow()
         found[to_numpy(rows["number"])] = np.arange(rows.num_rows)
         return found, conformed(
-            rows.drop_columns(["number"]).rename_columns(self._schema.names), self._schema
+            rows.drop_columns(["number"]).rename_columns(self.schema.names), self.schema
         )
 
     def _only_open(self) -> list[str]:
@@ -184,37 +149,31 @@ class DeltaTable:
         table_properties: Mapping[str, str],
         only: tuple[str, str] | None = None,
     ) -> None:
-        """Replace all rows with those of files that `DataFileWriter` wrote with `data_prefix`."""
         if only is not None:
             raise UnsupportedError(
                 f"{self.full_name}: the mirror does not merge shards into Delta tables"
             )
-        spark, schema = self._stored.spark, spark_schema(self._schema)
+        spark, schema = self.stored.spark, spark_schema(self.schema)
         paths = [str(file["file-path"]) for file in files]
-        with self._stored.in_session():
+        with self.stored.in_session():
             frame = (
                 spark.read.schema(schema).parquet(*paths)
                 if paths
-                else self._stored.frame(self._schema.empty_table())
+                else self.stored.frame(self.schema.empty_table())
             )
-        self._commit(lambda: self._write(frame, "overwrite"), properties, table_properties)
+        self._commit(lambda: self.stored.write(frame, "overwrite"), properties, table_properties)
         self.remove_copies()
 
     def remove_copies(self) -> None:
         """Remove the files of copies, which Delta has read or will not read."""
         shutil.rmtree(self._copies, ignore_errors=True)
 
-    def _write(self, frame: DataFrame, mode: str) -> None:
-        path = self._stored.sql_name.removeprefix("delta.").strip("`").replace("``", "`")
-        frame.write.format("delta").mode(mode).save(path)
-
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
-        """Commit a change with its properties; returns how many rows it adds and deletes."""
         if change.schema:
             self._alter(change, properties)
             return 0
         if change.truncate:
-            sql = f"DELETE FROM {self._stored.sql_name}"
+            sql = f"DELETE FROM {self.stored.sql_name}"
             self._commit(lambda: self._run(sql), properties, change.table_properties)
             return 0
         if change.appended is not None:
@@ -234,42 +193,42 @@ class DeltaTable:
         needed: Container[str] = (),
     ) -> None:
         kept = {**self.properties, **table_properties}
-        self._stored.commit(act, {"kept": kept, "summary": dict(properties)}, needed)
+        self.stored.commit(act, {"kept": kept, "summary": dict(properties)}, needed)
         self._look()
 
     def _run(self, sql: str) -> None:
-        self._stored.spark.sql(sql).collect()
+        self.stored.spark.sql(sql).collect()
 
     def _append(self, rows: Iterable[pa.Table], properties: Mapping[str, str]) -> int:
-        parts = [conformed(part, self._schema) for part in rows]
-        added = pa.concat_tables(parts) if parts else self._schema.empty_table()
+        parts = [conformed(part, self.schema) for part in rows]
+        added = pa.concat_tables(parts) if parts else self.schema.empty_table()
         if added.num_rows:
-            frame = self._stored.frame(added)
-            self._commit(lambda: self._write(frame, "append"), properties, {})
+            frame = self.stored.frame(added)
+            self._commit(lambda: self.stored.write(frame, "append"), properties, {})
         return int(added.num_rows)
 
     def _merge(self, change: Change, properties: Mapping[str, str]) -> None:
         """Delete, update and insert by keys."""
-        empty = self._schema.empty_table()
-        upserts = empty if change.upserts is None else conformed(change.upserts, self._schema)
-        gone = empty if change.deletes is None else conformed(change.deletes, self._schema)
+        empty = self.schema.empty_table()
+        upserts = empty if change.upserts is None else conformed(change.upserts, self.schema)
+        gone = empty if change.deletes is None else conformed(change.deletes, self.schema)
         if self._open_column is not None:
             gone = pa.concat_tables([gone.select(self.key), upserts.select(self.key)])
-            gone = conformed(gone.group_by(list(self.key)).aggregate([]), self._schema)
+            gone = conformed(gone.group_by(list(self.key)).aggregate([]), self.schema)
         is_gone = from_numpy(np.arange(upserts.num_rows + gone.num_rows) >= upserts.num_rows)
-        columns = [f"c{i}" for i in range(len(self._schema))]
+        columns = [f"c{i}" for i in range(len(self.schema))]
         rows = pa.concat_tables([upserts, gone]).rename_columns(columns)
-        frame = self._stored.frame(rows.append_column(_GONE, is_gone))
+        frame = self.stored.frame(rows.append_column(_GONE, is_gone))
         sql = self._merge_sql(rows, columns)
 
         def act() -> None:
             frame.createOrReplaceTempView(_SOURCE)
             self._run(sql)
 
-        self._commit(act, properties, change.table_properties, self._stored.log.files)
+        self._commit(act, properties, change.table_properties, self.stored.log.files)
 
     def _merge_sql(self, rows: pa.Table, columns: Sequence[str]) -> str:
-        of = dict(zip(self._schema.names, columns, strict=True))
+        of = dict(zip(self.schema.names, columns, strict=True))
         on = [f"t.{quoted_name(name)} = s.{of[name]}" for name in self.key]
         first = rows[of[self.key[0]]]
         if pa.types.is_integer(first.type):  # files without these keys are not read
@@ -288,7 +247,7 @@ class DeltaTable:
             on += [f"s.{_GONE}", *self._only_open()]
             matched = "WHEN MATCHED THEN DELETE"
         return (
-            f"MERGE INTO {self._stored.sql_name} t USING {_SOURCE} s ON {' AND '.join(on)} {matched} "
+            f"MERGE INTO {self.stored.sql_name} t USING {_SOURCE} s ON {' AND '.join(on)} {matched} "
             f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({names}) VALUES ({values})"
         )
 
@@ -301,7 +260,7 @@ class DeltaTable:
         remaining steps makes them first.
         """
         kept = {**self.properties, **change.table_properties}
-        steps = alter_sql(change.schema, self._schema.names)
+        steps = alter_sql(change.schema, self.schema.names)
         if not steps:
             self._commit(lambda: None, properties, kept)
             return
@@ -310,10 +269,10 @@ class DeltaTable:
     def _make(self, steps: Sequence[str], end: Mapping[str, Any]) -> None:
         before = {name: self._state[name] for name in ("kept", "summary") if name in self._state}
         for number, step in enumerate(steps, 1):
-            sql = f"ALTER TABLE {self._stored.sql_name} {step}"
+            sql = f"ALTER TABLE {self.stored.sql_name} {step}"
             left = list(steps[number:])
             state = {**before, "pending": {"steps": left, "end": dict(end)}} if left else end
-            self._stored.commit(lambda sql=sql: self._run(sql), state)  # type: ignore[misc]
+            self.stored.commit(lambda sql=sql: self._run(sql), state)  # type: ignore[misc]
         self._look()
 
     def _complete(self) -> None:

@@ -79,12 +79,12 @@ class DeltaUpkeep:
         if self._options.compact == "off" or self._looked.get(name, -1) == table.lake.snapshot:
             return False
         self._looked[name] = table.lake.snapshot
-        return bool(due_groups(_delta(table).file_states(), self._policy))
+        return bool(due_groups(_delta(table).stored.file_states(), self._policy))
 
     def _compact(self, table: Followed) -> None:
         name, lake = table.full_name, _delta(table)
         self._wanted.discard(name)
-        began, before = time.monotonic(), len(lake.file_states())
+        began, before = time.monotonic(), len(lake.stored.file_states())
         try:
             lake.optimize(self._options.file_bytes)
         except BinlogError as error:
@@ -97,7 +97,7 @@ class DeltaUpkeep:
             self._note(f"{name} was not compacted: {error}")
             return
         self._looked[name] = lake.snapshot
-        took, after = time.monotonic() - began, len(lake.file_states())
+        took, after = time.monotonic() - began, len(lake.stored.file_states())
         self._note(f"{name}: compacted from {before} to {after} data files in {took:.1f} s")
 
     def _clean(self, tables: Mapping[str, Followed]) -> None:

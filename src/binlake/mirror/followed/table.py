@@ -232,41 +232,39 @@ class Followed:
         name = ".".join(options.lake_name(*self.id))
         column = options.shard_column if options.is_shard(*self.id) else ""
         if self.shard_column != column:
-            raise OptionError(
-                f"{self.full_name}: the shard column of its lake table is {self.shard_column or 'none'}, but "
-                f"should be {column or 'none'}",
-                name="shard_tables",
-                hint="start with the same options, or run `binlake mirror resync` for the table first",
+            raise self._differs(
+                f"the shard column of its lake table is {self.shard_column or 'none'}, but should be {column or 'none'}",
+                "shard_tables",
             )
         if self.lake.full_name != name:
-            raise OptionError(
-                f"{self.full_name}: the lake table is {self.lake.full_name}, but should be {name}",
-                name="rename_tables",
-                hint="start with the same options, or run `binlake mirror resync` for the table first",
+            raise self._differs(
+                f"the lake table is {self.lake.full_name}, but should be {name}", "rename_tables"
             )
-        if not is_partitioned_by(self.lake.properties, options.partition(*self.id)):
-            raise OptionError(
-                f"{self.full_name}: the lake table is partitioned by "
-                f"{partition_of(self.lake.properties) or 'nothing'}, but should be partitioned by "
-                f"{shown_partition(options.partition(*self.id)) or 'nothing'}",
-                name="partition_tables",
-                hint="start with the same options, or run `binlake mirror resync` for the table first",
+        wanted_partition = options.partition(*self.id)
+        if not is_partitioned_by(self.lake.properties, wanted_partition):
+            raise self._differs(
+                f"the lake table is partitioned by {partition_of(self.lake.properties) or 'nothing'}, but should be "
+                f"partitioned by {shown_partition(wanted_partition) or 'nothing'}",
+                "partition_tables",
             )
         if copied_in != mode:
-            raise OptionError(
-                f"{self.full_name}: the table was copied in the mode {copied_in!r}, but "
-                f"should be in the mode {mode!r}",
-                name=MODE_OPTIONS.get(copied_in, MODE_OPTIONS.get(mode, "")),
-                hint="start with the same options, or run `binlake mirror resync` for the table first",
+            raise self._differs(
+                f"the table was copied in the mode {copied_in!r}, but should be in the mode {mode!r}",
+                MODE_OPTIONS.get(copied_in, MODE_OPTIONS.get(mode, "")),
             )
         wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
         if treated_columns(self._kept) != wanted:
-            raise OptionError(
-                f"{self.full_name}: other columns are left out or hashed, or with another key, than when "
-                "the table was copied",
-                name="exclude_columns",
-                hint="start with the same options, or run `binlake mirror resync` for the table first",
+            raise self._differs(
+                "other columns are left out or hashed, or with another key, than when the table was copied",
+                "exclude_columns",
             )
+
+    def _differs(self, what: str, option: str) -> OptionError:
+        return OptionError(
+            f"{self.full_name}: {what}",
+            name=option,
+            hint="start with the same options, or run `binlake mirror resync` for the table first",
+        )
 
     @property
     def lake_types(self) -> LakeTypes:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Lake:
-    """A catalog of Iceberg, as the settings of a Spark session name it.
+    """A catalog of Iceberg, as the settings of a Spark session name it; `lake.IcebergLake` is a `formats.LakeTables`.
 
     Raises SourceError where the session has no Iceberg, or no such catalog.
     """
@@ -48,16 +48,13 @@ class Lake:
         self.catalog = catalog
 
     def exists(self, namespace: str, table: str) -> bool:
-        """Whether the catalog has the table."""
         with _in_one_line(f"{namespace}.{table}"):
             return bool(self._helper.exists(self._catalog, namespace, table))
 
     def sql_name(self, namespace: str, table: str) -> str:
-        """A table in Spark's SQL."""
         return quoted_name(self.catalog, namespace, table)
 
     def tables(self) -> list[tuple[str, str]]:
-        """(namespace, table) of each table."""
         with _in_one_line(f"catalog {self.catalog}"):
             return [(space, name) for space, name in json.loads(self._helper.tables(self._catalog))]
 
@@ -95,14 +92,13 @@ class Lake:
             return IcebergTable(self._helper, made, namespace, table)
 
     def drop(self, namespace: str, table: str) -> None:
-        """Remove a table with its files."""
         with _in_one_line(f"{namespace}.{table}"):
             self._helper.drop(self._catalog, namespace, table)
 
 
 class IcebergTable:
-    """One table. Raises SourceError if Iceberg refuses a request, MissingFileError if a file of its metadata is missing,
-    DamagedFileError if one is damaged, CommitConflictError.
+    """One table: a `formats.StoredTable`. Raises SourceError if Iceberg refuses a request, CommitConflictError, MissingFileError
+    if a file of its metadata is missing, and DamagedFileError if one is damaged.
     """
 
     def __init__(self, helper: Any, table: Any, namespace: str, name: str) -> None:
@@ -134,7 +130,6 @@ class IcebergTable:
         return found
 
     def refresh(self) -> None:
-        """Reload the table from the catalog."""
         with self._asked():
             self._helper.refresh(self._table)
 
@@ -151,7 +146,6 @@ class IcebergTable:
             return found
 
     def file_states(self) -> list[FileState]:
-        """The data files, and how much of them is deleted."""
         found = self.files()
         deleted = deleted_counts(found)
         return [
@@ -160,7 +154,6 @@ class IcebergTable:
         ]
 
     def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
-        """Commit more rows, with `properties` on the snapshot."""
         known = self.describe()
         schema = storage_schema(known["schema"])
         writer = DataFileWriter(schema, self.data_path(FILE_PREFIX))
@@ -169,7 +162,6 @@ class IcebergTable:
         self.commit(request)
 
     def compact(self, policy: CompactionPolicy) -> None:
-        """Rewrite small files of a table whose rows are only appended, keeping the summary."""
         entries = {entry["path"]: entry for entry in self.files()["data"]}
         states = [FileState(path, e["rows"], 0, e["bytes"]) for path, e in entries.items()]
         groups = due_groups(states, policy)
@@ -183,10 +175,7 @@ class IcebergTable:
         self._replace_files(removed, [json.loads(task.run()) for task in tasks])
 
     def keep_rows(self, wanted: pc.Expression) -> None:
-        """Remove the other rows of a table whose rows are only appended, keeping the summary.
-
-        The table becomes one file.
-        """
+        """Remove the other rows, keeping the summary. The table becomes one file."""
         data = self.files()["data"]
         schema = storage_schema(self.describe()["schema"])
         kept = (
@@ -215,7 +204,6 @@ class IcebergTable:
         self.refresh()
 
     def history(self) -> list[dict[str, Any]]:
-        """The snapshots that are kept, with their summaries and, if they have any, their parents."""
         with self._asked():
             found: list[dict[str, Any]] = json.loads(self._helper.history(self._table))
             return found
@@ -255,13 +243,11 @@ class IcebergTable:
     def replace_properties(
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
     ) -> None:
-        """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
         request = {"expected": dict(expected), "set": dict(properties)}
         with self._asked():
             self._helper.replaceProperties(self._table, json.dumps(request))
 
     def tag(self, name: str) -> None:
-        """Give the current snapshot a name, unless there is one of that name."""
         with self._asked():
             self._helper.tag(self._table, name)
 
@@ -282,7 +268,6 @@ class IcebergTable:
             self._helper.dropTag(self._table, name)
 
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
-        """Expire the snapshots before a time, and those beyond the newest `most`; `keep` stay anyway."""
         with self._asked():
             self._helper.expire(self._table, older_than_ms, keep, most)
 

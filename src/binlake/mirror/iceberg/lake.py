@@ -40,13 +40,11 @@ class IcebergLake(Lake):
         indexes: Path,
         open_column: str | None = None,
     ) -> MirrorTable:
-        """A table that exists, to be written."""
         index = indexes.joinpath(namespace, table)
         stored = self.load(namespace, table)
         return MirrorTable(stored, key, index, open_column, self._key_reader)
 
     def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> MirrorTable:
-        """Make an empty table, to be written."""
         settings = {
             "format-version": _FORMAT_VERSION[new.deletes],
             **_SETTINGS,

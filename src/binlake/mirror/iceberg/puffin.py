@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from pyroaring import BitMap
@@ -24,43 +23,24 @@ _FILES_AT_ONCE = 8
 _ROW_POSITION_FIELD = 2147483645  # Iceberg's id of the reserved column _pos
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionVector:
-    """Where in a Puffin file the vector of a data file is. Offsets and lengths in bytes."""
-
-    data_file: str
-    offset: int
-    length: int
-    cardinality: int
-
-
-def puffin(vectors: Iterable[tuple[str, BitMap]]) -> tuple[bytes, list[DeletionVector]]:
-    """The bytes of a Puffin file with a vector for each data file, and where they are in it."""
-    content = bytearray(_FILE_MAGIC)
-    found: list[DeletionVector] = []
-    blobs = []
-    for data_file, positions in vectors:
-        blob = encode_vector(positions)
-        vector = DeletionVector(data_file, len(content), len(blob), len(positions))
-        found.append(vector)
-        blobs.append(
-            {
-                "type": "deletion-vector-v1",
-                "fields": [_ROW_POSITION_FIELD],
-                "snapshot-id": -1,
-                "sequence-number": -1,
-                "offset": vector.offset,
-                "length": vector.length,
-                "properties": {
-                    "referenced-data-file": data_file,
-                    "cardinality": str(vector.cardinality),
-                },
-            }
-        )
-        content += blob
-    footer = json.dumps({"blobs": blobs, "properties": {"created-by": "binlake"}}).encode()
-    content += _FILE_MAGIC + footer + struct.pack("<i", len(footer)) + b"\0\0\0\0" + _FILE_MAGIC
-    return bytes(content), found
+def puffin(data_file: str, positions: BitMap) -> tuple[bytes, int]:
+    """The bytes of a Puffin file with the vector of a data file, which begins after the magic; and its length in bytes."""
+    vector = encode_vector(positions)
+    blob = {
+        "type": "deletion-vector-v1",
+        "fields": [_ROW_POSITION_FIELD],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": len(_FILE_MAGIC),
+        "length": len(vector),
+        "properties": {
+            "referenced-data-file": data_file,
+            "cardinality": str(len(positions)),
+        },
+    }
+    footer = json.dumps({"blobs": [blob], "properties": {"created-by": "binlake"}}).encode()
+    end = struct.pack("<i", len(footer)) + b"\0\0\0\0" + _FILE_MAGIC
+    return b"".join((_FILE_MAGIC, vector, _FILE_MAGIC, footer, end)), len(vector)
 
 
 def vector_files(
@@ -73,7 +53,7 @@ def vector_files(
     """
 
     def write(data_file: str) -> dict[str, Any]:
-        content, [vector] = puffin([(data_file, marks[data_file])])
+        content, vector_bytes = puffin(data_file, marks[data_file])
         path = new_path()
         write_file(path, content)
         return {
@@ -82,10 +62,10 @@ def vector_files(
             "file-path": path,
             "file-format": "puffin",
             "file-size-in-bytes": len(content),
-            "record-count": vector.cardinality,
+            "record-count": len(marks[data_file]),
             "referenced-data-file": data_file,
-            "content-offset": vector.offset,
-            "content-size-in-bytes": vector.length,
+            "content-offset": len(_FILE_MAGIC),
+            "content-size-in-bytes": vector_bytes,
         }
 
     with ThreadPoolExecutor(

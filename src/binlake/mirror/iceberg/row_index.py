@@ -22,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, open_run, write_run
-from binlake.mirror.tables.data_files import writing
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys
-from binlake.source.bytes import keep_from_others, remove_partials, replacing
+from binlake.source.bytes import keep_from_others, remove_partials, replacing, writing
 
 _META = "index.json"
 _VERSION = 3
@@ -41,7 +40,7 @@ class RowIndex:
         self._numbers: dict[str, int] = {}
         self._next = 0
         self._runs: list[Run] = []
-        self._snapshot: int | None = None
+        self.snapshot: int | None = None
         keep_from_others(directory)
         remove_partials(directory, [file.name for file in directory.iterdir()])
         try:
@@ -50,11 +49,6 @@ class RowIndex:
             self.clear()
 
     # -- contents --------------------------------------------------------------------------------
-
-    @property
-    def snapshot(self) -> int | None:
-        """The snapshot whose files the index covered when it was saved."""
-        return self._snapshot
 
     def has(self, path: str) -> bool:
         """Whether the rows of a data file are in it."""
@@ -147,7 +141,7 @@ class RowIndex:
 
         A kill loses entries that were added after the last save; a crash of the machine can lose the index.
         """
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         meta = {
             "version": _VERSION,
             "boot": _boot_id(),
@@ -168,7 +162,7 @@ class RowIndex:
         """Forget everything."""
         shutil.rmtree(self._directory, ignore_errors=True)
         keep_from_others(self._directory)
-        self._paths, self._numbers, self._runs, self._snapshot = {}, {}, [], None
+        self._paths, self._numbers, self._runs, self.snapshot = {}, {}, [], None
 
     # --------------------------------------------------------------------------------------------
 
@@ -179,7 +173,7 @@ class RowIndex:
         self._paths = {number: path for path, number in self._numbers.items()}
         self._paths.update({int(number): str(path) for number, path in meta["gone"].items()})
         self._next = int(meta["next"])
-        self._snapshot = meta["snapshot"]
+        self.snapshot = meta["snapshot"]
         may_have_lost_writes = meta["boot"] is None or meta["boot"] != _boot_id()
         for name, rows, checksums, counts in meta["runs"]:
             run = open_run(self._directory, name, counts, checksums)

@@ -48,10 +48,10 @@ _POSITION = np.uint64(0xFFFFFFFF)
 
 
 class MirrorTable:
-    """An Iceberg table, its deleted positions, and the index of its keys. For one thread.
+    """An Iceberg table, its deleted positions, and the index of its keys: a `formats.LakeTable`. For one thread.
 
     `key` names the key columns, () for none: then whole rows are told apart. Of None, rows are only appended, and
-    there is no index. With `open_column`, several rows may have one key: the row of a key is the one in which
+    there is no index. `files` are those of the current snapshot. With `open_column`, several rows may have one key: the row of a key is the one in which
     the column is null. `key_reader` completes an index that lacks rows. All methods raise SourceError, CommitConflictError, SchemaError.
     """
 
@@ -63,7 +63,8 @@ class MirrorTable:
         open_column: str | None = None,
         key_reader: KeyReader | None = None,
     ) -> None:
-        self._table = table
+        self.stored = table
+        self.full_name = table.full_name
         self._key_reader = key_reader or KeyReader()
         self.format = ICEBERG
         self.key = () if key is None else tuple(key)
@@ -74,112 +75,71 @@ class MirrorTable:
     # -- contents --------------------------------------------------------------------------------
 
     @property
-    def full_name(self) -> str:
-        """`namespace.table`."""
-        return self._table.full_name
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of its data files, with field ids."""
-        return self._schema
-
-    @property
     def partition_columns(self) -> frozenset[str]:
-        """The columns by which it is partitioned."""
         ids = {str(number).encode() for number, _, _ in self.partitioning.fields}
-        return frozenset(one.name for one in self._schema if one.metadata[FIELD_ID] in ids)
+        return frozenset(one.name for one in self.schema if one.metadata[FIELD_ID] in ids)
 
     @property
     def has_initial_defaults(self) -> bool:
         """Whether a new column can have a value in the rows of older files: since format v3."""
-        return self._properties.get("binlake.deletes") != "position"
-
-    @property
-    def snapshot(self) -> int | None:
-        """The id of the current snapshot."""
-        return self._snapshot
-
-    @property
-    def stored(self) -> IcebergTable:
-        """The table as an object with its snapshots."""
-        return self._table
-
-    @property
-    def summary(self) -> Mapping[str, str]:
-        """The current snapshot's properties, which hold the position in the source."""
-        return self._summary
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The table's properties."""
-        return self._properties
-
-    @property
-    def files(self) -> int:
-        """How many data files there are."""
-        return len(self._files.rows)
+        return self.properties.get("binlake.deletes") != "position"
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return sum(self._files.rows.values()) - self.deleted
+        return sum(self.files.rows.values()) - self.deleted
 
     @property
     def deleted(self) -> int:
         """How many rows of the data files are deleted."""
-        return sum(map(len, self._files.deleted.values()))
+        return sum(map(len, self.files.deleted.values()))
 
     def reload(self) -> None:
         """Reload the table, and complete the index."""
-        self._table.refresh()
+        self.stored.refresh()
         self._look()
-        self._files = TableFiles(self._table.files())
+        self.files = TableFiles(self.stored.files())
         if self._lookup is not None:
             self._complete_index(self._lookup)
 
     def _complete_index(self, lookup: Lookup) -> None:
         """Add all rows of the data files that it lacks: those that are deleted do no harm."""
-        self._index.keep(self._files.rows)
-        missing = {p: rows for p, rows in self._files.rows.items() if not self._index.has(p)}
+        self._index.keep(self.files.rows)
+        missing = {p: rows for p, rows in self.files.rows.items() if not self._index.has(p)}
         if missing:
-            of = MissingKeys(self.full_name, missing, lookup, self._schema)
+            of = MissingKeys(self.full_name, missing, lookup, self.schema)
             self._key_reader.add(self._index, of)
-        self._index.save(self._snapshot)
+        self._index.save(self.snapshot)
 
     def _look(self) -> None:
-        found = self._table.describe()
-        self._schema = storage_schema(found["schema"])
+        found = self.stored.describe()
+        self.schema = storage_schema(found["schema"])
         self.partitioning = Partitioning.of(found["spec"])
-        self._properties: Mapping[str, str] = found["properties"]
-        self._summary: Mapping[str, str] = found.get("summary", {})
-        self._snapshot: int | None = found.get("snapshot")
-        missing = [name for name in self.key if name not in self._schema.names]
+        self.properties: Mapping[str, str] = found["properties"]
+        self.summary: Mapping[str, str] = found.get("summary", {})
+        self.snapshot: int | None = found.get("snapshot")
+        missing = [name for name in self.key if name not in self.schema.names]
         if missing:
             raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
 
     def _look_at(self, made: int) -> None:
         """Look at the table after a commit of one's own. A later snapshot of another writer is not known here."""
         self._look()
-        self._snapshot = made
+        self.snapshot = made
 
     def _keys(self, rows: pa.Table) -> Keys:
-        return keys_of_rows(rows, self._schema, self.key)
+        return keys_of_rows(rows, self.schema, self.key)
 
     # -- reading ---------------------------------------------------------------------------------
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All live rows, file by file; the columns `names`, by default all.
-
-        Changes that are committed meanwhile may be left out.
-        """
-        for path in list(self._files.rows):
-            deleted = self._files.deleted.get(path, BitMap())
-            for rows, _ in live_batches(path, deleted, self._schema, names or self._schema.names):
+        """All live rows. Changes that are committed meanwhile may be left out."""
+        for path in list(self.files.rows):
+            deleted = self.files.deleted.get(path, BitMap())
+            for rows, _ in live_batches(path, deleted, self.schema, names or self.schema.names):
                 if rows.num_rows:
                     yield rows
 
     def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
-        """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
         wanted, places = self._live(self._keys(self._typed(keys)))
         found = np.full(keys.num_rows, -1, np.int64)
         parts: list[pa.Table] = []
@@ -190,14 +150,14 @@ class MirrorTable:
         for number in np.unique(numbers):
             of = numbers == number
             positions = (places[of] & _POSITION).astype(np.int64)
-            parts.append(rows_at(self._index.path(int(number)), positions.tolist(), self._schema))
+            parts.append(rows_at(self._index.path(int(number)), positions.tolist(), self.schema))
             found[wanted[of]] = np.arange(count, count + len(positions))
             count += len(positions)
-        return found, pa.concat_tables(parts) if parts else self._schema.empty_table()
+        return found, pa.concat_tables(parts) if parts else self.schema.empty_table()
 
     def _typed(self, keys: pa.Table) -> pa.Table:
         """The columns in the types of the table."""
-        schema = pa.schema([self._schema.field(name) for name in keys.column_names])
+        schema = pa.schema([self.schema.field(name) for name in keys.column_names])
         return conformed(keys, schema)
 
     def _live(self, keys: Keys) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -207,10 +167,10 @@ class MirrorTable:
         numbers = (places >> POSITION_BITS).astype(np.int64)
         for number in np.unique(numbers):
             path = self._index.path(int(number))
-            if path not in self._files.rows:
+            if path not in self.files.rows:
                 continue
             of = np.flatnonzero(numbers == number)
-            gone = self._files.deleted.get(path)
+            gone = self.files.deleted.get(path)
             if not gone:
                 keep[of] = True
                 continue
@@ -222,8 +182,7 @@ class MirrorTable:
     # -- writing ---------------------------------------------------------------------------------
 
     def data_prefix(self) -> str:
-        """The prefix of the paths of new data files."""
-        return self._table.data_path(FILE_PREFIX)
+        return self.stored.data_path(FILE_PREFIX)
 
     def replace(
         self,
@@ -232,10 +191,6 @@ class MirrorTable:
         table_properties: Mapping[str, str],
         only: tuple[str, str] | None = None,
     ) -> None:
-        """Replace all rows with those of data files that `DataFileWriter` wrote with `data_prefix`.
-
-        `only`: all that have a value in a column of text, (column, value).
-        """
         request: dict[str, Any] = {
             "add": list(files),
             "properties": dict(properties),
@@ -243,21 +198,20 @@ class MirrorTable:
         }
         marks: dict[str, BitMap] = {}
         if only is not None:
-            marks = marked_rows(self._files.deleted, self._files.rows, self._schema, *only)
+            marks = marked_rows(self.files.deleted, self.files.rows, self.schema, *only)
             request |= self._delete_files(marks, {})
-        elif self._snapshot is not None:
+        elif self.snapshot is not None:
             request["truncate"] = True
         self._commit(request, marks)
         self.reload()
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
-        """Commit a change, with `properties` on its snapshot; returns how many rows it adds and deletes."""
         if change.schema or change.truncate or change.table_properties:
             self._commit_structure(change, properties)
             return 0
         if change.appended is not None:
             return self._append(change.appended, properties)
-        if self._index.snapshot != self._snapshot:
+        if self._index.snapshot != self.snapshot:
             self.reload()  # the index was not completed after the last commit
         new, touched = self._new_rows(change)
         marks = self._marked(touched, change.deletes)
@@ -267,7 +221,7 @@ class MirrorTable:
         for file, keys in new:
             if keys is not None:
                 self._index.add(file["file-path"], keys)
-        self._index.save(self._snapshot)
+        self._index.save(self.snapshot)
         return change.rows
 
     def _new_rows(
@@ -280,13 +234,13 @@ class MirrorTable:
             gone = [] if change.delete_keys is None else [change.delete_keys]
             touched = [*(one.keys.keys for one in change.written), *gone]
             return [(one.file, one.keys) for one in change.written], touched
-        rows = None if change.upserts is None else conformed(change.upserts, self._schema)
+        rows = None if change.upserts is None else conformed(change.upserts, self.schema)
         keys = self._known(rows, change.upsert_keys)
         deleted = self._known(change.deletes, change.delete_keys)
         parts = parts_of(self.partitioning, rows, keys)
-        files = write_parts(parts, DataFileWriter(self._schema, self.data_prefix()))
+        files = write_parts(parts, DataFileWriter(self.schema, self.data_prefix()))
         found = [
-            None if self._lookup is None else self._lookup.keys_of(one.rows, self._schema, one.keys)
+            None if self._lookup is None else self._lookup.keys_of(one.rows, self.schema, one.keys)
             for one in parts
         ]
         return list(zip(files, found, strict=True)), [k for k in (keys, deleted) if k is not None]
@@ -294,8 +248,8 @@ class MirrorTable:
     def _append(self, rows: Iterable[pa.Table], properties: Mapping[str, str]) -> int:
         if self._lookup is not None:
             raise ValueError("rows of a table with an index replace others")
-        conforming = (conformed(part, self._schema) for part in rows)
-        writer = DataFileWriter(self._schema, self.data_prefix(), partitioning=self.partitioning)
+        conforming = (conformed(part, self.schema) for part in rows)
+        writer = DataFileWriter(self.schema, self.data_prefix(), partitioning=self.partitioning)
         added = list(writer.write(conforming))
         if added:
             self._commit({"add": added, "properties": dict(properties)}, {})
@@ -315,28 +269,19 @@ class MirrorTable:
         self.reload()
 
     def _commit(self, request: dict[str, Any], marks: Mapping[str, BitMap]) -> None:
-        request["from"] = -1 if self._snapshot is None else self._snapshot
-        made = self._table.commit(request)
-        self._files.add(request, marks)
+        request["from"] = -1 if self.snapshot is None else self.snapshot
+        made = self.stored.commit(request)
+        self.files.add(request, marks)
         self._look_at(made)
 
     # -- compaction ------------------------------------------------------------------------------
 
-    def file_states(self) -> list[FileState]:
-        """The data files, and how much of them is deleted."""
-        return self._files.states()
-
-    @property
-    def delete_lists(self) -> int:
-        """How many files of position deletes one partition has, at most (format v2)."""
-        return self._files.most_delete_lists()
-
     def rewrite_of(self, group: Sequence[FileState]) -> RewriteOrder:
         """The inputs for another thread to write the rows of data files into one."""
-        old = {file.path: self._files.deleted.get(file.path, BitMap()) for file in group}
-        rows = {path: self._files.rows[path] for path in old}
+        old = {file.path: self.files.deleted.get(file.path, BitMap()) for file in group}
+        rows = {path: self.files.rows[path] for path in old}
         partition = group[0].partition
-        return RewriteOrder(old, rows, self._schema, self._lookup, self.data_prefix(), partition)
+        return RewriteOrder(old, rows, self.schema, self._lookup, self.data_prefix(), partition)
 
     def commit_rewrites(self, rewrites: Sequence[Rewritten], properties: Mapping[str, str]) -> int:
         """Replace old data files with new ones, and apply the deletes of the meantime.
@@ -344,49 +289,49 @@ class MirrorTable:
         Rewrites of files that are not all there any more are left out. Files of position deletes become
         one. Returns how many data files are gone; nothing is committed where there is nothing to do.
         """
-        sound = [one for one in rewrites if all(path in self._files.rows for path in one.deleted)]
-        moved = {one.path: one.moved(self._files.deleted) for one in sound if one.file is not None}
+        sound = [one for one in rewrites if all(path in self.files.rows for path in one.deleted)]
+        moved = {one.path: one.moved(self.files.deleted) for one in sound if one.file is not None}
         marks = {path: positions for path, positions in moved.items() if len(positions)}
         new = {one.path: one.file for one in sound if one.file is not None}
         old = [path for one in sound for path in one.deleted]
-        if not old and self.delete_lists < 2:
+        if not old and self.files.most_delete_lists() < 2:
             return 0
         request: dict[str, Any] = {
-            "from": self._snapshot,
-            "removed": [self._files.entries[path] for path in old],
+            "from": self.snapshot,
+            "removed": [self.files.entries[path] for path in old],
             "add": list(new.values()),
             "properties": dict(properties),
             **self._rewritten_deletes(marks, set(old), new),
         }
-        made = self._table.rewrite(request)
-        self._files.remove(old, request["replaced"])
-        self._files.add(request, marks)
+        made = self.stored.rewrite(request)
+        self.files.remove(old, request["replaced"])
+        self.files.add(request, marks)
         self._look_at(made)
         if self._lookup is not None:
             for one in sound:
                 if one.keys is not None:
                     self._index.add(one.path, one.keys)
             self._index.forget(old)
-            self._index.save(self._snapshot)
+            self._index.save(self.snapshot)
         return len(old)
 
     def _rewritten_deletes(
         self, marks: Mapping[str, BitMap], old: set[str], new: Entries
     ) -> dict[str, Any]:
         """The deletes of a rewrite, new ones and those that go."""
-        if self._properties.get("binlake.deletes") != "position":
-            replaced = [self._files.vectors[path] for path in old if path in self._files.vectors]
+        if self.properties.get("binlake.deletes") != "position":
+            replaced = [self.files.vectors[path] for path in old if path in self.files.vectors]
             return {**self._delete_files(marks, new), "replaced": replaced}
         # a list may also concern files that stay: their positions go into the new list
         all_marks = {
             path: positions
-            for path, positions in (*self._files.deleted.items(), *marks.items())
+            for path, positions in (*self.files.deleted.items(), *marks.items())
             if path not in old and len(positions)
         }
-        found: dict[str, Any] = {"replaced": list(self._files.delete_lists.values())}
+        found: dict[str, Any] = {"replaced": list(self.files.delete_lists.values())}
         if all_marks:
-            partitions = self._files.partitions(all_marks, new)
-            found["deletes"] = position_delete_files(self._table.data_path, all_marks, partitions)
+            partitions = self.files.partitions(all_marks, new)
+            found["deletes"] = position_delete_files(self.stored.data_path, all_marks, partitions)
         return found
 
     def _known(self, rows: pa.Table | None, keys: Keys | None) -> Keys | None:
@@ -410,7 +355,7 @@ class MirrorTable:
         for number in np.unique(numbers):
             path = self._index.path(int(number))
             positions = (places[numbers == number] & _POSITION).astype(np.uint32)
-            marks[path] = self._files.deleted.get(path, BitMap()) | BitMap(
+            marks[path] = self.files.deleted.get(path, BitMap()) | BitMap(
                 array("I", positions.tobytes())
             )
         return marks
@@ -419,7 +364,7 @@ class MirrorTable:
         """For each row to delete the place of one that equals it. Raises IncompleteError."""
         if deletes is None or deletes.num_rows == 0:
             return np.empty(0, np.uint64)
-        keys = row_hashes(self._typed(deletes.select(self._schema.names)))
+        keys = row_hashes(self._typed(deletes.select(self.schema.names)))
         _, first, counts = np.unique(keys.ids(), return_index=True, return_counts=True)
         wanted, places = self._live(keys.take(first))
         return places_of_each(self.full_name, wanted, places, counts)
@@ -428,16 +373,16 @@ class MirrorTable:
         """Write the deletes of a commit; return their part of its request. `new`: data files that are not known yet."""
         if not marks:
             return {}
-        partitions = self._files.partitions(marks, new)
-        if self._properties.get("binlake.deletes") == "position":
+        partitions = self.files.partitions(marks, new)
+        if self.properties.get("binlake.deletes") == "position":
             since = {
-                file: of - self._files.deleted.get(file, BitMap()) for file, of in marks.items()
+                file: of - self.files.deleted.get(file, BitMap()) for file, of in marks.items()
             }
-            made = position_delete_files(self._table.data_path, since, partitions)
+            made = position_delete_files(self.stored.data_path, since, partitions)
             return {"deletes": made}
         made = vector_files(self._new_vector_path, marks, partitions)
-        replaced = [self._files.vectors[file] for file in marks if file in self._files.vectors]
+        replaced = [self.files.vectors[file] for file in marks if file in self.files.vectors]
         return {"deletes": made, "replaced": replaced}
 
     def _new_vector_path(self) -> str:
-        return self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")
+        return self.stored.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.values.table_names import table_name
+from binlake.values.times import utc_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def mirror_status(
     known. Raises SourceError where there is none.
     """
     beat = None if indexes is None else last_beat(indexes)
-    control = Control(lake, None, None)
+    control = Control(lake)
     offset = control.offset
     position = None if offset is None else offset.position
     commit_us = None if offset is None else offset.commit_us
@@ -303,8 +304,3 @@ def _ms(moment: int | None) -> str:
 def _unix_s(moment: str) -> float | None:
     """A time of `utc_time` in seconds since 1970; None for ""."""
     return datetime.fromisoformat(moment).timestamp() if moment else None
-
-
-def utc_time(seconds: float) -> str:
-    """A Unix time as ISO 8601 in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState
     from binlake.mirror.tables.partitions import Partitioning
 
-__all__ = [
-    "DELTA",
-    "ICEBERG",
-    "LakeTable",
-    "LakeTables",
-    "NewTable",
-    "StoredTable",
-    "check_format",
-    "format_of",
-    "why_ambiguous",
-    "why_reserved",
-]
 
 ICEBERG, DELTA = "iceberg", "delta"
 
