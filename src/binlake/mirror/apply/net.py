@@ -156,10 +156,18 @@ def keys_differ(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
     return found
 
 
+def key_changes(changes: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """A mask of the changes whose key is another than `BEFORE`."""
+    found: npt.NDArray[np.bool_] = np.logical_or.reduce(
+        [differs(changes[name], changes[BEFORE + name]) for name in key]
+    )
+    return found
+
+
 def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
     """Whether an update changes a key and has an image that lacks columns."""
     lacking = changes.filter(pc.and_(pc.is_in(changes[OP], _UPDATES), pc.is_valid(changes[ABSENT])))
-    return any(differs(lacking[name], lacking[BEFORE + name]).any() for name in key)
+    return bool(key_changes(lacking, key).any())
 
 
 def differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

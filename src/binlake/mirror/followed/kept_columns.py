@@ -14,9 +14,9 @@ from pyroaring import BitMap
 
 from binlake.lake.engine import UnwantedError
 from binlake.mirror.columns.names import caseless
-from binlake.mirror.iceberg.live_rows import live_batches
 from binlake.mirror.tables.data_files import DataFileWriter, remove_file
 from binlake.mirror.tables.formats import LakeTable
+from binlake.mirror.tables.live_batches import live_batches
 
 
 def kept_name(name: str, taken: Iterable[str]) -> str:

@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from binlake.lake.engine import Task
-from binlake.mirror.iceberg.live_rows import Lookup, live_batches
+from binlake.mirror.iceberg.live_rows import Lookup
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.keys import SortedKeys
+from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 
 _GATHERED_ROWS = 1 << 17

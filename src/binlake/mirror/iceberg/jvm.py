@@ -18,13 +18,14 @@ from pyroaring import BitMap
 from binlake.errors import SourceError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.iceberg.compaction import RewriteTask, gathered
-from binlake.mirror.iceberg.live_rows import deleted_counts, live_batches
+from binlake.mirror.iceberg.live_rows import deleted_counts
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
+from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import UNPARTITIONED
 from binlake.mirror.tables.schema import conformed, storage_schema
 from binlake.spark.java_class import java_instance

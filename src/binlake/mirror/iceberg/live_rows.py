@@ -18,10 +18,8 @@ from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.data_files import file_system, parquet_file, reading
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys, sorted_parts
-from binlake.mirror.tables.schema import FIELD_ID, older_rows
+from binlake.mirror.tables.live_batches import as_stored, live_batches, stored_names
 from binlake.source.arrays import scalar
-
-_BATCH_ROWS = 1 << 17
 
 
 def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
@@ -70,26 +68,6 @@ def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
         positions = rows.filter(pa.compute.equal(rows["file_path"], name))["pos"]
         found[name] = BitMap(array("I", positions.to_pylist()))
     return found
-
-
-def live_batches(
-    path: str, deleted: BitMap, schema: pa.Schema, names: Sequence[str]
-) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
-    """The live rows of a data file, some columns in the types of `schema`, and their positions. Raises as `parquet_file`."""
-    with parquet_file(path) as file:
-        stored = _stored_names(file.schema_arrow, schema, names)
-        first = 0
-        wanted = [name for name in stored.values() if name is not None]
-        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
-            positions = np.arange(first, first + batch.num_rows)
-            first += batch.num_rows
-            rows = _as_stored(pa.Table.from_batches([batch]), stored, schema)
-            gone = deleted & BitMap(range(first - batch.num_rows, first))
-            if len(gone):
-                keep = np.ones(len(positions), bool)
-                keep[np.array(gone.to_array()) - positions[0]] = False
-                rows, positions = rows.filter(from_numpy(keep)), positions[keep]
-            yield rows, positions
 
 
 def marked_rows(
@@ -161,7 +139,7 @@ def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
     """The rows at these ascending positions of a data file, in the types of `schema`. Raises as `parquet_file`."""
     parts = []
     with parquet_file(path) as file:
-        stored = _stored_names(file.schema_arrow, schema, schema.names)
+        stored = stored_names(file.schema_arrow, schema, schema.names)
         wanted = [name for name in stored.values() if name is not None]
         at = np.asarray(positions, np.int64)
         first = 0
@@ -170,7 +148,7 @@ def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
             inside = at[(at >= first) & (at < first + count)] - first
             if len(inside):
                 rows = file.read_row_group(group, columns=wanted, use_threads=False)
-                parts.append(_as_stored(rows.take(from_numpy(inside)), stored, schema))
+                parts.append(as_stored(rows.take(from_numpy(inside)), stored, schema))
             first += count
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -199,23 +177,3 @@ def places_of_each(
             )
         chosen.append(of[: counts[number]])
     return np.concatenate(chosen)
-
-
-def _stored_names(
-    file: pa.Schema, schema: pa.Schema, names: Sequence[str]
-) -> dict[str, str | None]:
-    """The names of columns in a file, by field id; None if the file is older than the column."""
-    by_id = {(field.metadata or {}).get(FIELD_ID): field.name for field in file}
-    return {name: by_id.get(schema.field(name).metadata[FIELD_ID]) for name in names}
-
-
-def _as_stored(rows: pa.Table, stored: Mapping[str, str | None], schema: pa.Schema) -> pa.Table:
-    columns = []
-    for name, old in stored.items():
-        field = schema.field(name)
-        if old is None:
-            columns.append(pa.chunked_array([older_rows(field, rows.num_rows)]))
-        else:
-            column, kind = rows.column(old), field.type
-            columns.append(column if column.type == kind else column.cast(kind))
-    return pa.Table.from_arrays(columns, schema=pa.schema([schema.field(name) for name in stored]))

@@ -25,7 +25,6 @@ from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.live_rows import (
     Lookup,
-    live_batches,
     marked_rows,
     places_of_each,
     rows_at,
@@ -41,6 +40,7 @@ from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.formats import ICEBERG
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, keys_of_rows, row_hashes
+from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 

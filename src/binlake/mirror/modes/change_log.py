@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
-from binlake.mirror.apply.net import UPDATE, differs
+from binlake.mirror.apply.net import UPDATE, key_changes
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.control import place_key
 from binlake.mirror.modes.mode import BEFORE_ALL_ROWS, Emptying, Mode, RowChanges, Scan, repeated
@@ -93,7 +93,7 @@ def logged_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     own["absent"] = changes[ABSENT]
     after = _as_rows(changes.select(names), own)
     is_update = to_numpy(changes[OP]) == UPDATE
-    moved = is_update & _moved(changes, key) if key else is_update
+    moved = is_update & key_changes(changes, key) if key else is_update
     if not moved.any():
         return after
     of = changes.filter(from_numpy(moved))
@@ -112,13 +112,6 @@ def _as_rows(rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:
     for name, field in _COLUMNS.items():
         rows = rows.append_column(field, own[name].cast(field.type))
     return rows
-
-
-def _moved(changes: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = np.logical_or.reduce(
-        [differs(changes[name], changes[BEFORE + name]) for name in key]
-    )
-    return found
 
 
 def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -140,7 +133,7 @@ def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDAr
     rows_there = _after_truncates(op, order)
     is_keyed: npt.NDArray[np.bool_] = op != TRUNCATE
     ids = np.full(len(op), -1, np.int64)
-    ids[is_keyed] = _joined(keys).ids()
+    ids[is_keyed] = Keys.joined(keys).ids()
     is_gone = np.isin(op, _GONE)
     chosen = np.flatnonzero(rows_there)
     kept = (_last if key else _surplus)(ids[chosen], order[:, chosen], is_gone[chosen])
@@ -154,11 +147,6 @@ def _numbers(sequences: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
         pc.struct_field(sequences, name).cast(pa.int64()).fill_null(BEFORE_ALL_ROWS)
     )
     return numbers
-
-
-def _joined(keys: Sequence[Keys]) -> Keys:
-    low = [one.low for one in keys if one.low is not None]
-    return Keys(np.concatenate([k.high for k in keys]), np.concatenate(low) if low else None)
 
 
 def _after_truncates(

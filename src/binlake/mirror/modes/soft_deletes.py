@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
-from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, differs, net_by_key
+from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, key_changes, net_by_key
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
@@ -65,15 +65,16 @@ def marked_deletes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Changes (see `change_rows`, with its commit time) in the order of the log, with `DELETED` and without deletes."""
     is_delete = pc.equal(changes[OP], scalar(DELETE)).combine_chunks()
     is_update = pc.equal(changes[OP], scalar(UPDATE)).combine_chunks()
-    differing = [differs(changes[name], changes[BEFORE + name]) for name in key]
-    moved = np.logical_or.reduce(differing) & to_numpy(is_update)
+    moved = key_changes(changes, key) & to_numpy(is_update)
     none = pa.nulls(changes.num_rows, _TIME)
     deleted = pc.if_else(is_delete, changes[_COMMITTED].combine_chunks(), none)
     ops = np.where(moved, MOVE, to_numpy(changes[OP]))
     ops = np.where(to_numpy(is_delete), UPDATE, ops)
     found = changes.drop_columns([_COMMITTED])
     for name in key:  # of a delete there is one image
-        before = pc.if_else(is_delete, changes[name].combine_chunks(), _one(changes[BEFORE + name]))
+        before = pc.if_else(
+            is_delete, changes[name].combine_chunks(), changes[BEFORE + name].combine_chunks()
+        )
         found = _with(found, BEFORE + name, before)
     found = _with(found, OP, from_numpy(ops.astype(np.uint8)))
     found = found.append_column(pa.field(DELETED, _TIME), deleted)
@@ -90,15 +91,15 @@ def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Tabl
     columns = []
     for field in schema:
         if field.name in key:
-            columns.append(_one(moves[BEFORE + field.name]))
+            columns.append(moves[BEFORE + field.name].combine_chunks())
         elif field.name.startswith(BEFORE):
-            columns.append(_one(moves[field.name]))
+            columns.append(moves[field.name].combine_chunks())
         elif field.name == OP:
             columns.append(array([UPDATE] * moves.num_rows, field.type))
         elif field.name == ABSENT:
             columns.append(array([rest or None] * moves.num_rows, field.type))
         elif field.name == DELETED:
-            columns.append(_one(moves[_COMMITTED]))
+            columns.append(moves[_COMMITTED].combine_chunks())
         else:
             columns.append(pa.nulls(moves.num_rows, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
@@ -107,7 +108,3 @@ def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Tabl
 def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     at = rows.schema.get_field_index(name)
     return rows.set_column(at, rows.schema.field(at), values)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()

@@ -81,16 +81,12 @@ class Pulse:
         self._show_next = float("-inf")
         self._next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
-        known = last_beat(directory)
-        self._verified_s = 0.0 if known is None else known.verified_s
-        self._different: tuple[str, ...] = () if known is None else known.different
-        self._not_compared: Mapping[str, str] = {} if known is None else known.not_compared
-        self._complete_s = 0.0
+        self._last = replace(last_beat(directory) or Beat(0.0, None, 0.0), complete_s=0.0)
 
     @property
     def verified_s(self) -> float:
         """When all tables were last compared, seconds since 1970; 0: never."""
-        return self._verified_s
+        return self._last.verified_s
 
     def applied(self, rows: int) -> None:
         """Count committed rows."""
@@ -98,8 +94,9 @@ class Pulse:
 
     def verified(self, different: tuple[str, ...], not_compared: Mapping[str, str]) -> None:
         """Record a comparison of all tables, those that differ, and why others were not compared."""
-        self._verified_s, self._different = time.time(), different
-        self._not_compared = not_compared
+        self._last = replace(
+            self._last, verified_s=time.time(), different=different, not_compared=not_compared
+        )
         self._next = float("-inf")
 
     def beat(self, position: Position) -> None:
@@ -113,20 +110,16 @@ class Pulse:
         self._next = now + self._beats.every_s
         checked_s, logs = time.time(), self._look()
         behind = None if logs is None else behind_bytes(logs, position)
-        if behind == 0:
-            self._complete_s = checked_s
-        beat = Beat(
-            checked_s,
-            behind,
-            self._rate(now),
-            self._verified_s,
-            self._different,
-            self._complete_s,
-            self._not_compared,
+        self._last = replace(
+            self._last,
+            checked_s=checked_s,
+            behind_bytes=behind,
+            changes_per_second=self._rate(now),
+            complete_s=checked_s if behind == 0 else self._last.complete_s,
         )
         try:
             with replacing(self._path) as file:
-                file.write(json.dumps(asdict(beat)).encode())
+                file.write(json.dumps(asdict(self._last)).encode())
         except OSError as error:
             raise BinlogError(f"cannot write {self._path}: {error.strerror}") from error
         if now >= self._show_next:

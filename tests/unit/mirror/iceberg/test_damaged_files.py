@@ -14,9 +14,10 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from pyroaring import BitMap
 
 from binlake.errors import SourceError
-from binlake.mirror.iceberg.live_rows import live_batches, rows_at
+from binlake.mirror.iceberg.live_rows import rows_at
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
 ROWS = pa.table({"id": range(2000), "s": [f"row {number * 7919 % 2003}" for number in range(2000)]})

@@ -1,0 +1,75 @@
+"""The live rows of a data file, found by the ids of the fields, in the types of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from binlake.mirror.columns.numpy_arrays import from_numpy
+from binlake.mirror.tables.data_files import parquet_file
+from binlake.mirror.tables.schema import FIELD_ID, older_rows
+
+_BATCH_ROWS = 1 << 17
+
+
+def live_batches(
+    path: str,
+    deleted: BitMap,
+    schema: pa.Schema,
+    names: Sequence[str],
+    int96_unit: str | None = None,
+) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
+    """The live rows of a data file, some columns in the types of `schema`, and their positions. Raises as `parquet_file`,
+    which has `int96_unit`.
+    """
+    with parquet_file(path, int96_unit=int96_unit) as file:
+        stored = stored_names(file.schema_arrow, schema, names)
+        first = 0
+        wanted = [name for name in stored.values() if name is not None]
+        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
+            positions = np.arange(first, first + batch.num_rows)
+            first += batch.num_rows
+            rows = as_stored(pa.Table.from_batches([batch]), stored, schema)
+            gone = deleted & BitMap(range(first - batch.num_rows, first))
+            if len(gone):
+                keep = np.ones(len(positions), bool)
+                keep[np.array(gone.to_array()) - positions[0]] = False
+                rows, positions = rows.filter(from_numpy(keep)), positions[keep]
+            yield rows, positions
+
+
+def stored_names(file: pa.Schema, schema: pa.Schema, names: Sequence[str]) -> dict[str, str | None]:
+    """The names of columns in a file, by field id; None if the file is older than the column."""
+    by_id = {(field.metadata or {}).get(FIELD_ID): field.name for field in file}
+    return {name: by_id.get(schema.field(name).metadata[FIELD_ID]) for name in names}
+
+
+def as_stored(rows: pa.Table, stored: Mapping[str, str | None], schema: pa.Schema) -> pa.Table:
+    """Rows of a file as columns of `schema`; `stored`: their names in the file."""
+    columns = []
+    for name, old in stored.items():
+        field = schema.field(name)
+        if old is None:
+            columns.append(pa.chunked_array([older_rows(field, rows.num_rows)]))
+        else:
+            parts = [_typed(part, field.type) for part in rows.column(old).chunks]
+            columns.append(pa.chunked_array(parts, field.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema([schema.field(name) for name in stored]))
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column in the type of the table: members of structs have other names in the files."""
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        members = [
+            _typed(column.field(i), kind.field(i).type) for i in range(column.type.num_fields)
+        ]
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        mask = column.is_null() if column.null_count else None
+        return pa.StructArray.from_arrays(members, fields=fields, mask=mask)
+    return column.cast(kind)
