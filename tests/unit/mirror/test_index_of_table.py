@@ -12,6 +12,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 import pyarrow as pa
 
+from binlake.errors import SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.change import Change
@@ -104,3 +105,50 @@ def test_an_index_of_an_earlier_snapshot(tmp_path: Path) -> None:
     restored.commit(Change(rows((3, 3)), pa.table({"id": pa.array([2], pa.int32())})), {})
     assert content(restored) == [(1, 1), (3, 3)]
     assert RowIndex(tmp_path / "old").snapshot == 3
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_commit_that_does_not_reach_the_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    """Its data file is written and never belongs to the table, nor to the index."""
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    table.commit(Change(rows((1, 1), (2, 1))), {})
+    change = Change(rows((2, 2), (3, 2)), pa.table({"id": pa.array([1], pa.int32())}))
+    lost: list[str] = []
+
+    def unreachable(request: Mapping[str, Any]) -> int:
+        lost.extend(file["file-path"] for file in request["add"])
+        raise SourceError("the catalog does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg, "commit", unreachable)
+        with pytest.raises(SourceError, match="does not answer"):
+            table.commit(change, {})
+    assert content(table) == [(1, 1), (2, 1)]
+    if is_restarted:
+        table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    table.commit(change, {})
+    assert content(table) == [(2, 2), (3, 2)]
+    table.commit(Change(rows((3, 3))), {})
+    assert content(table) == [(2, 2), (3, 3)]
+    index = RowIndex(tmp_path / "index")
+    assert [Path(path).exists() for path in lost] == [True]
+    assert not any(index.has(path) for path in lost)
+    assert all(index.has(path) for path in iceberg.data)
+
+
+def test_index_entries_of_a_commit_that_the_table_does_not_have(tmp_path: Path) -> None:
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    table.commit(Change(rows((1, 1), (2, 1))), {})
+    before = dict(iceberg.data), dict(iceberg.vectors), iceberg.snapshot
+    table.commit(Change(rows((2, 2), (3, 2))), {})
+    [lost] = iceberg.data.keys() - before[0].keys()
+    iceberg.data, iceberg.vectors, iceberg.snapshot = before
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    assert content(table) == [(1, 1), (2, 1)]
+    table.commit(Change(rows((2, 3), (3, 3))), {})
+    assert content(table) == [(1, 1), (2, 3), (3, 3)]
+    assert not RowIndex(tmp_path / "index").has(lost)
