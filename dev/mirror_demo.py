@@ -156,7 +156,10 @@ def by_pyiceberg(metadata: Path) -> Sums:
 
 
 def by_duckdb(metadata: Path) -> Sums | None:
-    """Count and sum. Return None if DuckDB or its extension for Iceberg cannot be installed."""
+    """Count and sum. Return None if DuckDB or its extension for Iceberg cannot be installed.
+
+    With BINLAKE_REQUIRE=1, raise SetupError instead.
+    """
     import pyarrow.parquet as pq
 
     question = f"SELECT count(*) AS n, sum(total) AS total FROM iceberg_scan('{metadata}')"
@@ -164,6 +167,8 @@ def by_duckdb(metadata: Path) -> Sums | None:
     try:
         provision_lake_readers()
     except SetupError:
+        if os.environ.get("BINLAKE_REQUIRE") == "1":
+            raise
         return None
     duckdb_copies({question: answer})
     [row] = pq.read_table(answer).to_pylist()
