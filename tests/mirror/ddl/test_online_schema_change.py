@@ -1,4 +1,4 @@
-"""A followed table is changed while other sessions write to it: by pt-online-schema-change, or by MariaDB itself."""
+"""A followed table is changed while other sessions write to it: by pt-online-schema-change, as gh-ost does it, by MariaDB itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import random
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import Any, Self
 
 import pytest
 
-from dev.servers import RefusedError, Server, running
+from dev.servers import RefusedError, Server, Session, running
 from dev.servers.packages import SetupError
 from dev.servers.percona_toolkit import ToolRun, online_schema_change
 from support.servers.archiving import until
-from support.spark.mirrored import Lake, quarantined
+from support.spark.mirrored import Lake, gone, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -170,3 +171,138 @@ def test_mariadb_alters_a_table_while_it_is_written_to(
     assert sum("rows copied" in note for note in lake.notes) == 1, "it is altered, not copied again"
     assert lake.table(f"{DATABASE}.{name}").column_names == ["note", "id", "v", "t", "w"]
     assert lake.equals_source(f"{DATABASE}.{name}") == [f"{DATABASE}.{name}"]
+
+
+class GhostTool:
+    """The statements of gh-ost, which writes the rows of a table and their later changes into another one, and exchanges both."""
+
+    def __init__(self, server: Server, table: str, alter: str) -> None:
+        self._server, self._table, self._alter = server, table, alter
+        self._ghost, self._log, self._old = (f"_{table}_{end}" for end in ("gho", "ghc", "del"))
+
+    def run(self, begun: Callable[[], None]) -> None:
+        """Change the table; calls `begun` when the tool has created its tables."""
+        with (
+            self._server.session(DATABASE) as applier,
+            self._server.session(DATABASE) as reader,
+        ):
+            self._begin(applier)
+            begun()
+            for first in range(0, 4000, 500):
+                applier.execute(
+                    f"insert /* gh-ost `{DATABASE}`.`{self._table}` */ ignore into `{DATABASE}`.`{self._ghost}` (`id`, `v`) "
+                    f"(select `id`, `v` from `{DATABASE}`.`{self._table}` force index (`PRIMARY`) "
+                    f"where `id` >= {first} and `id` < {first + 500} lock in share mode)"
+                )
+                self._apply_changes(reader, applier)
+                self._report(applier, f"copy iteration {first}")
+                time.sleep(0.2)
+            self._exchange(reader, applier)
+            applier.execute(
+                *(
+                    f"drop /* gh-ost */ table if exists `{DATABASE}`.`{name}`"
+                    for name in (self._log, self._old)
+                )
+            )
+
+    def _begin(self, applier: Session) -> None:
+        applier.execute(
+            f"create /* gh-ost */ table `{DATABASE}`.`{self._log}` (\n"
+            "id bigint unsigned auto_increment,\n"
+            "last_update timestamp not null DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,\n"
+            "hint varchar(64) charset ascii not null,\nvalue varchar(4096) charset ascii not null,\n"
+            "primary key(id),\nunique key hint_uidx(hint)\n) auto_increment=256",
+            f"create /* gh-ost */ table `{DATABASE}`.`{self._ghost}` like `{DATABASE}`.`{self._table}`",
+            f"alter /* gh-ost */ table `{DATABASE}`.`{self._ghost}` {self._alter}",
+        )
+        self._report(applier, "GhostTableMigrated")
+
+    def _report(self, applier: Session, value: str) -> None:
+        applier.execute(
+            f"insert /* gh-ost */ into `{DATABASE}`.`{self._log}` (id, hint, value) values (NULLIF(2, 0), 'state', '{value}') "
+            "on duplicate key update last_update=NOW(), value=VALUES(value)"
+        )
+
+    def _apply_changes(self, reader: Session, applier: Session) -> None:
+        """Write what gh-ost finds in the log: all changes since the copy of a row."""
+        there = dict(reader.rows(f"SELECT id, v FROM {self._table}"))
+        here = dict(applier.rows(f"SELECT id, v FROM {self._ghost}"))
+        name = f"`{DATABASE}`.`{self._ghost}`"
+        for number, value in there.items() - here.items():
+            values = f"({number}, {value})"
+            applier.execute(f"replace /* gh-ost {name} */ into {name} (`id`, `v`) values {values}")
+        for number in here.keys() - there.keys():
+            applier.execute(f"delete /* gh-ost {name} */ from {name} where ((`id` = {number}))")
+
+    def _exchange(self, locker: Session, applier: Session) -> None:
+        """Lock the table, apply the last changes, and let a RENAME wait for the end of the lock."""
+        applier.execute(
+            f"create /* gh-ost */ table `{DATABASE}`.`{self._old}` (\nid int auto_increment primary key\n) "
+            "engine=InnoDB comment='ghost-cut-over-sentry'"
+        )
+        locker.execute(
+            f"lock /* gh-ost */ tables `{DATABASE}`.`{self._table}` write, `{DATABASE}`.`{self._old}` write"
+        )
+        self._apply_changes(locker, applier)
+        rename = (
+            f"rename /* gh-ost */ table `{DATABASE}`.`{self._table}` to `{DATABASE}`.`{self._old}`, "
+            f"`{DATABASE}`.`{self._ghost}` to `{DATABASE}`.`{self._table}`"
+        )
+        with ThreadPoolExecutor(1) as pool:
+            renamed = pool.submit(self._server.execute, rename)
+            until(lambda: self._waits_for_lock(applier))
+            locker.execute(f"drop /* gh-ost */ table if exists `{DATABASE}`.`{self._old}`", "unlock tables")  # fmt: skip
+            renamed.result(300)
+
+    def _waits_for_lock(self, session: Session) -> bool:
+        return any(
+            (sql or "").startswith("rename ") and "metadata lock" in (state or "")
+            for *_, state, sql in session.rows("SHOW FULL PROCESSLIST")
+        )
+
+
+def copies_of(lake: Lake, full_name: str) -> int:
+    """How often a table has been copied."""
+    return sum(f"{full_name}: " in note and "rows copied" in note for note in lake.notes)
+
+
+GHOSTS = ("*._*_gho", "*._*_ghc", "*._*_del")
+
+
+@pytest.mark.not_on("mariadb-11.8")
+@pytest.mark.parametrize("excluded", [(), GHOSTS], ids=["all", "excluded"])
+def test_gh_ost_changes_a_table_while_it_is_written_to(
+    server: Server, iceberg_spark: Any, tmp_path: Path, excluded: tuple[str, ...]
+) -> None:
+    name = "without" if excluded else "beside"
+    with server.session(DATABASE) as session:
+        rows = ", ".join(f"({number}, {number % 7})" for number in range(ROWS))
+        session.execute(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name} VALUES {rows}"
+        )
+    alter = (
+        "ADD COLUMN w INT NOT NULL DEFAULT 7, MODIFY v BIGINT, ADD COLUMN note VARCHAR(20) FIRST"
+    )
+    tables = (f"{DATABASE}.*{name}*",)
+    lake = Lake(iceberg_spark, tmp_path, server, tables=tables, exclude_tables=excluded)
+    lake.catch_up()
+    ghost = f"{DATABASE}._{name}_gho"
+
+    def begun() -> None:
+        until(lambda: bool(excluded) or copies_of(lake, ghost) == 1)
+
+    with running_mirror(lake), RandomWriter(server, name):
+        GhostTool(server, name, alter).run(begun)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    full_name = f"{DATABASE}.{name}"
+    assert copies_of(lake, full_name) == 2
+    assert lake.table(full_name).column_names == ["note", "id", "v", "w"]
+    assert lake.equals_source(*tables) == [full_name]
+    if excluded:
+        assert [path.name for path in (tmp_path / DATABASE).iterdir()] == [name]
+    else:
+        assert gone(lake)[ghost].startswith(f"renamed away to {full_name} at ")
+        left = {f"{DATABASE}._{name}_{end}" for end in ("ghc", "del")}
+        assert all(gone(lake)[one].startswith("dropped at ") for one in gone(lake).keys() & left)
+        assert gone(lake).keys() <= {ghost, *left}
