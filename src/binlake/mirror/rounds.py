@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from binlake.errors import IncompleteError, PositionLostError
 from binlake.follow.offsets import StreamOffset
@@ -30,42 +29,53 @@ from binlake.values.position import Position
 _TRIES = 3
 
 
-@dataclass
 class Rounds:
     """Rounds over the followed tables. `note` receives messages for the user, `applied` the number of committed rows.
 
     A table that cannot be followed is quarantined. Raises BinlogError for all other errors.
     """
 
-    planner: StreamPlanner
-    decoder: TablesDecoder
-    net_writer: NetWriter
-    tables: FollowedTables
-    schema_changes: SchemaChanges
-    control: Control
-    options: MirrorOptions
-    note: Callable[[str], None]
-    applied: Callable[[int], None]
-    _copied_anew: Counter[str] = field(default_factory=Counter, init=False)
-    _incidents: set[str] = field(default_factory=set, init=False)
+    def __init__(
+        self,
+        planner: StreamPlanner,
+        decoder: TablesDecoder,
+        net_writer: NetWriter,
+        tables: FollowedTables,
+        schema_changes: SchemaChanges,
+        control: Control,
+        options: MirrorOptions,
+        note: Callable[[str], None],
+        applied: Callable[[int], None],
+    ) -> None:
+        self._planner = planner
+        self._decoder = decoder
+        self._net_writer = net_writer
+        self._tables = tables
+        self._schema_changes = schema_changes
+        self._control = control
+        self._options = options
+        self._note = note
+        self._applied = applied
+        self._copied_anew: Counter[str] = Counter()
+        self._incidents: set[str] = set()
 
     def make(self, until: StreamOffset | None) -> bool:
         """Make one round of the tables that are furthest behind, up to `until`; return whether there was anything to read."""
-        if not self.tables.followed:
+        if not self._tables.followed:
             return False
         self._after_failover()
         places = sorted(
-            {place_key(table.offset.position) for table in self.tables.followed.values()}
+            {place_key(table.offset.position) for table in self._tables.followed.values()}
         )
         group = [
             table
-            for table in self.tables.followed.values()
+            for table in self._tables.followed.values()
             if place_key(table.offset.position) == places[0]
         ]
         start = group[0].offset
         ahead = [
             t.offset
-            for t in self.tables.followed.values()
+            for t in self._tables.followed.values()
             if place_key(t.offset.position) > places[0]
         ]
         ahead += [t.snapshot_until for t in group if t.is_being_completed]
@@ -73,15 +83,15 @@ class Rounds:
             ahead.append(until)
         target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None
         try:
-            end = self.planner.advance(start, Limits(bytes=self.options.round_bytes), target)
+            end = self._planner.advance(start, Limits(bytes=self._options.round_bytes), target)
         except PositionLostError as error:
             self._leave_behind(group, error)
             return True
         if end.place == start.place:
             return False
-        found = self.decoder.decode_until_change(group, start, end)
+        found = self._decoder.decode_until_change(group, start, end)
         self._note_incidents(found)
-        first = self.schema_changes.first(found.ddl, group)
+        first = self._schema_changes.first(found.ddl, group)
         if first is None:
             self._apply(group, found, end)
         else:
@@ -93,14 +103,14 @@ class Rounds:
         for place in found.incidents:
             if place not in self._incidents:
                 self._incidents.add(place)
-                self.note(f"{place}: {LOST_EVENTS}")
+                self._note(f"{place}: {LOST_EVENTS}")
 
     def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
         """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""
         newest = max(
-            self.tables.followed.values(), key=lambda table: place_key(table.offset.position)
+            self._tables.followed.values(), key=lambda table: place_key(table.offset.position)
         )
-        if self.planner.has(group[0].offset) or not self.planner.has(newest.offset):
+        if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
             raise error
         for table in group:
             self._position_is_lost(table, error)
@@ -109,20 +119,20 @@ class Rounds:
         """Quarantine a table whose position the log no longer has."""
         hint = f"`binlake mirror resync LAKE {table.full_name}` copies the table again"
         why = str(PositionLostError(error.message, hint=hint))
-        self.tables.quarantine(table.full_name, why)
+        self._tables.quarantine(table.full_name, why)
 
     def _after_failover(self) -> None:
         """If some tables have changed to another server, change the others too, because positions of two servers have no order.
 
         A table whose position the new server does not have is quarantined. Raises PositionLostError if it has that of no table.
         """
-        tables = list(self.tables.followed.values())
+        tables = list(self._tables.followed.values())
         if len({table.offset.position.server_uuid for table in tables}) <= 1:
             return
         lost: list[tuple[Followed, PositionLostError]] = []
         for table in tables:
             try:
-                table.offset = self.planner.here(table.offset)
+                table.offset = self._planner.here(table.offset)
             except PositionLostError as error:
                 lost.append((table, error))
         if len(lost) == len(tables):
@@ -132,62 +142,62 @@ class Rounds:
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
-        sound = [t for t in group if self.tables.follows(t) and t.id not in found.failed]
-        written = self.net_writer.write(sound, found)
+        sound = [t for t in group if self._tables.follows(t) and t.id not in found.failed]
+        written = self._net_writer.write(sound, found)
         for table in group:
-            if not self.tables.follows(table):
+            if not self._tables.follows(table):
                 continue
             if table.id in found.failed:
-                self.tables.quarantine(table.full_name, found.failed[table.id])
+                self._tables.quarantine(table.full_name, found.failed[table.id])
                 continue
             changes = found.changes.get(table.id)
             try:
                 if changes is not None:
-                    number = self.control.round + 1
+                    number = self._control.round + 1
                     by_tasks = written.get(table.id)
-                    rows = commit_range(table, changes, by_tasks, end, number, self.options)
-                    self.applied(rows)
+                    rows = commit_range(table, changes, by_tasks, end, number, self._options)
+                    self._applied(rows)
                 table.offset = end
             except IncompleteError as error:
                 self._lacks_a_row(table, str(error))
             except (*OF_ONE_TABLE, CommitConflictError) as error:
-                self.tables.quarantine(table.full_name, str(error))
+                self._tables.quarantine(table.full_name, str(error))
             except DAMAGED as error:
-                self.tables.quarantine_damaged(table.full_name, error)
+                self._tables.quarantine_damaged(table.full_name, error)
 
     def _lacks_a_row(self, table: Followed, why: str) -> None:
         """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""
         name = table.full_name
         self._copied_anew[name] += 1
         if table.may_be_ahead and self._copied_anew[name] <= _TRIES:
-            self.note(f"{why}: it is copied again")
-            self.tables.copy(name)
+            self._note(f"{why}: it is copied again")
+            self._tables.copy(name)
         else:
-            self.tables.quarantine(name, why)
+            self._tables.quarantine(name, why)
 
     # -- DDL ---------------------------------------------------------------------------------------
 
     def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
         """Apply the changes before a statement, then the statement, in separate rounds."""
-        if self.schema_changes.copied_again(group, ddl):
-            self.tables.add()  # no other table may be so far behind that it reads the statement
+        if self._schema_changes.copied_again(group, ddl):
+            self._tables.add()  # no other table may be so far behind that it reads the statement
             return
         position = ddl.position
         place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
-        before = self.planner.advance(start, UNLIMITED, place)
+        before = self._planner.advance(start, UNLIMITED, place)
         if before.place != start.place:
-            self._apply(group, self.decoder.decode(group, start, before), before)
+            self._apply(group, self._decoder.decode(group, start, before), before)
             return
-        end = self.planner.advance(start, Limits(transactions=1))
-        found = self.decoder.decode(group, start, end)
+        end = self._planner.advance(start, Limits(transactions=1))
+        found = self._decoder.decode(group, start, end)
         for table in group:
             for statement in found.ddl:
-                if self.tables.follows(table):
-                    self.schema_changes.apply(table, statement, end)
+                if self._tables.follows(table):
+                    self._schema_changes.apply(table, statement, end)
         self._apply([t for t in group if self._is_at(t, start)], found, end)
-        self.tables.add()
+        self._tables.add()
 
     def _is_at(self, table: Followed, start: StreamOffset) -> bool:
         """Whether a table is still followed as it was, from a place on."""
-        same = self.tables.follows(table)
+        same = self._tables.follows(table)
         return same and place_key(table.offset.position) == place_key(start.position)
