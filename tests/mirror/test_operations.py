@@ -300,6 +300,39 @@ def test_failover_to_a_replica(
 
 
 @pytest.mark.parametrize("name", SERVERS)
+def test_statements_after_a_failover(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The first range of the new server's log has statements that change tables, and all tables are at one place."""
+    flavour = name.partition("-")[0]
+    options = [*GTID[flavour], "--binlog-row-metadata=FULL"]
+    with (
+        running(provisioned(name), [*options, "--server-id=1"]) as first,
+        running(provisioned(name), [*options, "--server-id=2"]) as second,
+    ):
+        first.execute("CREATE USER repl@'%' IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
+        second.execute(FOLLOW[flavour].format(first.port), "START REPLICA")
+        first.execute("CREATE DATABASE one", "CREATE TABLE one.t (id INT PRIMARY KEY, v INT)")
+        first.execute("INSERT INTO one.t VALUES (1, 1), (2, 2), (3, 3)")
+        lake = Lake(iceberg_spark, tmp_path, first, tables=("one.*",))
+        lake.catch_up()
+        first.execute("UPDATE one.t SET v = 10 WHERE id = 1")
+        lake.catch_up()
+        until(lambda: _gtids(second) == _gtids(first))
+        second.execute("STOP REPLICA")
+        first.stop()
+        second.execute("TRUNCATE TABLE one.t", "INSERT INTO one.t VALUES (4, 4)")
+        second.execute("ALTER TABLE one.t ADD COLUMN more INT NULL")
+        second.execute("CREATE TABLE one.u (id INT PRIMARY KEY)", "INSERT INTO one.u VALUES (1)")
+        second.execute("INSERT INTO one.t VALUES (5, 5, 5)")
+        lake.server = second
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source("one.*") == ["one.t", "one.u"]
+        assert not any("copied again" in note for note in lake.notes)
+
+
+@pytest.mark.parametrize("name", SERVERS)
 def test_a_first_host_that_does_not_answer(
     name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -87,6 +87,9 @@ class Rounds:
         except PositionLostError as error:
             self._leave_behind(group, error)
             return True
+        if _are_of_two_servers(start, end):
+            self._change_server()
+            return True
         if end.place == start.place:
             return False
         found = self._decoder.decode_until_change(group, start, end)
@@ -124,17 +127,33 @@ class Rounds:
     def _after_failover(self) -> None:
         """If some tables have changed to another server, change the others too, because positions of two servers have no order.
 
-        A table whose position the new server does not have is quarantined. Raises PositionLostError if it has that of no table.
+        Raises as `_change_server`.
+        """
+        tables = self._tables.followed.values()
+        if len({table.offset.position.server_uuid for table in tables}) > 1:
+            self._change_server()
+
+    def _change_server(self) -> None:
+        """Give all tables their positions in the log of the current server. The positions of DDL statements are those of
+        this log, too.
+
+        A table whose position the server does not have is quarantined. Raises PositionLostError if it has that of no table.
         """
         tables = list(self._tables.followed.values())
-        if len({table.offset.position.server_uuid for table in tables}) <= 1:
-            return
         lost: list[tuple[Followed, PositionLostError]] = []
+        found: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
         for table in tables:
-            try:
-                table.offset = self._planner.here(table.offset)
-            except PositionLostError as error:
-                lost.append((table, error))
+            place = table.offset.place
+            if place not in found:  # the search reads the log, and most tables are at one place
+                try:
+                    found[place] = self._planner.here(table.offset)
+                except PositionLostError as error:
+                    found[place] = error
+            here = found[place]
+            if isinstance(here, PositionLostError):
+                lost.append((table, here))
+            else:
+                table.offset = here
         if len(lost) == len(tables):
             raise lost[0][1]
         for table, why in lost:
@@ -179,16 +198,21 @@ class Rounds:
 
     def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
         """Apply the changes before a statement, then the statement, in separate rounds."""
-        if self._schema_changes.copied_again(group, ddl):
-            self._tables.add()  # no other table may be so far behind that it reads the statement
-            return
         position = ddl.position
         place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
         before = self._planner.advance(start, UNLIMITED, place)
+        is_beyond = place_key(before.position) > place_key(place.position)
+        if _are_of_two_servers(start, before) or is_beyond:
+            return  # the statement is of a log that has been replaced: the next round reads the new one
+        if self._schema_changes.copied_again(group, ddl):
+            self._tables.add()  # no other table may be so far behind that it reads the statement
+            return
         if before.place != start.place:
             self._apply(group, self._decoder.decode(group, start, before), before)
             return
         end = self._planner.advance(start, Limits(transactions=1))
+        if _are_of_two_servers(start, end):
+            return
         found = self._decoder.decode(group, start, end)
         for table in group:
             for statement in found.ddl:
@@ -201,3 +225,9 @@ class Rounds:
         """Whether a table is still followed as it was, from a place on."""
         same = self._tables.follows(table)
         return same and place_key(table.offset.position) == place_key(start.position)
+
+
+def _are_of_two_servers(one: StreamOffset, other: StreamOffset) -> bool:
+    """Whether two positions are known to be in the logs of two servers."""
+    servers = {one.position.server_uuid, other.position.server_uuid} - {""}
+    return len(servers) > 1

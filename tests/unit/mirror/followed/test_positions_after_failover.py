@@ -9,9 +9,11 @@ import pytest
 
 from binlake.errors import PositionLostError
 from binlake.follow.offsets import StreamOffset
+from binlake.mirror.apply.decode import Decoded
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.rounds import Rounds
-from binlake.values.position import Position
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.position import ChainPosition, Position
 
 
 def offset(uuid: str, number: int) -> StreamOffset:
@@ -33,6 +35,17 @@ class NewServer:
         return start
 
 
+class ChangingServer(NewServer):
+    """A planner whose log is that of `old` for as many looks as it finds `ends`, and then that of `new`."""
+
+    def __init__(self, *ends: StreamOffset) -> None:
+        super().__init__()
+        self.ends = [*ends, offset("new", 9)]
+
+    def advance(self, *_of: Any) -> StreamOffset:
+        return self.ends.pop(0)
+
+
 class Tables:
     """The followed tables, and the reasons of the quarantined ones."""
 
@@ -48,10 +61,10 @@ class Tables:
         self.quarantined[full_name] = reason
 
 
-def rounds(planner: NewServer, tables: Tables) -> Rounds:
+def rounds(planner: NewServer, tables: Tables, decoder: Any = None, schema_changes: Any = None) -> Rounds:  # fmt: skip
     unused: Any = SimpleNamespace()
     return Rounds(
-        planner, unused, unused, tables, unused, unused, MirrorOptions(), lambda _note: None, lambda _rows: None  # type: ignore[arg-type]
+        planner, decoder, unused, tables, schema_changes, unused, MirrorOptions(), lambda _note: None, lambda _rows: None  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -72,3 +85,26 @@ def test_a_server_with_the_position_of_no_table() -> None:
     with pytest.raises(PositionLostError, match=r"binlog\.000001 was purged; copy all tables"):
         rounds(NewServer(*places), tables).make(None)
     assert not tables.quarantined
+
+
+def test_tables_at_one_place_get_their_positions_in_the_new_log_before_it_is_read() -> None:
+    """The positions of statements are those of the new log, so that of the old one must not be compared with them."""
+    tables = Tables(one=offset("old", 5), other=offset("old", 5))
+    assert rounds(ChangingServer(), tables).make(None)  # a range that is decoded would fail
+    assert [table.offset for table in tables.followed.values()] == [offset("new", 7)] * 2
+
+
+@pytest.mark.parametrize("is_reached", [False, True])
+def test_a_statement_is_not_passed_over_if_the_server_changes_after_it_was_found(is_reached: bool) -> None:  # fmt: skip
+    """The next round finds it in the log of the new server."""
+    truncate = DdlStatement(ChainPosition(3, "binlog.000003", 900), "shop", "TRUNCATE t", 1, None, 0)
+    decoder = SimpleNamespace(decode_until_change=lambda *_: Decoded(ddl=[truncate]))
+    schema_changes = SimpleNamespace(
+        first=lambda statements, _group: statements[0], copied_again=lambda *_: False
+    )
+    tables = Tables(t=offset("old", 1))
+    before = [offset("old", 1)] if is_reached else []
+    server = ChangingServer(offset("old", 3), *before)
+    assert rounds(server, tables, decoder, schema_changes).make(None)
+    assert not server.ends
+    assert tables.followed["shop.t"].offset == offset("old", 1)
