@@ -76,6 +76,15 @@ def place_key(position: Position) -> tuple[int, int]:
     return (0 if named is None else named.number, position.offset)
 
 
+def progress_key(offset: StreamOffset) -> tuple[int, int, str]:
+    """A sort key for offsets in one chain of logs, the same where the same transactions have been applied.
+
+    After a failover to a server with another commit order, two offsets at one position may differ in the later
+    transactions that have been applied.
+    """
+    return (*place_key(offset.position), offset.shown)
+
+
 def position_properties(offset: StreamOffset, round_number: int) -> dict[str, str]:
     """The snapshot properties that record the position in the log of its rows."""
     position = offset.position

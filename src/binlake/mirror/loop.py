@@ -27,7 +27,7 @@ from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.archive_wait import ArchiveWait
 from binlake.mirror.commits import NetWriter
-from binlake.mirror.control import Control, place_key
+from binlake.mirror.control import Control, place_key, progress_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.followed.table import Followed
@@ -463,7 +463,7 @@ class Mirror:
             self._record()
 
     def _all_at_one_place(self) -> bool:
-        return len({place_key(t.offset.position) for t in self._tables.followed.values()}) == 1
+        return len({progress_key(t.offset) for t in self._tables.followed.values()}) == 1
 
     def _record(self) -> None:
         """Record the position that all tables have reached, if it is new, and if their rows are of that moment."""

@@ -15,7 +15,7 @@ from binlake.mirror.apply.decode import LOST_EVENTS, Decoded
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import NetWriter, commit_range
-from binlake.mirror.control import Control, place_key
+from binlake.mirror.control import Control, place_key, progress_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import FollowedTables
@@ -64,20 +64,12 @@ class Rounds:
         if not self._tables.followed:
             return False
         self._after_failover()
-        places = sorted(
-            {place_key(table.offset.position) for table in self._tables.followed.values()}
-        )
-        group = [
-            table
-            for table in self._tables.followed.values()
-            if place_key(table.offset.position) == places[0]
-        ]
+        tables = self._tables.followed.values()
+        furthest_behind = min(progress_key(table.offset) for table in tables)
+        group = [table for table in tables if progress_key(table.offset) == furthest_behind]
         start = group[0].offset
-        ahead = [
-            t.offset
-            for t in self._tables.followed.values()
-            if place_key(t.offset.position) > places[0]
-        ]
+        place = place_key(start.position)
+        ahead = [t.offset for t in tables if place_key(t.offset.position) > place]
         ahead += [t.snapshot_until for t in group if t.is_being_completed]
         if until is not None:
             ahead.append(until)
@@ -224,7 +216,7 @@ class Rounds:
     def _is_at(self, table: Followed, start: StreamOffset) -> bool:
         """Whether a table is still followed as it was, from a place on."""
         same = self._tables.follows(table)
-        return same and place_key(table.offset.position) == place_key(start.position)
+        return same and progress_key(table.offset) == progress_key(start)
 
 
 def _are_of_two_servers(one: StreamOffset, other: StreamOffset) -> bool:

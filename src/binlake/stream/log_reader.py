@@ -203,14 +203,19 @@ class LogReader:
             self._holes.take = take
 
     def runs(
-        self, on_ddl: TakesDdl = ignore_ddl, shown_kinds: Container[str] = ()
+        self,
+        on_ddl: TakesDdl = ignore_ddl,
+        shown_kinds: Container[str] = (),
+        *,
+        all_ddl: bool = True,
     ) -> Iterator[Run]:
-        """Yield plain runs and single transactions, in commit order; `on_ddl` and `shown_kinds` as
-        in TransactionReader.runs.
+        """Yield plain runs and single transactions, in commit order; the arguments are as in
+        TransactionReader.runs.
 
         Raises BinlogError.
         """
-        return self._located(self._reader.runs(self._ranges(self._reader), on_ddl, shown_kinds))
+        ranges = self._ranges(self._reader)
+        return self._located(self._reader.runs(ranges, on_ddl, shown_kinds, all_ddl=all_ddl))
 
     def ddl_before(self) -> Iterator[DdlStatement]:
         """Return the DDL that the chain holds before the start of the read (option start or at),

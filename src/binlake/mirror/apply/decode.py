@@ -136,13 +136,17 @@ def statements_in(splits: Sequence[Split], options: ReadOptions) -> list[DdlStat
 
 
 def _runs(part: LogPart, options: ReadOptions, ledger: Ledger, into: Decoded) -> Iterator[Run]:
-    """The transactions of a part; the DDL statements before each are then in `into`."""
+    """The transactions of a part; the DDL statements before each are then in `into`.
+
+    DDL of filtered transactions is left out: after a failover to a server that has committed the same transactions in
+    another order, these are the ones that the lake already has.
+    """
 
     def take(ddl: DdlStatement) -> None:
         into.ddl.append(without_comments(ddl))
 
     for reader in part.readers(options, ledger):
-        for run in reader.runs(take, shown_kinds=(DML, LOAD_DATA, INCIDENT)):
+        for run in reader.runs(take, (DML, LOAD_DATA, INCIDENT), all_ddl=False):
             if isinstance(run, Transaction):
                 _take_statements(run, ledger, into)
             yield run

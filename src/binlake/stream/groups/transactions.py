@@ -104,6 +104,7 @@ class TransactionReader:
         self._on_ddl: TakesDdl = ignore_ddl
         self._tables = TableFilter(options)
         self._shown_kinds: Container[str] = ()
+        self._takes_all_ddl = True
         self._ordinal = 0
         self.reached = 0
 
@@ -153,16 +154,19 @@ class TransactionReader:
         ranges: Iterable[FileRange],
         on_ddl: TakesDdl = ignore_ddl,
         shown_kinds: Container[str] = (),
+        *,
+        all_ddl: bool = True,
     ) -> Iterator[Run]:
         """Yield plain runs and single transactions, in commit order. Raises BinlogError.
 
         Committed statements of `shown_kinds` are neither counted nor refused as changes that rows
         cannot show: the caller shows or counts them. The reader calls `on_ddl` for the DDL of all
-        transactions, including filtered ones, before the runs that follow it (and before the rows
-        of its own transaction). It closes a file when its range has been read and no open or
+        transactions, including filtered ones (without `all_ddl`: of the wanted ones), before the
+        runs that follow it (and before the rows of its own transaction). It closes a file when its range has been read and no open or
         prepared transaction needs it.
         """
         self._shown_kinds = shown_kinds
+        self._takes_all_ddl = all_ddl
         yield from self._read(ranges, on_ddl)
 
     def transactions(
@@ -170,6 +174,7 @@ class TransactionReader:
     ) -> Iterator[Transaction]:
         """Yield every transaction on its own, in commit order. Raises BinlogError."""
         self._shown_kinds = ()
+        self._takes_all_ddl = True
         for run in self._read(ranges, on_ddl):
             if isinstance(run, PlainRun):
                 yield from plain_transactions(run)
@@ -361,8 +366,10 @@ class TransactionReader:
         for sentence in group.warnings:
             self._ledger.warn(sentence)
         if outcome is Outcome.COMMITTED:
-            for statement in (*group.ddl, *group.truncates):
-                self._on_ddl(statement)
+            statements = (*group.ddl, *group.truncates)
+            if statements and (self._takes_all_ddl or self._wants(group)):
+                for statement in statements:
+                    self._on_ddl(statement)
         if group.decides is not None:
             yield from self._decided(group, *group.decides)
         elif outcome is Outcome.PREPARED and group.xid is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles, opened
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
-from support.logs.stream_log import StreamLog
+from support.logs.stream_log import SID, StreamLog
 from support.spark.engines import HereEngine
 
 LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
@@ -80,8 +80,9 @@ class StatementLog:
         log.add(code, body)
         return self.decoded_log(log.plain(3), refuse_statements=refuse_statements)
 
-    def decoded_log(self, log: StreamLog, *, refuse_statements: bool) -> Decoded:
-        read = MirrorOptions().read_options([("shop", "t")])
+    def decoded_log(self, log: StreamLog, *, refuse_statements: bool = True, applied: str | None = None) -> Decoded:  # fmt: skip
+        """Decode the log without the transactions of the GTIDs `applied`."""
+        read = replace(MirrorOptions().read_options([("shop", "t")]), exclude_gtid=applied)
         return decode_range(
             plan_splits([str(log.write(self.folder))], read, 1 << 20),
             read,
@@ -123,6 +124,13 @@ def test_a_statement_that_empties_a_table_is_applied_as_truncate(
     found = statement_log.decoded(b"DELETE FROM `shop`.`t`")
     assert found.failed == {}
     assert [ddl.sql for ddl in found.ddl] == ["TRUNCATE TABLE `shop`.`t`"]
+
+
+def test_the_statements_of_transactions_that_are_left_out(statement_log: StatementLog) -> None:
+    log = StreamLog().plain(1).gtid(2).query(b"TRUNCATE t").plain(3).gtid(4).query(b"DROP TABLE t")
+    found = statement_log.decoded_log(log, applied=f"{SID}:1-2")
+    assert [ddl.sql for ddl in found.ddl] == ["DROP TABLE t"]
+    assert found.changes["shop", "t"].rows == 1
 
 
 def load_query(table: bytes) -> bytes:

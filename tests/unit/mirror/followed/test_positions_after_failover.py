@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from binlake.errors import PositionLostError
+from binlake.follow.logs import DirectoryLogs
 from binlake.follow.offsets import StreamOffset
-from binlake.mirror.apply.decode import Decoded
+from binlake.follow.planner import StreamPlanner
+from binlake.mirror.apply.decode import Decoded, statements_in
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.rounds import Rounds
+from binlake.source.chain import LogPath
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.position import ChainPosition, Position
+from support.logs.stream_log import SID, StreamLog
 
 
 def offset(uuid: str, number: int) -> StreamOffset:
@@ -97,7 +103,9 @@ def test_tables_at_one_place_get_their_positions_in_the_new_log_before_it_is_rea
 @pytest.mark.parametrize("is_reached", [False, True])
 def test_a_statement_is_not_passed_over_if_the_server_changes_after_it_was_found(is_reached: bool) -> None:  # fmt: skip
     """The next round finds it in the log of the new server."""
-    truncate = DdlStatement(ChainPosition(3, "binlog.000003", 900), "shop", "TRUNCATE t", 1, None, 0)
+    truncate = DdlStatement(
+        ChainPosition(3, "binlog.000003", 900), "shop", "TRUNCATE t", 1, None, 0
+    )
     decoder = SimpleNamespace(decode_until_change=lambda *_: Decoded(ddl=[truncate]))
     schema_changes = SimpleNamespace(
         first=lambda statements, _group: statements[0], copied_again=lambda *_: False
@@ -108,3 +116,40 @@ def test_a_statement_is_not_passed_over_if_the_server_changes_after_it_was_found
     assert rounds(server, tables, decoder, schema_changes).make(None)
     assert not server.ends
     assert tables.followed["shop.t"].offset == offset("old", 1)
+
+
+class LogsOfNewServer(DirectoryLogs):
+    """A directory with the logs of the server `new`."""
+
+    def _server_of(self, file: LogPath) -> str:
+        return "new"
+
+
+def test_statements_that_the_lake_already_has_are_not_applied_again(tmp_path: Path) -> None:
+    """The new server has committed the fourth transaction before the second one."""
+    log = StreamLog().plain(1).plain(4).gtid(2).query(b"TRUNCATE t").plain(3)
+    later = len(log.plain(5).bytes())
+    log.gtid(6).query(b"TRUNCATE t").write(tmp_path)
+    read = MirrorOptions().read_options([("shop", "t")])
+    planner = StreamPlanner(LogsOfNewServer([str(tmp_path)], read), read)
+    start = planner.here(StreamOffset(Position("old", "binlog.000009", 700, f"{SID}:1-3")))
+    assert start.shown
+    [statement] = statements_in(planner.splits(start, planner.latest()), read)
+    assert statement.position.offset > later
+
+
+def test_tables_with_different_later_transactions_are_not_read_together() -> None:
+    """Both are at one position of the new server, and one has more of the transactions after it."""
+    groups: list[list[str]] = []
+
+    def read(group: list[Any], *_: Any) -> Decoded:
+        groups.append([table.full_name for table in group])
+        raise InterruptedError
+
+    here = offset("new", 7)
+    tables = Tables(a=replace(here, shown=f"{SID}:1-99"), b=replace(here, shown=f"{SID}:1-98"))
+    for _ in tables.followed:
+        with pytest.raises(InterruptedError):
+            rounds(ChangingServer(), tables, SimpleNamespace(decode_until_change=read)).make(None)
+        tables.followed[groups[-1][0]].offset = offset("new", 9)
+    assert groups == [["shop.b"], ["shop.a"]]
