@@ -103,6 +103,31 @@ def test_status_and_metrics_of_a_running_mirror(
         _check_a_password_that_tasks_do_not_know(lake, monkeypatch)
 
 
+def test_a_comparison_on_a_schedule_of_a_server_that_commits_all_the_time(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute("CREATE DATABASE busy", "CREATE TABLE busy.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")  # fmt: skip
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("busy.*",), verify_every_s=1)
+        over = threading.Event()
+
+        def write() -> None:
+            with server.session("busy") as session:
+                while not over.wait(0.002):
+                    session.execute("INSERT INTO t (v) VALUES (1)")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            with running_mirror(lake) as shown:
+                until(lambda: _is(shown(), lambda s: bool(s.verified_at)))
+        finally:
+            over.set()
+            writer.join()
+        after = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        assert (after.different, after.not_compared) == ((), {})
+
+
 def test_a_comparison_on_a_schedule_reports_the_tables_that_it_leaves_out(
     provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:

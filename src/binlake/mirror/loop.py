@@ -281,6 +281,8 @@ class Mirror:
             self._beat(self._pulse.beat)
             if not self._control.paused:
                 self._upkeep.work(self._tables.followed)
+            if not once and self._has_caught_up(progressed):
+                self._verification.work(self)
             if progressed or self._has_copies():
                 self._waiting_since = None
                 continue
@@ -291,10 +293,9 @@ class Mirror:
                     break
                 self._stop.wait(interval_s)
                 continue
-            if not self._control.paused:
-                self._verification.work(self)
-                if not self._tables.followed:  # there is no round that sees a CREATE TABLE
-                    self._tables.add()
+            # without tables, there is no round that sees a CREATE TABLE
+            if not self._control.paused and not self._tables.followed:
+                self._tables.add()
             if time.monotonic() - self._recorded > _HEARTBEAT_S:
                 self._record()
             self._stop.wait(interval_s)
@@ -302,6 +303,14 @@ class Mirror:
         self._beat(self._pulse.beat_now)
         if once:
             self._tables.note_left()
+
+    def _has_caught_up(self, progressed: bool) -> bool:
+        """Whether a comparison has little of the log to apply first, and no copies to make. While a server commits all the
+        time, each look finds something more.
+        """
+        if self._control.paused or self._has_copies():
+            return False
+        return self._rounds.is_near_end or not progressed
 
     def _has_copies(self) -> bool:
         """Whether copies are to be continued now."""

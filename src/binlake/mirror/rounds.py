@@ -58,9 +58,12 @@ class Rounds:
         self._applied = applied
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
+        #: whether the newest range ended with the log, or close to its end
+        self.is_near_end = False
 
     def make(self, until: StreamOffset | None) -> bool:
         """Make one round of the tables that are furthest behind, up to `until`; return whether there was anything to read."""
+        self.is_near_end = False
         if not self._tables.followed:
             return False
         self._after_failover()
@@ -84,6 +87,7 @@ class Rounds:
             return True
         if end.place == start.place:
             return False
+        self.is_near_end = target is None and self._is_short(start, end)
         found = self._decoder.decode_until_change(group, start, end)
         self._note_incidents(found)
         first = self._schema_changes.first(found.ddl, group)
@@ -92,6 +96,11 @@ class Rounds:
         else:
             self._apply_ddl(group, start, first)
         return True
+
+    def _is_short(self, start: StreamOffset, end: StreamOffset) -> bool:
+        """Whether a range is certainly not cut by the limit of a round."""
+        one, other = start.position, end.position
+        return one.file == other.file and other.offset - one.offset < self._options.round_bytes // 2
 
     def _note_incidents(self, found: Decoded) -> None:
         """Report the incidents of a range that is applied nevertheless, each once."""

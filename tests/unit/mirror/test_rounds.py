@@ -1,0 +1,51 @@
+"""What a round reports about the range that it has read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
+
+from binlake.follow.offsets import StreamOffset
+from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.rounds import Rounds
+from binlake.values.position import Position
+
+START, ROUND_BYTES = 1000, 64 << 20
+
+
+def offset(place: int, number: int = 1) -> StreamOffset:
+    return StreamOffset(Position("uuid", f"binlog.{number:06}", place))
+
+
+def is_near_end(end: StreamOffset, *others: StreamOffset) -> bool:
+    """Whether a range from `START` to `end` counts as one near the end of the log; `others` are positions of more tables."""
+    planner: Any = SimpleNamespace(advance=lambda *_: end)
+    places = [offset(START), *others]
+    followed = {
+        f"shop.t{number}": SimpleNamespace(offset=place, is_being_completed=False, id=("shop", f"t{number}"))
+        for number, place in enumerate(places)
+    }  # fmt: skip
+    tables: Any = SimpleNamespace(followed=followed, follows=lambda _table: True)
+    unused: Any = SimpleNamespace()
+    decoder: Any = SimpleNamespace(decode_until_change=lambda *_: Decoded())
+    schema_changes: Any = SimpleNamespace(first=lambda *_: None)
+    net_writer: Any = SimpleNamespace(write=lambda *_: {})
+    options = MirrorOptions(round_bytes=ROUND_BYTES)
+    rounds = Rounds(
+        planner, decoder, net_writer, tables, schema_changes, unused, options, lambda _note: None, lambda _rows: None
+    )  # fmt: skip
+    rounds.make(None)
+    return rounds.is_near_end
+
+
+def test_a_range_near_the_end_of_the_log() -> None:
+    """A server that commits all the time has such ranges only, and `--verify-every` must not wait for an empty one."""
+    assert is_near_end(offset(START + 1000))
+    assert not is_near_end(offset(START + ROUND_BYTES - 1000)), "the limit may have cut it"
+    assert not is_near_end(offset(START + 1000, number=2)), "its length is not known"
+    assert not is_near_end(offset(START + 1000), offset(START + 2000)), "it reaches other tables"
