@@ -128,6 +128,30 @@ def test_a_comparison_on_a_schedule_of_a_server_that_commits_all_the_time(
         assert (after.different, after.not_compared) == ((), {})
 
 
+def test_a_missing_data_file_does_not_end_comparisons(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute("CREATE DATABASE lost")
+        for table in ("good", "bad"):
+            server.execute(f"CREATE TABLE lost.{table} (id INT PRIMARY KEY)")
+            server.execute(f"INSERT INTO lost.{table} VALUES (1), (2)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("lost.*",), verify_every_s=1)
+        lake.catch_up()
+        [file] = tmp_path.glob("lost/bad/data/*.parquet")
+        file.unlink()
+        with running_mirror(lake) as shown:
+            until(lambda: _is(shown(), lambda s: bool(s.not_compared)))
+            found = shown()
+            assert found is not None
+            assert found.not_compared.keys() == {"lost.bad"}
+            reason = found.not_compared["lost.bad"]
+            assert reason.startswith("a file of its lake table is missing or damaged: ")
+            assert file.name in reason
+            server.execute("INSERT INTO lost.good VALUES (3)")
+            until(lambda: _is(shown(), lambda s: {t.table: t.rows for t in s.tables}["lost.good"] == 3))  # fmt: skip
+
+
 def test_a_comparison_on_a_schedule_reports_the_tables_that_it_leaves_out(
     provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -27,7 +27,9 @@ from binlake.mirror.equality.compare import (
     exact_session,
 )
 from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.followed.tables import RESYNC
 from binlake.mirror.selection import chosen_tables
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.snapshot.tables import SourceTable, read_table
 from binlake.values.position import Position
@@ -219,6 +221,10 @@ def _verified(
         )
     except (LogLagsError, StoppedError, ConnectionLostError):
         raise
+    except DAMAGED as error:
+        why = str(error).partition("\n")[0]
+        reason = f"a file of its lake table is missing or damaged: {why}; {RESYNC}"
+        return TableVerification(name, "not compared", reason), False
     except FormatError as error:  # a value, perhaps of a column that another one has replaced
         is_altered = _may_have_changed(source, followed, mirror)
         return TableVerification(name, "not compared", str(error)), is_altered

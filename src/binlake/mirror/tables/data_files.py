@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
 from binlake.errors import SourceError
-from binlake.mirror.tables.damage import DamagedFileError
+from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
 from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for, writing
@@ -51,18 +51,18 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Name the path in the errors of reading it. Raises FileNotFoundError, SourceError."""
+    """Name the path in the errors of reading it. Raises MissingFileError, SourceError."""
     try:
         yield
     except FileNotFoundError:
-        raise
+        raise _missing(path) from None
     except OSError as error:
         raise _unread(path, error) from error
 
 
 @contextmanager
 def parquet_file(path: str, int96_unit: str | None = None) -> Iterator[pq.ParquetFile]:
-    """A Parquet file to read. Raises FileNotFoundError, DamagedFileError, SourceError if the store fails.
+    """A Parquet file to read. Raises MissingFileError, DamagedFileError, SourceError if the store fails.
 
     `int96_unit`: the unit of timestamps of 96 bits, by default ns.
     """
@@ -71,12 +71,21 @@ def parquet_file(path: str, int96_unit: str | None = None) -> Iterator[pq.Parque
         with pq.ParquetFile(inner, filesystem=fs, coerce_int96_timestamp_unit=int96_unit) as file:
             yield file
     except FileNotFoundError:
-        raise
+        raise _missing(path) from None
+    except pa.ArrowInvalid as error:
+        raise _damaged(path, error) from error
     except OSError as error:  # pyarrow raises it for damaged pages, too
         if _is_damaged(path):
-            reason = what(error, path)
-            raise DamagedFileError(f"{without_secrets(path)} is damaged: {reason}") from error
+            raise _damaged(path, error) from error
         raise _unread(path, error) from error
+
+
+def _missing(path: str) -> MissingFileError:
+    return MissingFileError(f"{without_secrets(path)} is missing")
+
+
+def _damaged(path: str, error: Exception) -> DamagedFileError:
+    return DamagedFileError(f"{without_secrets(path)} is damaged: {what(error, path)}")
 
 
 def _unread(path: str, error: OSError) -> SourceError:

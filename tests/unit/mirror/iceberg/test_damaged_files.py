@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.live_rows import rows_at
-from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.damage import DAMAGED, DamagedFileError, MissingFileError
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
@@ -41,10 +41,10 @@ def test_every_error_of_a_damaged_data_file_is_one_of_its_table(tmp_path: Path) 
         path.write_bytes(sound[:at] + bytes(64) + sound[at + 64 :])
         try:
             read(path)
-        except DAMAGED as error:
+        except DamagedFileError as error:
             errors.append(str(error))
     assert len(errors) > 10
-    assert any(f"{path} is damaged: " in error for error in errors)
+    assert all(f"{path} is damaged: " in error for error in errors)
     path.write_bytes(sound)
     read(path)
 
@@ -72,5 +72,5 @@ def test_a_file_that_the_store_does_not_return(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot read") as raised:
         read(tmp_path)  # a directory
     assert not isinstance(raised.value, DAMAGED)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(MissingFileError, match=r"missing\.parquet is missing"):
         read(tmp_path / "missing.parquet")
