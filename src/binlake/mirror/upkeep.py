@@ -142,7 +142,7 @@ class Upkeep:
     """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
 
     `note` receives messages for the user, also where work on a table fails: that does not stop the mirror. Raises
-    SourceError, CommitConflictError of the control table.
+    SourceError of the control table.
     """
 
     def __init__(
@@ -299,12 +299,18 @@ class Upkeep:
         for lake in {id(table.lake): _iceberg(table) for table in tables.values()}.values():
             if self._expire_after.get(lake.full_name, 0) <= now:
                 self._expire(lake, before_ms)
-        self._control.expire()
-        self._control.drop_rounds(before_ms)
-        self._control.compact(self._policy)
+        # another process may have requested something: the next time
+        with suppress(CommitConflictError):
+            self._clean_control(before_ms)
         if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
             self._next_orphans = now + _ORPHANS_S
             self.remove_orphans(tables)
+
+    def _clean_control(self, before_ms: int) -> None:
+        """Expire old snapshots and rounds of the control table. Raises SourceError, CommitConflictError."""
+        self._control.expire()
+        self._control.drop_rounds(before_ms)
+        self._control.compact(self._policy)
 
     def _expire(self, lake: MirrorTable, before_ms: int) -> None:
         """Expire tags and snapshots of a lake table. If that fails, rounds continue, and the next attempt is later."""

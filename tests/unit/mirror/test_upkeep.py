@@ -17,6 +17,7 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.upkeep import Upkeep
@@ -79,18 +80,24 @@ class LakeTable(MirrorTable):
 
 
 class Control:
-    """The control table of a lake; it counts the searches for files of killed runs."""
+    """The control table of a lake; it counts the searches for files of killed runs. `error` is that of removing old rounds."""
 
     round = 1
     to_resync: frozenset[str] = frozenset()
     paused = False
 
-    def __init__(self) -> None:
-        self.searches = 0
+    def __init__(self, error: SourceError | None = None) -> None:
+        self.searches = self.cleaned = 0
+        self.error = error
 
     def expire(self) -> None: ...
     def refresh(self) -> None: ...
-    def drop_rounds(self, _before_ms: int) -> None: ...
+
+    def drop_rounds(self, _before_ms: int) -> None:
+        self.cleaned += 1
+        if self.error is not None:
+            raise self.error
+
     def compact(self, _policy: Any) -> None: ...
 
     def orphans_are_due(self, _every_s: float) -> bool:
@@ -140,6 +147,22 @@ def test_a_table_whose_snapshots_cannot_expire_does_not_stop_the_mirror(
     upkeep.work(tables)
     assert (bad.of.expired, good.of.expired) == (2, 3)
     assert len(notes) == 2, "the failure is known"
+
+
+def test_a_request_at_the_same_moment_does_not_stop_the_mirror(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some catalogs refuse the commit of the control table then: it is repeated after a minute."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    notes: list[str] = []
+    control = Control(CommitConflictError("Cannot add snapshot with sequence number 7"))
+    upkeep = upkeep_of(control, notes.append, compact="off")
+    upkeep.work({})
+    assert (control.cleaned, control.searches, notes) == (1, 1, [])
+    now += 61
+    upkeep.work({})
+    assert control.cleaned == 2
 
 
 def keep() -> None:
