@@ -21,7 +21,7 @@ from typing import Protocol
 
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
-from binlake.mirror.control import Control
+from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
@@ -41,6 +41,7 @@ _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
 _LEAST_SNAPSHOTS = 20
 _BACK_OFF_S = 600.0
+_CONTROL = f"{NAMESPACE}.{ROUNDS}"
 # Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
 _OURS = re.compile(r"before-(?:convert|copy|drop|rename|truncate)-.+-\d+")
 _SEEN = "binlake.tags-seen"
@@ -299,18 +300,33 @@ class Upkeep:
         for lake in {id(table.lake): _iceberg(table) for table in tables.values()}.values():
             if self._expire_after.get(lake.full_name, 0) <= now:
                 self._expire(lake, before_ms)
-        # another process may have requested something: the next time
-        with suppress(CommitConflictError):
+        if self._expire_after.get(_CONTROL, 0) <= now:
             self._clean_control(before_ms)
         if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
             self._next_orphans = now + _ORPHANS_S
             self.remove_orphans(tables)
 
     def _clean_control(self, before_ms: int) -> None:
-        """Expire old snapshots and rounds of the control table. Raises SourceError, CommitConflictError."""
-        self._control.expire()
-        self._control.drop_rounds(before_ms)
-        self._control.compact(self._policy)
+        """Expire old snapshots and rounds of the control table. A missing or damaged file of old rounds does not stop the
+        mirror; the next attempt is later. Raises SourceError.
+        """
+        try:
+            self._control.expire()
+            self._control.drop_rounds(before_ms)
+            self._control.compact(self._policy)
+        except CommitConflictError:
+            return  # another process has requested something: the next time
+        except DAMAGED as error:
+            self._not_cleaned(_CONTROL, f"old rounds were not removed: {error}")
+        else:
+            self._not_expired.discard(_CONTROL)
+
+    def _not_cleaned(self, name: str, why: str) -> None:
+        """Try again later; report the failure once."""
+        self._expire_after[name] = time.monotonic() + _BACK_OFF_S
+        if name not in self._not_expired:
+            self._not_expired.add(name)
+            self._note(f"{name}: {why}")
 
     def _expire(self, lake: MirrorTable, before_ms: int) -> None:
         """Expire tags and snapshots of a lake table. If that fails, rounds continue, and the next attempt is later."""
@@ -321,10 +337,7 @@ class Upkeep:
                     self._note(f"{name}: the tag {tag} has expired")
             lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         except BinlogError as error:
-            self._expire_after[name] = time.monotonic() + _BACK_OFF_S
-            if name not in self._not_expired:
-                self._not_expired.add(name)
-                self._note(f"{name}: old snapshots were not removed: {error}")
+            self._not_cleaned(name, f"old snapshots were not removed: {error}")
         else:
             self._not_expired.discard(name)
 

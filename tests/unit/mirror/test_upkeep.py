@@ -165,6 +165,23 @@ def test_a_request_at_the_same_moment_does_not_stop_the_mirror(
     assert control.cleaned == 2
 
 
+def test_a_missing_file_of_old_rounds_does_not_stop_the_mirror(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    notes: list[str] = []
+    control = Control(MissingFileError("/lake/_binlake/rounds/data/1.parquet is missing"))
+    upkeep = upkeep_of(control, notes.append, compact="off")
+    for minutes, cleaned in ((0, 1), (1, 1), (11, 2)):
+        now = 1000.0 + 61 * minutes
+        upkeep.work({})
+        assert control.cleaned == cleaned
+    assert notes == [
+        "_binlake.rounds: old rounds were not removed: /lake/_binlake/rounds/data/1.parquet is missing"
+    ]
+
+
 def keep() -> None:
     """The lease needs no renewal."""
 
