@@ -11,6 +11,7 @@ from collections.abc import Callable
 from binlake.errors import IncompleteError, PositionLostError
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
+from binlake.format.sql_names import lower_name
 from binlake.mirror.apply.decode import LOST_EVENTS, Decoded
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
@@ -162,6 +163,7 @@ class Rounds:
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
+        self._note_undone(group, found)
         sound = [t for t in group if self._tables.follows(t) and t.id not in found.failed]
         written = self._net_writer.write(sound, found)
         for table in group:
@@ -184,6 +186,13 @@ class Rounds:
                 self._tables.quarantine(table.full_name, str(error))
             except DAMAGED as error:
                 self._tables.quarantine_damaged(table.full_name, error)
+
+    def _note_undone(self, group: list[Followed], found: Decoded) -> None:
+        """Let the tables fail that statements have changed which were rolled back: a rollback has no effect on some engines."""
+        for table in group if found.undone else ():
+            why = found.undone.get(lower_name(table.id))
+            if why is not None and not self._tables.source.has_transactions(table.id):
+                found.failed.setdefault(table.id, why)
 
     def _lacks_a_row(self, table: Followed, why: str) -> None:
         """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""

@@ -1,4 +1,4 @@
-"""What a round reports about the range that it has read."""
+"""What a round does with the range that it has read."""
 
 from __future__ import annotations
 
@@ -49,3 +49,35 @@ def test_a_range_near_the_end_of_the_log() -> None:
     assert not is_near_end(offset(START + ROUND_BYTES - 1000)), "the limit may have cut it"
     assert not is_near_end(offset(START + 1000, number=2)), "its length is not known"
     assert not is_near_end(offset(START + 1000), offset(START + 2000)), "it reaches other tables"
+
+
+@pytest.mark.parametrize("has_transactions", [False, True])
+def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
+    has_transactions: bool,
+) -> None:
+    table = SimpleNamespace(
+        offset=offset(START), is_being_completed=False, id=("shop", "T"), full_name="shop.T"
+    )
+    quarantined: dict[str, str] = {}
+    tables: Any = SimpleNamespace(
+        followed={"shop.T": table},
+        follows=lambda _table: True,
+        quarantine=quarantined.__setitem__,
+        source=SimpleNamespace(has_transactions=lambda _name: has_transactions),
+    )
+    unused: Any = SimpleNamespace()
+    found = Decoded(undone={("shop", "t"): "rolled back", ("shop", "other"): "rolled back"})
+    decoder: Any = SimpleNamespace(decode_until_change=lambda *_: found)
+    rounds = Rounds(
+        SimpleNamespace(advance=lambda *_: offset(START + 9)),  # type: ignore[arg-type]
+        decoder,
+        SimpleNamespace(write=lambda *_: {}),  # type: ignore[arg-type]
+        tables,
+        SimpleNamespace(first=lambda *_: None),  # type: ignore[arg-type]
+        unused,
+        MirrorOptions(),
+        lambda _note: None,
+        lambda _rows: None,
+    )
+    assert rounds.make(None)
+    assert quarantined == ({} if has_transactions else {"shop.T": "rolled back"})

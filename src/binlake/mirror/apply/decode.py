@@ -22,10 +22,16 @@ from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, Ran
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.stream.positions.splits import Split
-from binlake.stream.runs import Run, Transaction
+from binlake.stream.runs import Outcome, Run, Transaction
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
+from binlake.stream.sql.statements import (
+    DML,
+    INCIDENT,
+    LOAD_DATA,
+    ORPHAN_XA_COMMIT,
+    ROLLED_BACK_STATEMENT,
+)
 from binlake.table.decode import ChangeDecoder
 from binlake.table.log_part import LogPart, packed
 from binlake.table.schema.declared import DeclaredSchema
@@ -35,10 +41,12 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
 
-_UNSHOWN = (DML, LOAD_DATA, ORPHAN_XA_COMMIT)
+_UNSHOWN = (DML, LOAD_DATA, ROLLED_BACK_STATEMENT, ORPHAN_XA_COMMIT)
 
 #: What an INCIDENT event of a log means.
 LOST_EVENTS = "the server reports that events are missing from its log (INCIDENT_EVENT), so the lake may lack changes of any table"
+_SHOWN = (DML, LOAD_DATA, INCIDENT, ROLLED_BACK_STATEMENT)
+_ROW_FORMAT_IN_SESSIONS = "set binlog_format=ROW in all sessions that write to it; `binlake mirror resync` copies the table again"
 _SET_ROW_FORMAT = (
     "set binlog_format=ROW on the server; then resync the tables that these statements change, "
     "or continue with --on-statement ignore"
@@ -70,7 +78,8 @@ class Wanted:
 @dataclass
 class Decoded:
     """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why. `stated`:
-    tables that statements in statement format change, in lower case, and why their rows are missing. `incidents`: the
+    tables that statements in statement format change, in lower case, and why their rows are missing. `undone`: the same for
+    statements that were rolled back, which have an effect on tables of engines without transactions. `incidents`: the
     positions at which the server reports that events are missing. `local`: see `RangeChanges`.
     """
 
@@ -78,6 +87,7 @@ class Decoded:
     ddl: list[DdlStatement] = field(default_factory=list)
     failed: dict[TableName, str] = field(default_factory=dict)
     stated: dict[TableName, str] = field(default_factory=dict)
+    undone: dict[TableName, str] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
     local: Callable[[str], str] = lambda path: path
 
@@ -124,6 +134,8 @@ def decode_range(
         for name in wanted.keys:
             if (why := found.stated.get(lower_name(name))) is not None:
                 found.failed.setdefault(name, why)
+    else:
+        found.undone.clear()
     return found
 
 
@@ -146,9 +158,11 @@ def _runs(part: LogPart, options: ReadOptions, ledger: Ledger, into: Decoded) ->
         into.ddl.append(without_comments(ddl))
 
     for reader in part.readers(options, ledger):
-        for run in reader.runs(take, (DML, LOAD_DATA, INCIDENT), all_ddl=False):
+        for run in reader.runs(take, _SHOWN, all_ddl=False):
             if isinstance(run, Transaction):
                 _take_statements(run, ledger, into)
+                if run.outcome is not Outcome.COMMITTED:
+                    continue
             yield run
 
 
@@ -158,22 +172,33 @@ def _take_statements(transaction: Transaction, ledger: Ledger, into: Decoded) ->
 
     A server logs a `DELETE` for each table of the engine MEMORY when it opens the table for the first time after a
     restart. Such a statement empties the table, and is applied as TRUNCATE.
+
+    A server logs a statement that was rolled back if the same transaction has changed a table of an engine without
+    transactions.
     """
+    is_rolled_back = transaction.outcome is not Outcome.COMMITTED
     for statement in transaction.statements:
         if statement.kind == INCIDENT:
             into.incidents.append(str(statement.position))
-        if statement.kind not in (DML, LOAD_DATA) or statement.undone:
+        if statement.kind not in (DML, LOAD_DATA):
             continue
+        is_undone = is_rolled_back or statement.undone
         if (table := statement.table) is None:
-            ledger.unshown[statement.kind] += 1
+            ledger.unshown[ROLLED_BACK_STATEMENT if is_undone else statement.kind] += 1
+        elif is_undone:
+            into.undone.setdefault(
+                lower_name(table),
+                f"{statement.position}: the log contains a statement that was rolled back, but has changed the table, whose "
+                f"engine has no transactions; {_ROW_FORMAT_IN_SESSIONS}",
+            )
         elif statement.empties:
             sql = f"TRUNCATE TABLE {quoted_name(*table)}"
             into.ddl.append(DdlStatement(statement.position, table[0], sql, 0, None, 0))
         else:
             into.stated.setdefault(
                 lower_name(table),
-                f"{statement.position}: the log contains a statement that changes the table, not the rows; set "
-                "binlog_format=ROW in all sessions that write to it; `binlake mirror resync` copies the table again",
+                f"{statement.position}: the log contains a statement that changes the table, not the rows; "
+                f"{_ROW_FORMAT_IN_SESSIONS}",
             )
 
 
@@ -272,6 +297,7 @@ class _DecodeTask(Task):
             "ddl": [list(statement) for statement in found.ddl],
             "failed": [[*name, why] for name, why in found.failed.items()],
             "stated": [[*name, why] for name, why in found.stated.items()],
+            "undone": [[*name, why] for name, why in found.undone.items()],
             "incidents": found.incidents,
             "ledger": ledger.to_json(),
         }
@@ -324,5 +350,7 @@ def _by_tasks(
             found.failed[(database, table)] = why
         for database, table, why in result["stated"]:
             found.stated.setdefault((database, table), why)
+        for database, table, why in result["undone"]:
+            found.undone.setdefault((database, table), why)
         found.incidents += result["incidents"]
     return ledger, found

@@ -98,6 +98,7 @@ class TablesDecoder:
             found.changes.update(alone.changes)
             found.failed.update(alone.failed)
             found.ddl, found.incidents = alone.ddl, alone.incidents
+            found.undone = alone.undone
         if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:
             raise failed[group[0].full_name]
         for full_name, why in failed.items():

@@ -124,6 +124,15 @@ class WantedTables:
             return True
         return self._patiently(self._logs_cascades)
 
+    def has_transactions(self, name: TableName) -> bool:
+        """Whether a rollback takes back the changes of a table; False if the server no longer has the table."""
+        table = self._patiently(lambda: self._described(name))
+        return table is not None and table.is_transactional
+
+    def _described(self, name: TableName) -> SourceTable | None:
+        with open_session(self._host.url()) as server:
+            return read_table(server, name, self._options.read_options())
+
     def _logs_cascades(self) -> bool:
         with open_session(self._host.url()) as server:
             return _logs_cascades(server)

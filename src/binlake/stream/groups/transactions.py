@@ -160,7 +160,9 @@ class TransactionReader:
         """Yield plain runs and single transactions, in commit order. Raises BinlogError.
 
         Committed statements of `shown_kinds` are neither counted nor refused as changes that rows
-        cannot show: the caller shows or counts them. The reader calls `on_ddl` for the DDL of all
+        cannot show: the caller shows or counts them. With ROLLED_BACK_STATEMENT the same holds for
+        statements that were rolled back, so that rolled back transactions with them are yielded,
+        too. The reader calls `on_ddl` for the DDL of all
         transactions, including filtered ones (without `all_ddl`: of the wanted ones), before the
         runs that follow it (and before the rows of its own transaction). It closes a file when its range has been read and no open or
         prepared transaction needs it.
@@ -425,15 +427,19 @@ class TransactionReader:
     def _shown(self, rows: Group, outcome: Outcome, decider: Group) -> Iterator[Transaction]:
         """Count a wanted transaction, and yield it if transactions of its outcome are shown."""
         self._ledger.transactions[outcome] += 1
+        shows_undone, has_undone = ROLLED_BACK_STATEMENT in self._shown_kinds, False
         for statement in rows.statements:
             if outcome is not Outcome.COMMITTED or statement.undone:
-                if statement.kind in CHANGE_KINDS:
+                if statement.kind in CHANGE_KINDS and not shows_undone:
                     self._unshown(ROLLED_BACK_STATEMENT, rows, statement.table)
+                elif statement.kind in CHANGE_KINDS:
+                    has_undone = True
             elif statement.kind in self._shown_kinds:
                 continue
             elif statement.kind in CHANGE_KINDS or statement.kind == INCIDENT:
                 self._unshown(statement.kind, rows, statement.table)
-        if outcome is Outcome.COMMITTED or self._options.uncommitted:
+        is_shown = outcome is Outcome.COMMITTED or (outcome is Outcome.ROLLED_BACK and has_undone)
+        if is_shown or self._options.uncommitted:
             yield self._transaction(rows, outcome, decider)
 
     def _unshown(self, kind: str, group: Group, table: TableName | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -138,6 +139,40 @@ def load_query(table: bytes) -> bytes:
     sql = b"LOAD DATA INFILE 'x' INTO"
     head = struct.pack("<IIBHH", 7, 0, 4, 0, 0) + struct.pack("<IIIB", 1, 9, len(sql), 0)
     return head + b"shop\0" + sql + b" TABLE " + table
+
+
+ROLLED_BACK = (
+    lambda log, sql: log.query(b"BEGIN").query(sql).query(b"ROLLBACK"),
+    lambda log, sql: (
+        log.query(b"BEGIN")
+        .query(b"SAVEPOINT a")
+        .query(sql)
+        .query(b"ROLLBACK TO `a`")
+        .query(b"COMMIT")
+    ),
+)
+
+
+@pytest.mark.parametrize("rolled_back", ROLLED_BACK, ids=["transaction", "savepoint"])
+def test_statements_that_were_rolled_back(
+    statement_log: StatementLog, rolled_back: Callable[[StreamLog, bytes], StreamLog]
+) -> None:
+    """A server logs them only if a table without transactions has kept its changes."""
+
+    def decoded(sql: bytes, *, refuse_statements: bool = True) -> Decoded:
+        log = rolled_back(StreamLog().plain(1).gtid(2), sql).plain(3)
+        return statement_log.decoded_log(log, refuse_statements=refuse_statements)
+
+    found = decoded(b"INSERT INTO T VALUES (1)")
+    assert found.failed == {}
+    assert found.undone.keys() == {("shop", "t")}
+    assert "a statement that was rolled back" in found.undone["shop", "t"]
+    assert found.changes["shop", "t"].rows == 2
+    assert decoded(b"DELETE FROM t").ddl == []
+    with pytest.raises(IncompleteError, match="any table: statement in a rolled back transaction"):
+        decoded(b"CALL p()")
+    assert decoded(b"CREATE TEMPORARY TABLE x (id INT)").undone == {}
+    assert decoded(b"INSERT INTO t VALUES (1)", refuse_statements=False).undone == {}
 
 
 def test_load_data_concerns_the_table_that_it_names(statement_log: StatementLog) -> None:
