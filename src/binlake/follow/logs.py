@@ -96,6 +96,9 @@ class StreamLogs(ABC):
         self._known: set[tuple[str, str, LogFingerprint]] = set()
         self._wait_s = 0.0
 
+    #: How many connections to a server the looks have needed; 0 for files.
+    connections = 0
+
     def look(self) -> LogsNow:
         """List the logs. Raises BinlogError.
 

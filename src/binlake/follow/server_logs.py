@@ -151,4 +151,5 @@ class ServerLogs(StreamLogs):
         """Return the existing connection, or one to the first server that answers."""
         if self._server is None:
             self._server = connect_any(self._urls)
+            self.connections += 1
         return self._server

@@ -45,7 +45,7 @@ from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_position
-from binlake.mirror.source.server_check import check_server
+from binlake.mirror.source.server_check import ServerCheck
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
@@ -124,6 +124,9 @@ class Mirror:
             self._task_files.begin()
             opened.callback(self._task_files.clear)
             self._tables = self._followed_tables(watch, copy_s)
+            self._server_check = ServerCheck(
+                self._host, self._logs, self._tables.source.names, options, note, self._stop
+            )
             self._schema_changes = SchemaChanges(
                 options, self._rules, self._control, self._tables, note
             )
@@ -255,7 +258,7 @@ class Mirror:
 
     def _run(self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float) -> None:
         url = self._host.url()
-        check_server(url, self._tables.source.names, self.options, self._note)
+        self._server_check.begin(url)
         check_task_login(self._engine, url)
         self._tables.open()
         self._tables.check_options()
@@ -271,6 +274,7 @@ class Mirror:
         while not self._stop.is_set():
             self._control.refresh()
             self._lease.keep()
+            self._server_check.work()
             if not self._control.paused:
                 self._obey(to_compact())
                 if not progressed or self._tables.copies_are_due():

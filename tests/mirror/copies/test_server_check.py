@@ -1,7 +1,8 @@
-"""Settings of the server with which its log lacks changes: the mirror stops before it copies anything."""
+"""Settings of the server with which its log lacks changes: the mirror stops, at its start before it copies anything."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,3 +102,32 @@ def test_a_replica_that_does_not_log_the_changes_of_its_source(
             replica.execute("CREATE USER m@'127.0.0.1'", "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO m@'127.0.0.1'")  # fmt: skip
             lake.url = tcp_url(replica, "m")
             assert "log_slave_updates is OFF" in refusal(lake)
+
+
+def test_a_server_that_is_restarted_with_other_settings(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The mirror runs on, and the log would lack changes from then on."""
+    with started("mariadb-11.8", provisioned) as server:
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",))
+        mirror = lake.mirror()
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                mirror.run(once=False, interval_s=0.05)
+            except IncompleteError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            until(lambda: mirror.tables.keys() == {"shop.t"})
+            server.stop()
+            server.start(["--binlog-ignore-db=shop"])
+            until(lambda: errors)
+        finally:
+            mirror.stop()
+            thread.join(300)
+            mirror.close()
+        assert "binlog_ignore_db is shop" in str(errors[0])

@@ -1,12 +1,16 @@
-"""Check the settings of the server before a mirror begins: its log must contain all changes of the mirrored tables."""
+"""Check the settings of the server of a mirror: its log must contain all changes of the mirrored tables."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from binlake.errors import IncompleteError, ServerError
+from binlake.follow.logs import StreamLogs
+from binlake.follow.server_logs import PATIENCE_S, patiently
 from binlake.format.sql_names import TableName
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.host import SourceHost
 from binlake.snapshot.read_session import open_session
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
@@ -18,6 +22,50 @@ _FORMAT = ("binlog_format",)
 # With other values of these the log lacks columns, which the mirror takes from the lake where it can.
 _IMAGES = ("binlog_row_image", "binlog_row_value_options")
 _Look = Callable[[ServerConnection], Iterable[Finding]]
+
+
+class ServerCheck:
+    """Checks the server when a mirror begins, and again after each new connection of its `logs`: the server may have been
+    started with other settings, or it may be another one. The arguments are as in `check_server`.
+    """
+
+    def __init__(
+        self,
+        host: SourceHost,
+        logs: StreamLogs,
+        wanted: Callable[[], Iterable[TableName]],
+        options: MirrorOptions,
+        note: Callable[[str], None],
+        stop: threading.Event,
+    ) -> None:
+        self._host = host
+        self._logs = logs
+        self._wanted = wanted
+        self._options = options
+        self._note = note
+        self._stop = stop
+        self._connections = 0
+        self._noted: set[str] = set()
+
+    def begin(self, url: str) -> None:
+        """Check one host before the logs are read. Raises as `check_server`."""
+        check_server(url, self._wanted, self._options, self._note_once)
+        self._connections = max(1, self._logs.connections)
+
+    def work(self) -> None:
+        """Check again if the logs have been read over a new connection. Raises as `check_server`."""
+        connections = self._logs.connections
+        if connections > self._connections:
+            patiently(self._again, PATIENCE_S, started="mirror", stop=self._stop)
+            self._connections = connections
+
+    def _again(self) -> None:
+        check_server(self._host.url(), self._wanted, self._options, self._note_once)
+
+    def _note_once(self, sentence: str) -> None:
+        if sentence not in self._noted:
+            self._noted.add(sentence)
+            self._note(sentence)
 
 
 def check_server(
