@@ -415,6 +415,10 @@ class Mirror:
         found = statements_in(splits, self.options.read_options([table.id]))
         return any(concerns(ddl, table.database, table.name) for ddl in found)
 
+    def keep_lease(self) -> None:
+        """Renew the lease if it is time to, in work that lasts. Raises LakeInUseError if another process has taken it over."""
+        self._lease.keep()
+
     @property
     def url(self) -> str:
         """The URL of the server whose tables are read: one host."""

@@ -9,7 +9,7 @@ began is compared at a later moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +183,7 @@ def _compare_now(
     position = source.position
     for number, name in enumerate(names, 1):
         before = found.get(name)
+        mirror.keep_lease()
         if name in mirror.tables:
             progress(name)
             try:
@@ -252,12 +253,19 @@ def _compared(
 ) -> TableComparison:
     there = followed.lake.schema
     shown = pa.schema([there.field(name) for name in followed.columns])
-    lake = LakeRows(shown, followed.present)
+    lake = LakeRows(shown, lambda: _keeping_lease(followed.present(), mirror))
     rules = followed.rules(mirror.options.column_rules)
     schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
     expected = storage_schema(iceberg_schema(schema))
     columns = rules.in_lake(table.schema, table.name, table.types)
     return compare(source.server, table, lake, expected=expected, options=options, columns=columns)
+
+
+def _keeping_lease(rows: Iterable[pa.Table], mirror: Mirror) -> Iterator[pa.Table]:
+    """The rows. The lease is renewed while they are read, which takes long for a large table."""
+    for batch in rows:
+        mirror.keep_lease()
+        yield batch
 
 
 def _described(name: str, found: TableComparison) -> TableVerification:

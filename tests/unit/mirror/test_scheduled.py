@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.errors import BinlogError, ServerError, SourceError
+from binlake.mirror import verification
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.options import MirrorOptions
@@ -88,6 +91,26 @@ def test_tables_that_are_not_compared_are_reported(tmp_path: Path) -> None:
     beat = last_beat(tmp_path)
     assert beat is not None
     assert (beat.different, sorted(beat.not_compared)) == (("a.different",), ["a.new", "a.odd"])
+
+
+def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a process on another machine takes over the lake after ten minutes."""
+    source = SimpleNamespace(position=Position("uuid", "binlog.000001", 4))
+    monkeypatch.setattr(verification, "exact_session", lambda _url: nullcontext(source))
+    present = pa.table({"id": [1]})
+
+    def compared(_source: Any, name: str, mirror: Any, _options: Any) -> Any:
+        assert list(verification._keeping_lease([present, present], mirror)) == [present, present]
+        return TableVerification(name, "equal"), False
+
+    monkeypatch.setattr(verification, "_verified", compared)
+    kept: list[int] = []
+    mirror: Any = SimpleNamespace(
+        url="mysql://db/", tables={"a.t": "a.t", "a.u": "a.u"}, gone={}, not_copied={}, quarantined={},
+        reach=lambda *_: True, keep_lease=lambda: kept.append(1),
+    )  # fmt: skip
+    assert verification.compare_tables(mirror).is_equal
+    assert len(kept) == 2 + 2 * 2
 
 
 def test_each_comparison_has_the_next_sample(
