@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
+from binlake.mirror.lakes import open_lake
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running
@@ -90,6 +92,31 @@ def test_tables_have_other_names_in_the_lake(
     assert lake_tables(other) == {"names.t", "names_2.t", "names.plain", "names.later"}
     assert set(states(other).values()) == {"equal"}
     assert quarantined(other) == {}
+
+
+@pytest.mark.parametrize("lake_format", ["iceberg", "delta"])
+def test_a_backup_beside_a_lake_table_stays(
+    server: Server, iceberg_spark: Any, tmp_path: Path, lake_format: str
+) -> None:
+    """It has the record of the lake table, and would look like the lake table of a former name."""
+    database = f"saved_{lake_format}"
+    with server.session() as session:
+        session.execute(
+            f"CREATE DATABASE {database}",
+            f"CREATE TABLE {database}.t (id INT PRIMARY KEY)",
+            f"INSERT INTO {database}.t VALUES (1)",
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{database}.*",), format=lake_format)
+    lake.catch_up()
+    shutil.copytree(tmp_path / database, tmp_path / "a_backup")
+    files = sorted((tmp_path / "a_backup").rglob("*"))
+    server.execute(f"INSERT INTO {database}.t VALUES (2)")
+    there = open_lake(lake.spark, lake.catalog, str(tmp_path))
+    Control(there, None, None).request_resync({f"{database}.t"})
+    assert states(lake) == {f"{database}.t": "equal"}
+    assert sorted((tmp_path / "a_backup").rglob("*")) == files
+    found = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog).tables
+    assert [(one.lake_table, one.rows) for one in found] == [(f"{database}.t", 2)]
 
 
 def test_status_shows_that_compaction_is_due(

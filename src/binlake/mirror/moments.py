@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import OptionError, SourceError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
-from binlake.mirror.followed.table_record import stored_tables
+from binlake.mirror.followed.table_record import is_duplicate, stored_tables
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lake_state import lake_place
 from binlake.mirror.lakes import open_lake
@@ -253,7 +253,8 @@ class _Rounds:
             (*(name[0] for name in lake_names), *(_parts(name)[0] for name in there)),
         )
         for name, _, lake_table in stored_tables(self.lake, namespaces, but=absent | there):
-            if "binlake.deletes" in lake_table["properties"]:
+            properties = lake_table["properties"]
+            if "binlake.deletes" in properties and not is_duplicate(properties, name):
                 absent.add(".".join(name))
         return sorted(absent - there)
 

@@ -39,6 +39,7 @@ from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import (
     kept_columns,
+    place_of,
     sources,
     table_properties,
     text_columns,
@@ -450,13 +451,20 @@ class FirstCopy:
         return SnapshotOptions(chunk_rows=self.options.chunk_rows, max_rows_per_s=share)
 
     def _drop_renamed(self, table: SourceTable, target: LakeTable) -> None:
-        """Remove lake tables of the same table under other names; those of other shards, too, forget it."""
+        """Remove lake tables of the same table under other names; those of other shards, too, forget it.
+
+        One without the record of its name stays: it may be a user's copy.
+        """
         for name in self.mirrored.by_name().get(table.full_name, ()):
             if ".".join(name) != target.full_name:
                 self.note(f"{table.full_name}: the lake table is now {target.full_name}")
                 there = self.lake.load(*name)
                 properties = there.describe()["properties"]
-                if sources(properties).keys() == {table.full_name}:
+                if not place_of(properties):
+                    self.note(
+                        f"{table.full_name}: {'.'.join(name)} may be a copy and stays; drop it if you do not need it"
+                    )
+                elif sources(properties).keys() == {table.full_name}:
                     self.lake.drop(*name)
                 else:
                     there.set_properties(without_shard(properties, table.full_name))

@@ -33,6 +33,7 @@ from binlake.mirror.followed.table_record import (
     offset_properties,
     offsets_of,
     partition_of,
+    place_properties,
     shard_column,
     shard_properties,
     shown_partition,
@@ -154,7 +155,8 @@ class Followed:
         """
         column = self.shard_column
         only = (column, self.full_name) if column else None
-        self.lake.replace(files, properties, self.kept_as(kept), only)
+        recorded = self.kept_as(kept) | place_properties(self.lake.full_name)
+        self.lake.replace(files, properties, recorded, only)
 
     def empty_shard(self, offset: StreamOffset, round_number: int) -> None:
         """Remove all rows of a shard."""

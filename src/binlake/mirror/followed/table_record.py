@@ -32,6 +32,7 @@ _PENDING = "binlake.pending-columns"
 # an entry of _PENDING that is the name of no column: a copy has begun, and all columns have values
 _BEGUN = ""
 _BEFORE = "binlake.create-table-before"
+_PLACE = "binlake.lake-table"
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
 
@@ -62,6 +63,21 @@ def without_shard(properties: Mapping[str, str], full_name: str) -> dict[str, st
 def shard_column(properties: Mapping[str, str]) -> str:
     """The column with the name of the shard that a row is from; "" where there are no shards."""
     return properties.get(_SHARD_COLUMN, "")
+
+
+def place_properties(lake_table: str) -> dict[str, str]:
+    """The record of the name of a lake table (`NAMESPACE.NAME`), by which a copy of it under another name is recognized."""
+    return {_PLACE: lake_table}
+
+
+def place_of(properties: Mapping[str, str]) -> str:
+    """The name under which the mirror copied into a lake table; "" if none is recorded."""
+    return properties.get(_PLACE, "")
+
+
+def is_duplicate(properties: Mapping[str, str], name: TableName) -> bool:
+    """Whether a lake table of this name is a user's copy of one that the mirror made: a backup, for example."""
+    return place_of(properties) not in ("", ".".join(name))
 
 
 def offset_properties(
@@ -218,12 +234,15 @@ def mirrored_tables(
     namespaces: Collection[str] | None = None,
     unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
 ) -> dict[str, list[tuple[str, str]]]:
-    """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed.
+    """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed. Copies of them
+    that users have made under other names are left out.
 
     See `stored_tables` for `namespaces` and `unreadable`.
     """
     found: dict[str, list[tuple[str, str]]] = {}
     for name, _, known in stored_tables(lake, namespaces, unreadable):
+        if is_duplicate(known["properties"], name):
+            continue
         for full_name in sources(known["properties"]):
             found.setdefault(full_name, []).append(name)
     return found

@@ -13,6 +13,7 @@ from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.followed.table_record import (
     copied_from,
+    is_duplicate,
     kept_columns,
     mode_of,
     offsets_of,
@@ -186,6 +187,8 @@ def _tables(
         properties = known["properties"]
         if "binlake.deletes" not in properties:
             continue  # no mirror made it
+        if is_duplicate(properties, (namespace, name)):
+            continue
         full_name = copied_from(properties) or f"{namespace}.{name}"
         state = "mirrored" if sources(properties) else "copying"
         index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)

@@ -95,6 +95,7 @@ class Lake:
 
     def __init__(self) -> None:
         self.properties: dict[str, str] = {"binlake.kept-columns": '["c_before_1"]'}
+        self.others: dict[tuple[str, str], dict[str, str]] = {}
 
     @property
     def stored(self) -> Any:
@@ -110,7 +111,13 @@ class Lake:
         self.properties |= table_properties
 
     def tables(self) -> list[tuple[str, str]]:
-        return []
+        return [*self.others]
+
+    def load(self, *name: str) -> Any:
+        return SimpleNamespace(describe=lambda: {"properties": self.others[name]})  # type: ignore[index]
+
+    def drop(self, *name: str) -> None:
+        del self.others[name]  # type: ignore[arg-type]
 
 
 def copied(
@@ -173,7 +180,7 @@ def copy_of(
         is_interrupted=lambda: False,
         gives_way=lambda: True,
         shards_in=lambda _name: {},
-        mirrored=MirroredTables(lake, set()),
+        mirrored=MirroredTables(lake, {"old", "shop_backup", "unrecorded"}),
         places=LogPlaces(log),  # type: ignore[arg-type]
     )
 
@@ -282,3 +289,20 @@ def test_a_table_altered_while_its_rows_are_read_is_not_committed(
     with pytest.raises(ServerError, match=r"shop\.t was altered while it was copied"):
         copied(monkeypatch, tmp_path, Log(), lambda: MADE + " ", lambda: added.append("values"))
     assert added == []
+
+
+def test_only_the_lake_table_of_a_former_name_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a lake table, such as a backup of its directory, has the same record."""
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    record = {"binlake.table": "shop.t", "binlake.create-table": MADE}
+    lake.others = {
+        ("old", "t"): record | {"binlake.lake-table": "old.t"},
+        ("shop_backup", "t"): record | {"binlake.lake-table": "shop.t"},
+        ("unrecorded", "t"): record,
+    }
+    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert [*lake.others] == [("shop_backup", "t"), ("unrecorded", "t")]
+    assert lake.properties["binlake.lake-table"] == "shop.t"

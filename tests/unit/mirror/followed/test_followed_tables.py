@@ -71,6 +71,21 @@ def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
     assert len(lake.loaded) == 2 * len(names)
 
 
+def test_a_copy_of_a_lake_table_under_another_name_is_not_the_mirrors(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """Its record is that of the lake table, and its name may come first."""
+    lake.copy_of("shop.t", "backup", "t")
+    lake.copy_of("shop.t", "shop", "t")
+    for stored in lake.stored.values():
+        stored.properties["binlake.lake-table"] = "shop.t"
+        stored.properties["binlake.deletes"] = "vectors"
+    tables, _ = started(lake, tmp_path)
+    assert tables.followed["shop.t"].lake is lake.stored["shop", "t"]  # type: ignore[comparison-overlap]
+    assert tables.namespaces == {"shop"}
+    assert [one.lake_table for one in mirror_status(lake).tables] == ["shop.t"]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("uuid", "file", "snapshot", "is_later"),
     [
