@@ -31,7 +31,10 @@ class Stored:
         self.snapshots: list[dict[str, Any]] = []
 
     def describe(self) -> dict[str, Any]:
-        return {"properties": self.properties, "summary": self.summary}
+        return {"uuid": self.full_name, "properties": self.properties, "summary": self.summary}
+
+    def file_states(self) -> list[Any]:
+        return []
 
     def refresh(self) -> None:
         """Its properties are those in memory."""
