@@ -16,7 +16,7 @@ from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from support.servers.archiving import archive
 from support.servers.live import url_of
-from support.spark.mirrored import Lake, quarantined
+from support.spark.mirrored import Lake, gone, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -102,6 +102,40 @@ def test_on_alter_resync(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
         stopped.close()
     lake.catch_up()
     assert lake.equals_source(f"{DATABASE}.altered")
+
+
+def test_a_table_that_the_server_drops_or_renames_after_a_refused_alter(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """It cannot be copied again; the later statement has the effect that it has on other tables."""
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.left_*",), on_alter="resync",
+        soft_delete_tables=("*.left_dropped",),
+    )  # fmt: skip
+    names = ("left_dropped", "left_moved")
+    with server.session(DATABASE) as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, v BIGINT)",
+                f"INSERT INTO {name} VALUES (1, 1), (2, 2)",
+            )
+        lake.catch_up()
+        for name in names:
+            session.execute(
+                f"UPDATE {name} SET v = 5 WHERE id = 1",
+                f"ALTER TABLE {name} MODIFY v VARCHAR(20)",
+                f"UPDATE {name} SET v = 'text' WHERE id = 2",
+            )
+        session.execute("DROP TABLE left_dropped", "RENAME TABLE left_moved TO moved_away")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    reasons = {name.partition("_")[2]: reason for name, reason in gone(lake).items()}
+    assert reasons["dropped"].startswith("dropped at ")
+    assert reasons["moved"].startswith(f"renamed away to {DATABASE}.moved_away at ")
+    rows = lake.table(f"{DATABASE}.left_dropped").sort_by("id")
+    assert rows["v"].to_pylist() == [5, 2]
+    assert rows["_deleted_at"].null_count == 0
+    assert sorted(lake.table(f"{DATABASE}.left_moved")["v"].to_pylist()) == [2, 5]
 
 
 def test_on_other_writer_reindex(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

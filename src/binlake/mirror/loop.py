@@ -128,8 +128,9 @@ class Mirror:
                 self._host, self._logs, self._tables.source.names, options, note, self._stop
             )
             self._schema_changes = SchemaChanges(
-                options, self._rules, self._control, self._tables, note
+                options, self._rules, self._control, self._tables, note, self._planner
             )
+            self._tables.departs = self._schema_changes.departs
             self._server = None if logs is None else ArchivedServer(self._host, read, note)
             if self._server is not None:
                 opened.callback(self._server.close)

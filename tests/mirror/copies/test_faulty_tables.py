@@ -13,7 +13,7 @@ import pytest
 from binlake.mirror import resync, status
 from dev.servers import Server, running
 from support.servers.live import tcp_url
-from support.spark.mirrored import Lake, quarantined
+from support.spark.mirrored import Lake, gone, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -202,6 +202,33 @@ def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(
         "refused.good",
         "refused.partly",
     ]
+
+
+def test_a_table_that_the_user_may_no_longer_read_is_not_gone(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The server no longer lists it, as if it were dropped; its changes are still in the log."""
+    server.execute(
+        "CREATE DATABASE revoked",
+        "CREATE USER narrow@'127.0.0.1' IDENTIFIED BY ''",
+        "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO narrow@'127.0.0.1'",
+        "GRANT SELECT ON revoked.* TO narrow@'127.0.0.1'",
+    )
+    with server.session("revoked") as session:
+        for table in ("orders", "prices"):
+            session.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("revoked.*",), on_alter="resync")
+        lake.url = tcp_url(server, "narrow")
+        lake.catch_up()
+        session.execute(
+            "REVOKE SELECT ON revoked.* FROM narrow@'127.0.0.1'",
+            "GRANT SELECT ON orders TO narrow@'127.0.0.1'",
+            "ALTER TABLE prices MODIFY v VARCHAR(9)",
+        )
+    lake.catch_up()
+    assert gone(lake) == {}
+    assert quarantined(lake).keys() == {"revoked.prices"}
+    assert "SELECT command denied" in quarantined(lake)["revoked.prices"]
 
 
 def test_a_new_table_that_does_not_fit_the_options_does_not_stop_the_others(

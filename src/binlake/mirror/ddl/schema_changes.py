@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from binlake.follow.offsets import StreamOffset
+from binlake.follow.planner import StreamPlanner
+from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
@@ -18,6 +21,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.printable import truncated
+from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import CASCADES, changes_no_column, concerns
@@ -33,6 +37,7 @@ class SchemaChanges:
     control: Control
     tables: FollowedTables
     note: Callable[[str], None]
+    planner: StreamPlanner
 
     def first(
         self, statements: Sequence[DdlStatement], group: Sequence[Followed]
@@ -73,13 +78,46 @@ class SchemaChanges:
         """
         if not concerns(ddl, table.database, table.name):
             return
+        with self._quarantines(table, ddl):
+            self._change(table, ddl, end)
+
+    @contextmanager
+    def _quarantines(self, table: Followed, ddl: DdlStatement) -> Iterator[None]:
+        """Quarantine a table that cannot follow a statement."""
         where = f"{ddl.position}: {_shortened(ddl.sql)}: "
         try:
-            self._change(table, ddl, end)
+            yield
         except (*OF_ONE_TABLE, CommitConflictError) as error:
             self.tables.quarantine(table.full_name, f"{where}{error}")
         except DAMAGED as error:
             self.tables.quarantine_damaged(table.full_name, error, where)
+
+    def departs(self, table: Followed) -> bool:
+        """Apply the first statement after the place of a table that removes it from the server; return whether the log has one.
+
+        The table does not get the changes before it: it could not follow one of them, and now it cannot be copied.
+        """
+        until = self.planner.latest()
+        start = self.planner.here(table.offset)
+        while True:
+            end = self.planner.advance(start, Limits(bytes=self.options.round_bytes), until)
+            if end.place == start.place:
+                return False
+            splits = self.planner.splits(start, end)
+            for ddl in statements_in(splits, self.options.read_options([table.id])):
+                effect = departure_of(ddl, table) if concerns(ddl, *table.id) else None
+                if effect is not None and effect.gone:
+                    with self._quarantines(table, ddl):
+                        self._gone(table, effect, ddl, *self._around(start, ddl))
+                    return True
+            start = end
+
+    def _around(self, start: StreamOffset, ddl: DdlStatement) -> tuple[StreamOffset, StreamOffset]:
+        """The places before and after a statement that the log has after `start`."""
+        uuid = start.position.server_uuid
+        place = StreamOffset(Position(uuid, ddl.position.file, ddl.position.offset))
+        before = self.planner.advance(start, UNLIMITED, place)
+        return before, self.planner.advance(before, Limits(transactions=1))
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         effect = effect_of(ddl, table, self.options.read_options(), self.rules)
@@ -94,7 +132,7 @@ class SchemaChanges:
         if effect.recopied:
             self._copied_again(table, ddl, effect.recopied)
         elif effect.gone:
-            self._gone(table, effect, ddl, end)
+            self._gone(table, effect, ddl, table.offset, end)
         else:
             if effect.truncate:
                 self._truncate(table, ddl, end)
@@ -121,8 +159,16 @@ class SchemaChanges:
         else:
             self._empty(table, ddl, end, end.commit_us)
 
-    def _gone(self, table: Followed, effect: Effect, ddl: DdlStatement, end: StreamOffset) -> None:
-        """Keep the state of a table that the server no longer has by this name, under a tag.
+    def _gone(
+        self,
+        table: Followed,
+        effect: Effect,
+        ddl: DdlStatement,
+        start: StreamOffset,
+        end: StreamOffset,
+    ) -> None:
+        """Keep the state of a table that the server no longer has by this name, under a tag; `start` and `end` are the places
+        before and after the statement.
 
         The table stays at the place before: after a kill the statement is read again. A new table of the old name,
         and the table under its new one, are copied by themselves.
@@ -135,7 +181,7 @@ class SchemaChanges:
             return
         if effect.dropped and table.mode.keeps_gone:
             self._empty(table, ddl, table.offset, end.commit_us)
-        before, after = (GtidProgress(at.position.gtid_set) for at in (table.offset, end))
+        before, after = (GtidProgress(at.position.gtid_set) for at in (start, end))
         gtid = before.lacks(after)
         place = f"GTID {gtid} ({ddl.position})" if gtid else f"{ddl.position}"
         self.tables.leave(table.full_name, f"{effect.gone} at {place}")
@@ -162,8 +208,8 @@ class SchemaChanges:
         self.tables.quarantine(table.full_name, f"{what}; {RESYNC}")
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
-        """Copy the table; until that is done, it is at the place before the statement. A table that the server no longer
-        has is left: later statements drop or rename it.
+        """Copy the table; until that is done, it is at the place before the statement. If the server no longer has the
+        table, the statement that drops or renames it takes effect, see `departs`.
         """
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")

@@ -26,7 +26,13 @@ from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
 from binlake.mirror.source.host import SourceHost
-from binlake.mirror.source.refusals import AlteredError, is_lasting, is_of_table, is_passing
+from binlake.mirror.source.refusals import (
+    AlteredError,
+    is_absent,
+    is_lasting,
+    is_of_table,
+    is_passing,
+)
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
@@ -54,7 +60,8 @@ class FollowedTables:
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
     of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
-    `note` receives messages for the user, `watch` the progress of a copy.
+    `note` receives messages for the user, `watch` the progress of a copy. `departs` applies the statement of the log that has
+    removed a table from the server, and returns whether there is one.
     """
 
     def __init__(
@@ -82,6 +89,7 @@ class FollowedTables:
         self._busy: ServerError | None = None
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
+        self.departs: Callable[[Followed], bool] = lambda _table: False
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
         self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
@@ -448,18 +456,31 @@ class FollowedTables:
         return False
 
     def _missing(self, full_name: str) -> None:
-        """Stop following a table that should be copied but no longer exists on the server."""
+        """Stop following a table that should be copied, but that the server does not list.
+
+        A table of the lake is quarantined if the user may not read it, or if no statement of the log has removed it.
+        """
         why = "the server has no such table, or the options leave it out"
-        if full_name in self.followed:
-            self.leave(full_name, "no longer on the server when it should have been copied again")
-        elif (
+        name, known = table_name(full_name), self.followed.get(full_name)
+        if known is None and not (
             full_name in self._control.to_resync
             and full_name not in self._control.gone
             and full_name in self._mirrored.by_name()
         ):
-            self.quarantine(full_name, why)
-        else:
             self._note(f"{full_name} is not copied: {why}")
+            return
+        if self.source.wants(*name):
+            refusal = self.source.refusal(name)
+            if refusal is not None and not is_absent(refusal):
+                self.quarantine(
+                    full_name, f"the server does not list the table: {refusal}; {RESYNC}"
+                )
+                return
+        if known is not None:
+            if self.departs(known):
+                return
+            why = "the server no longer lists the table, and its log does not contain the reason"
+        self.quarantine(full_name, why)
 
     def leave(self, full_name: str, how: str) -> None:
         """Keep the lake table of a table that the server no longer has; `how` is the reason."""

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from binlake.errors import OptionError, SourceError, UnsupportedError
+from binlake.errors import (
+    ConnectionLostError,
+    OptionError,
+    ServerError,
+    SourceError,
+    UnsupportedError,
+)
 from binlake.follow.server_logs import patiently
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.mirror.options import MirrorOptions
@@ -83,6 +89,23 @@ class WantedTables:
     def has(self, name: TableName) -> bool:
         """Whether the server has a wanted table now."""
         return name in self.names()
+
+    def refusal(self, name: TableName) -> ServerError | None:
+        """The error with which the server refuses to read a table; None if it reads the table, or a view of this name.
+
+        The list of tables does not tell a table that the server does not have from one that the user may not read.
+        """
+        return self._patiently(lambda: self._refusal(name))
+
+    def _refusal(self, name: TableName) -> ServerError | None:
+        with open_session(self._host.url()) as server:
+            try:
+                server.rows(f"SELECT 1 FROM {quoted_name(*name)} LIMIT 0")
+            except ConnectionLostError:
+                raise
+            except ServerError as error:
+                return error
+        return None
 
     def may_be_new(self, ddl: DdlStatement) -> bool:
         """Return whether a statement may create a table that is wanted."""

@@ -11,6 +11,8 @@ _OF_SERVER = (1037, 1038, 1226, 1227)
 #: Codes of answers that another attempt does not change: no privilege for the table or a column, a table that is damaged,
 #: or that its engine does not have.
 _LASTING = (1142, 1143, 1194, 1195, 1932)
+#: Codes of answers that the server has no such database or table.
+_ABSENT = (1049, 1146)
 
 
 class AlteredError(ServerError):
@@ -26,6 +28,11 @@ def is_of_table(error: ServerError) -> bool:
         return False
     is_answer = error.code is not None and error.code not in _OF_SERVER
     return is_answer or error.waited_s is not None or isinstance(error, AlteredError)
+
+
+def is_absent(error: ServerError) -> bool:
+    """Whether the server answers that it has no such table."""
+    return error.code in _ABSENT
 
 
 def is_passing(error: ServerError) -> bool:

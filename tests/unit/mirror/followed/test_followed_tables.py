@@ -58,7 +58,9 @@ def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
         lake.copy_of(name, *name.split("."))
     tables, control = started(lake, tmp_path)
     control.request_resync(names)
-    tables.source = SimpleNamespace(has=lambda _name: False)  # type: ignore[assignment]
+    tables.source = SimpleNamespace(  # type: ignore[assignment]
+        has=lambda _name: False, wants=lambda *_name: True, refusal=lambda _name: ABSENT
+    )
     tables.begin_round()
     lake.loaded.clear()
     for name in names:
@@ -224,6 +226,44 @@ def test_a_table_of_the_mirror_whose_metadata_is_missing_is_quarantined(
     tables, control = started(lake, tmp_path, control)
     assert tables.followed.keys() == {"shop.good"}
     assert "missing or damaged: shop.bad: Iceberg" in control.quarantined["shop.bad"].reason
+
+
+ABSENT = ServerError("db1: Table 'shop.t' doesn't exist", code=1146)
+DENIED = ServerError("db1: SELECT command denied to user 'repl'", code=1142)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "is_followed", "departs", "reason"),
+    [
+        (DENIED, True, True, "the server does not list the table: db1: SELECT command denied"),
+        (DENIED, False, True, "the server does not list the table: db1: SELECT command denied"),
+        (ABSENT, True, True, ""),
+        (ABSENT, True, False, "its log does not contain the reason"),
+        (ABSENT, False, True, "the server has no such table, or the options leave it out"),
+    ],
+)
+def test_a_table_that_the_server_does_not_list_when_it_should_be_copied_again(
+    lake: FakeLake,
+    tmp_path: Path,
+    refusal: ServerError,
+    is_followed: bool,
+    departs: bool,
+    reason: str,
+) -> None:
+    """`departs`: the log has a statement that drops it. A user without privileges on a table does not see it."""
+    lake.copy_of("shop.t", "shop", "t")
+    tables, control = started(lake, tmp_path)
+    tables.source = SimpleNamespace(  # type: ignore[assignment]
+        has=lambda _name: False, wants=lambda *_name: True, refusal=lambda _name: refusal
+    )
+    tables.departs = lambda _table: departs
+    if not is_followed:
+        control.request_resync({"shop.t"})
+        tables.forget("shop.t")
+    tables.copy("shop.t")
+    assert reason in getattr(control.quarantined.get("shop.t"), "reason", "")
+    assert bool(control.quarantined) == bool(reason)
+    assert not control.gone
 
 
 BUSY = ServerError("db1 commits without a pause of a few milliseconds", waited_s=60.0)
