@@ -13,13 +13,13 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
-from binlake.mirror.followed.table_record import offsets_of
+from binlake.mirror.followed.table_record import offsets_of, sources
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.spark.lake_readers import by_pyiceberg, by_spark
-from support.spark.mirrored import Lake, quarantined, states
+from support.spark.mirrored import Lake, gone, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -144,6 +144,52 @@ def test_shards_are_merged(server: Server, iceberg_spark: Any, tmp_path: Path) -
     other.catch_up()
     assert sorted(other.equals_source("shard_*.*")) == names
     assert {name for name in catalog.tables() if name[0] == "all"} == set()
+
+
+def test_shards_that_the_server_drops_while_they_are_not_followed(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """One is in quarantine, and one is to be copied again when its database is dropped."""
+    databases = ("gone_1", "gone_2", "gone_3")
+    with server.session() as session:
+        for database in databases:
+            session.execute(
+                f"CREATE DATABASE {database}",
+                f"CREATE TABLE {database}.orders (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO {database}.orders VALUES (1, 1), (2, 2)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("gone_*.*",), shard_tables=("gone_*.*=all.{table}",),
+        on_alter_tables=("gone_2.*=resync",),
+    )  # fmt: skip
+    lake.catch_up()
+    server.execute("ALTER TABLE gone_1.orders DROP COLUMN v")
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"gone_1.orders"}
+    server.execute(
+        "DROP DATABASE gone_1",
+        "ALTER TABLE gone_2.orders DROP COLUMN v",
+        "DROP DATABASE gone_2",
+        "INSERT INTO gone_3.orders VALUES (3, 3)",
+    )
+    lake.catch_up()
+    left = [(name, key) for name in ("gone_1.orders", "gone_3.orders") for key in (1, 2)]
+    left.append(("gone_3.orders", 3))
+    assert rows(lake, "all.orders", "_source, id") == left
+    assert quarantined(lake).keys() == {"gone_1.orders"}
+    catalog = IcebergLake(iceberg_spark, lake.catalog)
+    Control(catalog, None, None).request_resync({"gone_1.orders"})
+    lake.catch_up()
+    assert rows(lake, "all.orders", "_source, id") == left[2:]
+    assert (quarantined(lake), gone(lake)) == ({}, {})
+    assert lake.notes[-1] == (
+        "gone_1.orders: the server has no such table; its rows in all.orders were removed"
+    )
+    merged = catalog.load("all", "orders")
+    assert sources(merged.describe()["properties"]).keys() == {"gone_3.orders"}
+    assert sum(tag.startswith("before-drop-") for tag in merged.tags()) == 2
+    server.execute("INSERT INTO gone_3.orders VALUES (4, 4)")
+    assert states(lake) == {"gone_3.orders": "equal"}
 
 
 def test_each_change_once_through_kills(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

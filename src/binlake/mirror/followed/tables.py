@@ -21,7 +21,11 @@ from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsE
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.log_places import LogPlaces
 from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
+from binlake.mirror.followed.table_record import (
+    has_pending_copy,
+    mirrored_tables,
+    offsets_of,
+)
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
@@ -458,13 +462,14 @@ class FollowedTables:
     def _missing(self, full_name: str) -> None:
         """Stop following a table that should be copied, but that the server does not list.
 
-        A table of the lake is quarantined if the user may not read it, or if no statement of the log has removed it.
+        A table of the lake is quarantined if the user may not read it, or if no statement of the log has removed it. The rows
+        of a shard that the server no longer has are removed.
         """
         why = "the server has no such table, or the options leave it out"
         name, known = table_name(full_name), self.followed.get(full_name)
         if known is None and not (
             full_name in self._control.to_resync
-            and full_name not in self._control.gone
+            and (full_name not in self._control.gone or self._options.is_shard(*name))
             and full_name in self._mirrored.by_name()
         ):
             self._note(f"{full_name} is not copied: {why}")
@@ -476,11 +481,53 @@ class FollowedTables:
                     full_name, f"the server does not list the table: {refusal}; {RESYNC}"
                 )
                 return
+            if (
+                self._options.is_shard(*name)
+                and refusal is not None
+                and self._drops_shard(full_name)
+            ):
+                return
         if known is not None:
             if self.departs(known):
                 return
             why = "the server no longer lists the table, and its log does not contain the reason"
         self.quarantine(full_name, why)
+
+    def _drops_shard(self, full_name: str) -> bool:
+        """Remove the rows of a shard that the server no longer has, if the table is one; return whether it is.
+
+        A tag keeps the rows, as that of a DROP does. The merged table stays at the places of the other shards.
+        """
+        try:
+            shard = self.followed.get(full_name) or self._shard(full_name)
+            if shard is None or not shard.shard_column:
+                return False
+            place = shard.offset.position
+            shard.lake.stored.tag(f"before-drop-{place.file}-{place.offset}")
+            shard.drop_shard(shard.offset, self._control.round + 1)
+        except (*OF_ONE_TABLE, CommitConflictError, *DAMAGED) as error:
+            why = f"the server has no such table, but its rows cannot be removed: {error}"
+            self.quarantine(full_name, why)
+            return True
+        self.forget(full_name)
+        self._control.returned(full_name)
+        self._note(
+            f"{full_name}: the server has no such table; its rows in {shard.lake.full_name} were removed"
+        )
+        return True
+
+    def _shard(self, full_name: str) -> Followed | None:
+        """A shard that is in the lake and not followed; None if the table is no shard."""
+        name = next(iter(self._mirrored.by_name().get(full_name, ())), None)
+        if name is None:
+            return None
+        others = self._shards_in(name)
+        for other in others.values():  # they have the lake table open
+            offset = offsets_of(other.lake.summary).get(full_name, other.offset)
+            return Followed(*table_name(full_name), other.lake, offset, others)
+        return followed_tables(self._lake, name, self._indexes, self._control, self._options).get(
+            full_name
+        )
 
     def leave(self, full_name: str, how: str) -> None:
         """Keep the lake table of a table that the server no longer has; `how` is the reason."""
