@@ -285,7 +285,7 @@ class MirrorOptions:
     compact_bytes: int = _size(256 << 20, "Data files that one compaction reads, at most.")
     file_bytes: int = _size(128 << 20, "Size of a compacted data file, at most.")
     orphans_s: int = _option(
-        86_400, "Age in seconds at which files of killed runs are removed.", least=0
+        86_400, "Age in seconds at which files of killed runs are removed.", least=3600
     )
     verify_every_s: int = _option(
         0,

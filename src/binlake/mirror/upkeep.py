@@ -344,11 +344,14 @@ class Upkeep:
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
         """Remove old files of killed runs, which no snapshot knows. A table where that fails keeps them until the next search.
 
-        Tables that are to be copied again are left alone: files of a copy are in no snapshot yet.
+        Tables that are to be copied again are left alone: files of a copy are in no snapshot yet. So is the table that is
+        being compacted.
         """
         before_ms = int((time.time() - self._options.orphans_s) * 1000)
         for name, table in tables.items():
             if name in self._control.to_resync:
+                continue
+            if self._job is not None and table.lake is self._job.lake:
                 continue
             try:
                 removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)

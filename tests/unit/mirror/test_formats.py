@@ -23,7 +23,7 @@ from binlake.mirror.tables.formats import check_format, format_of, why_ambiguous
         {"keep_tags_s": 60},
         {"max_snapshots": 5},
         {"compact_bytes": 1 << 20},
-        {"orphans_s": 60},
+        {"orphans_s": 7200},
     ],
 )
 def test_options_that_delta_does_not_have(options: dict[str, Any]) -> None:

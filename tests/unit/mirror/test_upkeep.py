@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
 from binlake.mirror.loop import Mirror
@@ -203,6 +203,28 @@ def test_a_stop_ends_compaction_between_two_tables() -> None:
     assert [table.compacted for table in tables] == [1, 0, 0]
     upkeep.finish(followed(*tables), keep)
     assert [table.compacted for table in tables] == [1, 1, 1]
+
+
+def test_new_files_of_a_running_compaction_are_no_orphans() -> None:
+    """No snapshot knows them yet, and they may be old: the clock of the store can differ, and a compaction can be slow."""
+    is_over = threading.Event()
+    engine: Any = SimpleNamespace(run=lambda tasks, *_of: is_over.wait(60) and ["{}"] * len(tasks))
+    control: Any = Control()
+    upkeep = Upkeep(engine, control, MirrorOptions(), lambda _sentence: None)
+    busy, other = LakeTable("shop.busy"), LakeTable("shop.other")
+    tables = followed(busy, other)
+    upkeep.work(tables)
+    assert (busy.of.searched, other.of.searched, control.searches) == (0, 1, 1)
+    is_over.set()
+    upkeep.finish(tables, keep)
+    upkeep.remove_orphans(tables)
+    assert (busy.compacted, busy.of.searched) == (1, 1)
+
+
+@pytest.mark.parametrize("seconds", [0, 3599])
+def test_files_are_no_orphans_for_an_hour(seconds: int) -> None:
+    with pytest.raises(OptionError, match="orphans_s"):
+        MirrorOptions(orphans_s=seconds)
 
 
 class Ended(Mirror):
