@@ -24,8 +24,8 @@ class CopyState:
     """
 
     def __init__(self, path: Path, identity: str) -> None:
-        self._path = path
-        self._identity = identity
+        self.path = path
+        self.identity = identity
         self.chunks: list[str] = []
         self.answers: dict[int, dict[str, Any]] = {}
         self._load()
@@ -33,16 +33,16 @@ class CopyState:
     def _load(self) -> None:
         """Read the state of an earlier run of this copy; all files of its answers must exist."""
         try:
-            text = self._path.read_text("utf-8")
+            text = self.path.read_text("utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
             return
         except OSError as error:
-            raise SourceError(f"cannot read {self._path}: {error.strerror}") from error
+            raise SourceError(f"cannot read {self.path}: {error.strerror}") from error
         is_cut = not text.endswith("\n")  # by a kill
         lines = text.splitlines()
         try:
             head = json.loads(lines[0])
-            if head["identity"] != self._identity:
+            if head["identity"] != self.identity:
                 return
             self.chunks = list(head["chunks"])
             for line in lines[1:]:
@@ -55,7 +55,7 @@ class CopyState:
             self._write("w", [self._head(), *self.answers.values()])
 
     def _head(self) -> dict[str, Any]:
-        return {"identity": self._identity, "chunks": self.chunks}
+        return {"identity": self.identity, "chunks": self.chunks}
 
     def begin(self, chunks: Sequence[str]) -> None:
         """Start again with these chunks."""
@@ -71,12 +71,12 @@ class CopyState:
 
     def remove(self) -> None:
         """The copy is committed."""
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
     def _write(self, mode: str, entries: Sequence[Mapping[str, Any]]) -> None:
-        with writing(str(self._path)):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open(mode, encoding="utf-8") as file:
+        with writing(str(self.path)):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open(mode, encoding="utf-8") as file:
                 file.writelines(json.dumps(entry) + "\n" for entry in entries)
                 file.flush()
                 os.fsync(file.fileno())

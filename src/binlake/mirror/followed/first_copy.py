@@ -31,6 +31,7 @@ from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key
+from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.in_lake import MirroredTables
@@ -179,8 +180,10 @@ class FirstCopy:
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
         start = self._begun(table, state, url)
+        attempts = CopyAttempts(state.path.with_suffix(".attempts"), state.identity)
+        attempts.check(table.full_name)
         try:
-            is_read = self._read(table, target, state, url)
+            is_read = self._read(table, target, state, attempts, url)
         except FormatError as error:  # a value: the tasks read no log
             self._check_definition(table, create_table, definition)
             raise UnsupportedError(f"{error}") from None
@@ -326,7 +329,14 @@ class FirstCopy:
         )
         return None
 
-    def _read(self, table: SourceTable, target: LakeTable, state: CopyState, url: str) -> bool:
+    def _read(
+        self,
+        table: SourceTable,
+        target: LakeTable,
+        state: CopyState,
+        attempts: CopyAttempts,
+        url: str,
+    ) -> bool:
         """Read the chunks that were not read yet; whether all are."""
         options = self._chunk_options()
         chunks = [TableChunk.from_json(text, table, options) for text in state.chunks]
@@ -353,11 +363,13 @@ class FirstCopy:
                 )
                 for chunk in left[at : at + width]
             ]
-            answers = self.engine.run(
-                tasks,
-                f"copy {table.full_name}",
-                lambda done, _all: self._report_progress(table, state, done),
-            )
+            numbers = ", ".join(str(task.chunk.number + 1) for task in tasks)
+            with attempts.another(f"{table.full_name}, chunk {numbers} of {len(chunks)}"):
+                answers = self.engine.run(
+                    tasks,
+                    f"copy {table.full_name}",
+                    lambda done, _all: self._report_progress(table, state, done),
+                )
             state.add([json.loads(text) for text in answers])
             self._report_progress(table, state, 0)
             self._check_not_purged(table, state)

@@ -14,7 +14,13 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.errors import ServerError
+from binlake.errors import (
+    BinlogError,
+    ConnectionLostError,
+    ServerError,
+    SourceError,
+    UnsupportedError,
+)
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
@@ -289,6 +295,63 @@ def test_a_table_altered_while_its_rows_are_read_is_not_committed(
     with pytest.raises(ServerError, match=r"shop\.t was altered while it was copied"):
         copied(monkeypatch, tmp_path, Log(), lambda: MADE + " ", lambda: added.append("values"))
     assert added == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_table_that_ends_the_process_again_and_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """A row that does not fit into the memory of a task would end each start of the mirror, before other tables are followed."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=3)
+    engine: Any = copy.engine
+    read = engine.run
+
+    def die(*_of: Any) -> None:
+        if is_killed:
+            [counted] = tmp_path.glob("*.attempts")
+            counted.with_suffix(".kept").write_bytes(counted.read_bytes())
+        raise BinlogError("Spark failed: Python worker exited unexpectedly", hint="no memory")
+
+    engine.run = die
+    for _ in range(3):
+        with pytest.raises(BinlogError, match=r"shop\.t, chunk 1 of 3: Spark failed"):
+            copy.make(TABLE, MADE, 1, lambda: MADE)
+        for kept in tmp_path.glob("*.kept"):  # nothing has run since
+            kept.rename(kept.with_suffix(".attempts"))
+    why = "the process was killed" if is_killed else "Spark failed: Python worker exited"
+    with pytest.raises(UnsupportedError, match=rf"shop\.t: 3 attempts in a row .*: .*{why}"):
+        copy.make(TABLE, MADE, 1, lambda: MADE)
+
+    engine.run = read  # a resync, with more memory
+    while copy.make(TABLE, MADE, 1, lambda: MADE) is None:
+        pass
+    assert [*tmp_path.glob("*.attempts")] == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionLostError("db1: the connection was lost"),
+        SourceError("cannot write data: No space left on device"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_an_error_that_says_nothing_about_the_table_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=3)
+    engine: Any = copy.engine
+
+    def fail(*_of: Any) -> None:
+        raise error
+
+    engine.run = fail
+    for _ in range(5):
+        with pytest.raises(type(error)):
+            copy.make(TABLE, MADE, 1, lambda: MADE)
 
 
 def test_only_the_lake_table_of_a_former_name_is_dropped(

@@ -1,0 +1,89 @@
+"""The attempts to copy a table that have ended the process, in a file on the driver's machine.
+
+A row that no task can hold in memory, for example, would end the mirror at each start, before any other table is followed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from binlake.errors import BinlogError, SourceError, UnsupportedError
+from binlake.lake.engine import UnwantedError
+
+_MOST = 3
+
+
+class CopyAttempts:
+    """The attempts in a row to read chunks of one copy that have ended the process before any chunk was read.
+
+    `identity` says which copy of which table this is. `reason` is the error of the last attempt, "" if the process was
+    killed. Raises SourceError where the file cannot be written.
+    """
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self._path = path
+        self._identity = identity
+        self.number = 0
+        self.reason = ""
+        try:
+            known = json.loads(path.read_text("utf-8"))
+            if known["identity"] == identity:
+                self.number, self.reason = int(known["attempts"]), str(known["reason"])
+        except (FileNotFoundError, KeyError, TypeError, ValueError, RecursionError):
+            return  # none, or cut by a kill while it was written
+        except OSError as error:
+            raise SourceError(f"cannot read {path}: {error.strerror}") from error
+
+    def check(self, table: str) -> None:
+        """Raise UnsupportedError after the third attempt: the other tables must be followed. The count then begins again."""
+        if self.number < _MOST:
+            return
+        why = self.reason or "the process was killed"
+        self.forget()
+        raise UnsupportedError(
+            f"{table}: {_MOST} attempts in a row to read its rows have ended the mirror: {why}",
+            hint="give the processes of Spark more memory if they had too little; `binlake mirror resync` copies the table again",
+        )
+
+    @contextmanager
+    def another(self, what: str) -> Iterator[None]:
+        """Count an attempt until it has read its chunks, `what` in its error. One that ends with an error of the server or the
+        store, or is interrupted, does not count: it says nothing about the table.
+        """
+        before = self.number, self.reason
+        self._set(self.number + 1, "")
+        try:
+            yield
+        except BaseException as error:
+            if _is_of_task(error):
+                if isinstance(error, BinlogError):
+                    error.message = f"{what}: {error.message}"  # Spark's does not name the table
+                self._set(self.number, str(error).partition("\n")[0])
+            else:
+                self._set(*before)
+            raise
+        self.forget()
+
+    def forget(self) -> None:
+        """Count from zero."""
+        self.number, self.reason = 0, ""
+        self._path.unlink(missing_ok=True)
+
+    def _set(self, number: int, reason: str) -> None:
+        self.number, self.reason = number, reason
+        entry = {"identity": self._identity, "attempts": number, "reason": reason}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(json.dumps(entry), "utf-8")
+        except OSError as error:
+            raise SourceError(f"cannot write {self._path}: {error.strerror}") from error
+
+
+def _is_of_task(error: BaseException) -> bool:
+    """Whether an error is that of a task that died, or a fault of a program: Spark's has no type of its own."""
+    if isinstance(error, BinlogError):
+        return type(error) is BinlogError
+    return isinstance(error, Exception) and not isinstance(error, (OSError, UnwantedError))
