@@ -34,8 +34,8 @@ _TABLES = (
     " FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
 )
 _KEY_COLUMNS = frozenset(("key_name", "column_name", "non_unique", "sub_part", "null"))
-# every engine whose reads are of one moment, and whose commits the binary log orders
-_TRANSACTIONAL = {
+#: Every engine whose reads are of one moment, and whose commits the binary log orders, by flavour.
+TRANSACTIONAL = {
     "mariadb": ("innodb", "rocksdb", "tokudb"),
     # a position on MySQL is one for which InnoDB alone was asked, see `read_session.settled_position`
     "mysql": ("innodb",),
@@ -84,7 +84,7 @@ class SourceTable(PickledByName):
     @property
     def is_transactional(self) -> bool:
         """Whether a consistent snapshot holds for the table's engine."""
-        return self.engine in _TRANSACTIONAL[self.definition.flavour]
+        return self.engine in TRANSACTIONAL[self.definition.flavour]
 
 
 @lru_cache(maxsize=512)

@@ -18,10 +18,11 @@ from binlake.mirror.control import DROPPED
 from binlake.mirror.ddl.column_changes import column_changes
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
-from binlake.table.schema.alter import numbered_columns
+from binlake.table.schema.alter import new_engine, numbered_columns
 from binlake.table.schema.ddl_effects import (
     adds_cascades,
     altered_table,
@@ -129,6 +130,9 @@ def _altered(
     if new.system_versioned:
         # the server logs the DELETEs that follow as updates, which end the versions of rows
         return Effect(refused="the table becomes system-versioned")
+    engine = new_engine(items_of(ddl))
+    if engine and table.mode.holds_rows and not can_be_mirrored(engine, table.flavour):
+        return Effect(refused=f"tables of engine {engine} cannot be mirrored")
     cascades = adds_cascades(new, old)
     is_same = (new.columns, new.primary_key) == (old.columns, old.primary_key)
     # a definition does not contain AUTO_INCREMENT

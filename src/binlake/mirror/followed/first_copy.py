@@ -50,6 +50,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.tables.data_files import DataFileWriter
@@ -421,7 +422,7 @@ class FirstCopy:
         )
 
     def _refuse(self, table: SourceTable) -> None:
-        if table.key and not table.is_transactional and table.engine not in _ORDERED:
+        if table.key and not can_be_mirrored(table.engine, table.definition.flavour):
             raise UnsupportedError(
                 f"{table.full_name}: tables of engine {table.engine} cannot be mirrored"
             )
@@ -484,4 +485,3 @@ class FirstCopy:
 
 
 _RETENTION = {"mysql": "binlog_expire_logs_seconds", "mariadb": "expire_logs_days"}
-_ORDERED = ("aria", "myisam", "memory", "archive")

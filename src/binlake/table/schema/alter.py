@@ -142,6 +142,23 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
     return columns
 
 
+def new_engine(items: Sequence[Sequence[Token]]) -> str:
+    """Return the name of the engine that the items give the table, as written; "" if they give it none."""
+    engine = ""
+    for item in items:
+        depth = 0
+        for at, token in enumerate(item):
+            depth += (token.word == "(") - (token.word == ")")
+            rest = item[at + 1 :]
+            if depth or token.word not in ("ENGINE", "TYPE") or not rest:
+                continue  # partitions have engines, too, in parentheses
+            if rest[0].word == "=":
+                engine = rest[1].text if len(rest) > 1 else engine
+            elif at == 0:
+                engine = rest[0].text
+    return engine
+
+
 def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     """Return the names, in lower case, of the columns that the items redefine as AUTO_INCREMENT."""
     numbered = set()

@@ -12,13 +12,14 @@ from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.modes.choice import mode_named
-from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.modes.names import APPEND, MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
 from binlake.table.schema.ddl_effects import changes_no_column, concerns
+from binlake.table.schema.schema_file import parse_schema
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
 
@@ -118,3 +119,20 @@ def test_a_table_that_is_emptied(sql: str) -> None:
 def test_a_table_that_may_have_another_name(sql: str) -> None:
     table = cast(Followed, _Shop())
     assert not effect_of(statement(sql), table, ReadOptions(), ColumnRules()).is_none
+
+
+@pytest.mark.parametrize(("sql", "refused"), [
+    ("ENGINE=BLACKHOLE", "BLACKHOLE"), ("engine 'blackhole'", "blackhole"), ("ADD INDEX (v), ENGINE = `CSV`", "CSV"),
+    ("COMMENT='x' ENGINE=FEDERATED", "FEDERATED"), ("TYPE=BLACKHOLE", "BLACKHOLE"),
+    ("ENGINE=InnoDB", ""), ("ENGINE=MyISAM", ""), ("ENGINE=heap", ""), ("COMMENT='ENGINE=CSV'", ""), ("FORCE", ""),
+    ("PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5) ENGINE=CSV)", ""),
+])  # fmt: skip
+def test_another_engine(sql: str, refused: str) -> None:
+    """A server that gives a table the engine BLACKHOLE has lost its rows, and logs later changes all the same."""
+    declared = parse_schema(b"CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)").tables[0]
+    facts = {"id": ("shop", "t"), "key": ("id",), "declared": declared, "flavour": "mysql"}
+    for mode, expected in ((MIRROR, refused), (APPEND, "")):
+        table = cast(Followed, SimpleNamespace(**facts, mode=mode_named(mode)))
+        found = effect_of(statement(f"ALTER TABLE t {sql}"), table, ReadOptions(), ColumnRules())
+        why = f"tables of engine {expected} cannot be mirrored" if expected else ""
+        assert found == Effect(refused=why)
