@@ -21,6 +21,7 @@ from typing import Protocol
 
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
+from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import mirrored_tables
@@ -30,12 +31,14 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.selection import TableSelection
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
 from binlake.values.quantities import counted
+from binlake.values.table_names import table_name
 
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
@@ -404,16 +407,18 @@ def compact_tables(
 ) -> None:
     """Compact tables wholly (all without `names`), here, or by the mirror that runs in another process.
 
-    Raises SourceError for a table that the lake does not have, and where it has no mirror, and BinlogError if tables
+    Raises SourceError for a table that the mirror does not follow, and where the lake has no mirror, and BinlogError if tables
     could not be compacted here: `note` has received the reasons, and the other tables are done.
     """
     control = Control(lake)
     options = control.options
     there = mirrored_tables(lake)
-    known = there.keys() - control.quarantined.keys()
+    selection = TableSelection.of(options, control.added, control.removed)
+    aside = control.quarantined.keys() | control.gone.keys()
+    known = {name for name in there.keys() - aside if selection.wants(*table_name(name))}
     if unknown := sorted(set(names) - known):
         raise SourceError(
-            f"the mirror has no table {', '.join(unknown)}, or it is quarantined",
+            f"the mirror has no table {', '.join(unknown)}, or it is quarantined, gone or removed",
             hint="`binlake mirror status` lists its tables",
         )
     wanted = set(names) or known
@@ -424,9 +429,13 @@ def compact_tables(
     with closing(lease), closing(upkeep_of(engine, control, options, note)) as upkeep:
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
-            if name not in tables:
-                tables |= followed_tables(lake, there[name][0], indexes, control, options)
-            upkeep.want(tables[name])
+            try:
+                if name not in tables:
+                    tables |= followed_tables(lake, there[name][0], indexes, control, options)
+                upkeep.want(tables[name])
+            except (*OF_ONE_TABLE, *DAMAGED, CommitConflictError) as error:
+                upkeep.failed.add(name)
+                note(f"{name} was not compacted: {str(error).partition(chr(10))[0]}")
         upkeep.finish(tables, lease.keep)
         upkeep.remove_orphans(tables)
         if upkeep.failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import OptionError, SourceError
+from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.mirror import upkeep
+from binlake.mirror.control import Control as LakeControl
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
 from binlake.mirror.loop import Mirror
@@ -21,6 +25,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.upkeep import Upkeep
+from unit.mirror.followed.fake_lake import FakeLake
 
 
 class Stored:
@@ -225,6 +230,58 @@ def test_new_files_of_a_running_compaction_are_no_orphans() -> None:
 def test_files_are_no_orphans_for_an_hour(seconds: int) -> None:
     with pytest.raises(OptionError, match="orphans_s"):
         MirrorOptions(orphans_s=seconds)
+
+
+class Compactions:
+    """Records the tables that are to be compacted."""
+
+    def __init__(self) -> None:
+        self.failed: set[str] = set()
+        self.wanted: list[str] = []
+
+    def want(self, table: Followed) -> None:
+        self.wanted.append(table.full_name)
+
+    def finish(self, _tables: Any, _keep: Any) -> None: ...
+    def remove_orphans(self, _tables: Any) -> None: ...
+    def close(self) -> None: ...
+
+
+def compacted(
+    lake: FakeLake, folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str
+) -> tuple[list[str], list[str], str]:
+    """The tables that `binlake mirror compact` compacts, its notes, and its error."""
+    made, notes, why = Compactions(), list[str](), ""
+    monkeypatch.setattr(upkeep, "upkeep_of", lambda *_of: made)
+    of: Any = lake
+    try:
+        upkeep.compact_tables(of, SimpleNamespace(), folder, names, notes.append)  # type: ignore[arg-type]
+    except BinlogError as error:
+        why = error.message
+    return made.wanted, notes, why
+
+
+def test_tables_that_the_mirror_does_not_follow_are_not_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have another owner by now; a damaged table does not stop the others."""
+    lake: Any = FakeLake()
+    control = LakeControl(lake, "mysql://db1/", MirrorOptions())
+    for name in ("damaged", "gone", "good", "removed", "theirs"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    control.leave("shop.gone", "dropped")
+    control.remove_tables({"shop.removed"}, {"shop.removed"})
+    for name in ("gone", "removed", "theirs"):
+        lake.stored["shop", name].summary = {}  # another program has written to it
+    lake.stored["shop", "damaged"].error = MissingFileError("/lake/shop/damaged/1.parquet")
+    wanted, notes, why = compacted(lake, tmp_path, monkeypatch)
+    assert wanted == ["shop.good"]
+    assert why == "not compacted: shop.damaged, shop.theirs"
+    assert notes[0] == "shop.damaged was not compacted: /lake/shop/damaged/1.parquet"
+    assert notes[1].startswith("shop.theirs was not compacted: shop.theirs: another program has")
+    for name in ("gone", "removed"):
+        found = compacted(lake, tmp_path, monkeypatch, "shop.good", f"shop.{name}")
+        assert found[2].startswith(f"the mirror has no table shop.{name}, or it is")
 
 
 class Ended(Mirror):
