@@ -24,7 +24,7 @@ from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.table_record import mirrored_tables
+from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.table import MirrorTable
@@ -429,6 +429,10 @@ def compact_tables(
     with closing(lease), closing(upkeep_of(engine, control, options, note)) as upkeep:
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
+            if name in control.to_resync or _is_being_copied(lake, there[name][0]):
+                # a copy that was interrupted continues only into the same snapshot
+                note(f"{name} is not compacted: it is to be copied again")
+                continue
             try:
                 if name not in tables:
                     tables |= followed_tables(lake, there[name][0], indexes, control, options)
@@ -440,6 +444,11 @@ def compact_tables(
         upkeep.remove_orphans(tables)
         if upkeep.failed:
             raise BinlogError(f"not compacted: {', '.join(sorted(upkeep.failed))}")
+
+
+def _is_being_copied(lake: LakeTables, name: tuple[str, str]) -> bool:
+    """Whether the copy into a lake table has begun, and is not complete."""
+    return has_pending_copy(lake.load(*name).describe()["properties"])
 
 
 def _lease_if_free(control: Control, indexes: Path, note: Callable[[str], None]) -> Lease | None:

@@ -284,6 +284,23 @@ def test_tables_that_the_mirror_does_not_follow_are_not_compacted(
         assert found[2].startswith(f"the mirror has no table shop.{name}, or it is")
 
 
+def test_tables_that_are_to_be_copied_again_are_not_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that was interrupted would begin again: the lake table would have another snapshot."""
+    lake: Any = FakeLake()
+    control = LakeControl(lake, "mysql://db1/", MirrorOptions())
+    for name in ("again", "good", "pending"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    control.request_resync({"shop.again"})
+    lake.stored["shop", "pending"].properties["binlake.pending-columns"] = '[""]'
+    wanted, notes, why = compacted(lake, tmp_path, monkeypatch)
+    assert (wanted, why) == (["shop.good"], "")
+    assert notes == [
+        f"shop.{name} is not compacted: it is to be copied again" for name in ("again", "pending")
+    ]
+
+
 class Ended(Mirror):
     """A mirror after `run`, with one table that needs compaction."""
 

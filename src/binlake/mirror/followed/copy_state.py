@@ -20,7 +20,7 @@ from binlake.source.bytes import writing
 class CopyState:
     """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.
 
-    `identity` says which copy of which table this is. Raises SourceError where the file cannot be written.
+    `identity` says which copy of which table this is; with `is_outdated`, the file has chunks of another one. Raises SourceError where the file cannot be written.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
@@ -28,6 +28,7 @@ class CopyState:
         self.identity = identity
         self.chunks: list[str] = []
         self.answers: dict[int, dict[str, Any]] = {}
+        self.is_outdated = False
         self._load()
 
     def _load(self) -> None:
@@ -43,6 +44,7 @@ class CopyState:
         try:
             head = json.loads(lines[0])
             if head["identity"] != self.identity:
+                self.is_outdated = len(lines) > 1
                 return
             self.chunks = list(head["chunks"])
             for line in lines[1:]:

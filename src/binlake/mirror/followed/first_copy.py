@@ -321,6 +321,10 @@ class FirstCopy:
                         f"{table.full_name}: its copy continues: {done} of {of} chunks are read"
                     )
                 return start
+        if state.is_outdated:
+            self.note(
+                f"{table.full_name}: its copy begins again: its definition, its lake table or the options have changed"
+            )
         chunks = chunks_of(url, table, self._chunk_options())
         state.begin([chunk.to_json() for chunk in chunks])
         self.begun.add(table.full_name)

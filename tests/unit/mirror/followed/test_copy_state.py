@@ -41,7 +41,8 @@ def test_it_is_read_back(state: CopyState, path: Path) -> None:
 
 def test_another_copy_does_not_continue_it(state: CopyState, path: Path, tmp_path: Path) -> None:
     other = CopyState(path, "another copy")
-    assert (other.chunks, other.answers) == ([], {})
+    assert (other.chunks, other.answers, other.is_outdated) == ([], {}, True)
+    assert not CopyState(path, "this copy").is_outdated
     other.begin(["only"])
     assert CopyState(path, "this copy").chunks == []
 
