@@ -83,7 +83,9 @@ class ArchiveFlags:
     keep_bytes: Annotated[
         str | None,
         Option(
-            metavar="SIZE", panel=_KEEP, help="Remove the oldest logs while the archive is larger."
+            metavar="SIZE",
+            panel=_KEEP,
+            help="Remove the oldest logs while the archive is larger than SIZE.",
         ),
     ] = None
     metrics_port: Annotated[

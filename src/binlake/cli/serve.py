@@ -39,10 +39,12 @@ class ServeFlags:
         str | None,
         Option(
             metavar="FILE",
-            help=f"Its first line is the password; default: ${_PASSWORD_VARIABLE}, else binlake asks for it.",
+            help=f"File whose first line is the password. By default binlake uses ${_PASSWORD_VARIABLE}, or prompts for it.",
         ),
     ] = None
-    bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1"
+    bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 listens on all addresses.")] = (
+        "127.0.0.1"
+    )
     port: Annotated[int, Option(help="Port to listen on.", min=0, max=65535)] = 3307
     source: Annotated[
         str, Option(metavar="SERVER", help="The server to serve, if the archive contains several.")

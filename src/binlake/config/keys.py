@@ -67,7 +67,7 @@ ARCHIVE_KEYS: dict[str, Key] = {
     "from": Key(text, "first log of a new server: a name, oldest or newest", "oldest"),
     "sync_seconds": Key(number, "seconds between syncs while data is arriving", "1; object store: 10"),
     "restart_if_lost": Key(flag, "if the server has purged the next log, continue in a new directory", "false"),
-    "keep_days": Key(number, "retention: remove logs that ended more than so many days ago"),
+    "keep_days": Key(number, "retention: remove logs that ended more than this number of days ago"),
     "keep_bytes": Key(size, 'retention: remove the oldest logs above this size ("500GB")'),
 }  # fmt: skip
 #: Only in `[archive.servers.NAME]`.
@@ -87,7 +87,7 @@ CONNECTION_KEYS: dict[str, Key] = {
 }
 #: In `[serve]` for all listeners, and in `[serve.listeners.NAME]` for one.
 SERVE_KEYS: dict[str, Key] = {
-    "bind": Key(text, "address to listen on; 0.0.0.0 is all", "127.0.0.1"),
+    "bind": Key(text, "address to listen on; 0.0.0.0 listens on all addresses", "127.0.0.1"),
     "user": Key(text, "user name for replicas", "replica"),
     "password_file": Key(path, "file whose first line is the password of that user"),
     "password_variable": Key(text, "environment variable that holds the password"),

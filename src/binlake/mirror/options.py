@@ -225,7 +225,7 @@ class MirrorOptions:
     on_cascade: str = _choice(
         "--on-cascade",
         "HOW",
-        "Tables that foreign keys change without a trace in the log: quarantine, or ignore.",
+        "What to do with tables that foreign keys change without logging the rows: quarantine, or ignore.",
         *("quarantine", "ignore"),
     )
     time: str = _choice("--time", "FORM", "TIME columns: text or micros.", "text", "micros")
@@ -270,7 +270,7 @@ class MirrorOptions:
     )
     keep_tags_s: int = _option(
         0,
-        "Age at which the tags before TRUNCATE, DROP and RENAME expire; without it, never.",
+        "Age at which the tags before TRUNCATE, DROP and RENAME expire. By default they never expire.",
         flag="--keep-tags",
         metavar="SECONDS",
         least=1,

@@ -80,7 +80,7 @@ class ReadOptions(PickledByName):
     exclude_gtid: str | None = option("SET", "exclude the transactions in this GTID set", parse_gtids)
     server_id: tuple[int, ...] = option("ID", "only events of these servers", parse_number, default=())
     thread: tuple[int, ...] = option("ID", "only transactions of these connections", parse_number, default=())
-    at: str | None = option("FILE:POS|GTID", "only one transaction: the one with this GTID, or the one that starts at this position, else contains it, else ends there", parse_place)
+    at: str | None = option("FILE:POS|GTID", "only the transaction with this GTID, or the one at this position: the one that starts there, otherwise the one that contains it, otherwise the one that ends there", parse_place)
     where: str | None = option("EXPR", "only row changes for which this condition in MySQL's syntax is true; it may use columns, before.NAME, after.NAME and changed(NAME)", parse_condition)
     whole_transaction: bool = option("BOOL", "with the option where: also the other row changes of a transaction in which one matches", parse_bool, default=False)
     # reading
@@ -91,7 +91,7 @@ class ReadOptions(PickledByName):
     keyring: str | None = option("FILE", "the server's keyring or key file, for encrypted logs", parse_text)
     keyring_password_file: str | None = option("FILE", "file with the password of an encrypted MariaDB key file", parse_text)
     verify_checksum: bool = option("BOOL", "verify CRC32 of every event", parse_bool, default=True)
-    on_error: str = option("POLICY", "what to do at damage: stop, or skip to the next intact transaction", default="stop", choices=("stop", "skip"))
+    on_error: str = option("POLICY", "what to do when the log is damaged: stop, or skip to the next intact transaction", default="stop", choices=("stop", "skip"))
     on_unshown: str = option("POLICY", "changes that rows cannot show (statement DML, DDL, TRUNCATE, account management such as GRANT, INCIDENT): count them, or stop at the first", default="count", choices=("count", "error"))
     uncommitted: bool = option("BOOL", "show rolled back, prepared and torn transactions too", parse_bool, default=False)
     # form of values
@@ -108,7 +108,7 @@ class ReadOptions(PickledByName):
     metadata_prefix: str | None = option("TEXT", "prefix of metadata columns, as in PREFIXop and PREFIXfile; by default they are _op, _ts, …, and _log_file and _log_pos")
     batch_bytes: int = option("SIZE", "size of a batch of decoded rows in memory", parse_bytes, default=8 << 20)
     threads: int | None = option("N", "number of threads that decode rows; default: one per processor core, but at most one per 8 MB of log; in a Spark task one. stats and index use one", parse_count)
-    max_memory: int = option("SIZE", "limit on the memory that a log can make binlake use. A compressed event may inflate to a quarter of it, a compressed transaction to the limit plus 100 times its own size; the tables in memory may have one column for each 4 kB", parse_bytes, default=DEFAULT_MAX_MEMORY)
+    max_memory: int = option("SIZE", "limit on the memory that the contents of a log can require. A compressed event may inflate to a quarter of it, a compressed transaction to the limit plus 100 times its own size; the tables in memory may have one column for each 4 kB", parse_bytes, default=DEFAULT_MAX_MEMORY)
     # fmt: on
 
     @classmethod

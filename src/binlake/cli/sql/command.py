@@ -105,10 +105,10 @@ class SqlFlags:
 def sql(files: LogFiles, options: ReadOptions, flags: SqlFlags) -> None:
     """Print row changes as SQL that a server accepts, whole transactions in commit order.
 
-    Prints INSERT, UPDATE and DELETE. Rows are found by the primary key if it is known, otherwise by
-    all columns. Column names must be in the log (binlog_row_metadata=FULL, or DDL) or in --schema.
-    --undo prints the statements that reverse the changes, last first. It refuses changes that it
-    cannot reverse before it prints anything.
+    Prints INSERT, UPDATE and DELETE. The statements find rows by the primary key if binlake knows
+    it, otherwise by all columns. Column names must be in the log (binlog_row_metadata=FULL, or DDL)
+    or in --schema. --undo prints the statements that reverse the changes, last first. It refuses
+    changes that it cannot reverse before it prints anything.
 
     Examples:
       binlake sql binlog.000012 --schema schema.sql | mysql
