@@ -76,7 +76,7 @@ class LogsNow:
             if after != before + 1:
                 raise PositionLostError(
                     f"the log between {self.files[before].name} and {self.files[after].name} is "
-                    "missing, and binlake skips nothing",
+                    "missing, and binlake does not skip missing logs",
                     hint=f"restore it; or {remedy}",
                 )
         return found
@@ -139,8 +139,8 @@ class StreamLogs(ABC):
         yield from numbers
 
     def created_all(self, now: LogsNow, numbers: Sequence[int]) -> dict[int, int | None]:
-        """`created` of several files, of which stores are asked at the same time. Raises BinlogError:
-        that of the first file that has one.
+        """Return `created` of several files. For object stores, the requests run in parallel. Raises the BinlogError
+        of the first file that has one.
         """
         found = opened_ahead(
             numbers,
@@ -246,8 +246,7 @@ class DirectoryLogs(StreamLogs):
         numbers = [file.number or 0 for file in chain.files]
         if sorted(set(numbers)) != numbers:
             raise SourceError(
-                f"the index file {chain.index} lists the logs in another order than that of"
-                " their numbers",
+                f"the index file {chain.index} does not list the logs in the order of their numbers",
                 hint="give their directory instead",
             )
         if any(file.path == "-" for file in chain.files):

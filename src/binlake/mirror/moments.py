@@ -67,7 +67,7 @@ def check_moment_name(name: str) -> None:
         raise OptionError(
             f"{name!r} cannot be the name of a moment",
             name="name",
-            hint="use up to 100 letters, digits, '_', '-' and '.'; names that begin with before- are the mirror's",
+            hint="use up to 100 letters, digits, '_', '-' and '.'; names that begin with before- are reserved for the mirror",
         )
 
 

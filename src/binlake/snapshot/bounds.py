@@ -67,7 +67,7 @@ def walked_bounds(
         bound = after
         yield bound
     raise ServerError(
-        f"{server.where}: {table.full_name} would be copied in more than {most_bounds:,} parts: refused"
+        f"{server.where}: binlake refuses to copy {table.full_name} in more than {most_bounds:,} parts"
     )
 
 

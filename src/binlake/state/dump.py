@@ -247,7 +247,9 @@ class Dump(Base):
             self._charset = names[1].decode("ascii", "replace").lower()
         self._in_utc = self._in_utc or _IN_UTC.search(text) is not None
         if _PARTIAL.search(text):
-            raise self._error("the dump has a part of the rows only: it was made with --where", end)
+            raise self._error(
+                "the dump contains only some of the rows: it was made with --where", end
+            )
 
     def _declared(self, text: bytes, database: str | None) -> DeclaredTable | None:
         wanted = self._wanted[1]

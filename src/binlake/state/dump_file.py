@@ -37,8 +37,8 @@ def open_dump(path: str, options: ReadOptions) -> DumpText:
             mode = Path(path).stat().st_mode  # to open a pipe may wait
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 raise SourceError(
-                    f"{path} is no regular file, and a dump is read twice",
-                    hint="save it as a file; .gz and .zst are read as they are",
+                    f"{path} is not a regular file; binlake reads a dump twice",
+                    hint="save it as a file; binlake decompresses .gz and .zst files",
                 )
             file = stack.enter_context(Path(path).open("rb"))
             decompress = decompressor_for(os.pread(file.fileno(), MAGIC_BYTES, 0))

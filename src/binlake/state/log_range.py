@@ -143,7 +143,7 @@ def _check_begun(chain: Chain, moment: StateMoment, options: ReadOptions) -> Non
         before = head_gtids(log)
     if before is None or bool(before):
         raise SourceError(
-            f"the logs begin with {chain.names[0]}, and their first transaction is not of before"
+            f"the logs begin with {chain.names[0]}, and their first transaction is not older than"
             f" {moment.text}",
             hint="give older logs, too",
         )
@@ -239,7 +239,7 @@ def _check_not_later(chain: Chain, moment: StateMoment, base: str, options: Read
     if _has_transactions(chain, later):
         raise SourceError(
             f"{base} was taken after {moment.text}",
-            hint="take rows of before this moment, or those of a live server to go back from",
+            hint="use a dump or a Parquet file made before this moment, or go back from the live server",
         )
 
 

@@ -77,7 +77,7 @@ def certain_renaming(
             f" not certain which table is {'.'.join(name)} after it",
             file=ddl.position.file,
             event_pos=ddl.position.offset,
-            hint="give rows and a moment of the same side of this statement",
+            hint="use rows and a moment that are both before or both after this statement",
         )
     moved = renaming(ddl, name)
     if moved is not None and moved[0] is not None and renames_what_exists(ddl.sql):
@@ -86,7 +86,7 @@ def certain_renaming(
             f" {'.'.join(name)} after it",
             file=ddl.position.file,
             event_pos=ddl.position.offset,
-            hint="give rows and a moment of the same side of this statement",
+            hint="use rows and a moment that are both before or both after this statement",
         )
     return moved
 

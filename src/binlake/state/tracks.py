@@ -88,7 +88,7 @@ class _Memory:
             raise UnsupportedError(
                 f"{self._table}: {counted(self.rows, 'changed row')} need more memory than the limit"
                 f" of {self._most >> 20} MB",
-                hint="raise --max-memory, or begin with rows of a time that is nearer",
+                hint="raise --max-memory, or start from a dump closer to the requested moment",
             )
 
 
@@ -266,8 +266,8 @@ class KeyedRows:
             raise UnsupportedError(
                 f"{self.shape.full_name}, {track.place}: the log does not contain the value before the"
                 f" change of column {min(track.lost)} of row {self.shape.shown_key(key)}",
-                hint=f"going back from a live table: {_IMAGE_HINT}; rows of before the change"
-                " (a dump) need no old values",
+                hint=f"going back from a live table: {_IMAGE_HINT}; a dump made before the"
+                " change needs no old values",
             )
 
     def _add(self, message: str, key: Key) -> None:

@@ -61,7 +61,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "dump.sql"
     os.mkfifo(path)
     assert not is_parquet(str(path))
-    with pytest.raises(SourceError, match="is no regular file, and a dump is read twice"):
+    with pytest.raises(SourceError, match="is not a regular file; binlake reads a dump twice"):
         rows(path)
 
 

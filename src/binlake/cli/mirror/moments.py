@@ -80,7 +80,7 @@ def tag(
     In an Iceberg lake, the name is a tag in each table of the round. Readers use the name as a version:
     SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep their data files until `binlake mirror untag`.
 
-    In a Delta lake, the name does not keep files: VACUUM removes them as without a name.
+    In a Delta lake, the name does not keep files: VACUUM removes them even if the round has a name.
 
     A round has the tables that the mirror followed then. The command prints the others. A mirror of the lake can run meanwhile.
 
@@ -104,7 +104,7 @@ def tag(
         note(f"the mirror did not follow these tables in round {made.round}: {', '.join(absent)}")
     if format_of(lake) == DELTA:
         note(
-            "a name does not keep the files of a Delta table: VACUUM removes them as without a name"
+            "a name does not keep the files of a Delta table: VACUUM removes them even if the round has a name"
         )
 
 

@@ -169,7 +169,7 @@ def _drops(table: Followed, pairs: _Pairs, rules: ColumnRules) -> tuple[Step, ..
     names = [_spelled(table, n) for n in (*pairs.removed, *hidden) if caseless(n) in in_lake]
     if dropped := sorted(table.lake.partition_columns & set(names)):
         raise UnsupportedError(
-            f"column {dropped[0]} is dropped, by which the lake table is partitioned"
+            f"the statement removes column {dropped[0]}, by which the lake table is partitioned"
         )
     return tuple({"do": "drop", "name": name} for name in names)
 

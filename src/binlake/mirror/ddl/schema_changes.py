@@ -66,7 +66,9 @@ class SchemaChanges:
             and not _departs(ddl, table)
         ]
         for table in again:
-            self.note(f"{table.full_name}: it was altered while it was copied: it is copied again")
+            self.note(
+                f"{table.full_name}: a DDL statement changed the table during its copy; the mirror copies it again"
+            )
             self.tables.copy(table.full_name)
         return bool(again)
 

@@ -237,7 +237,7 @@ class Follower(Closing):
         if silent_s > self.options.dead_after_s:
             raise ServerError(
                 f"for {silent_s:.0f} s the server has sent heartbeats, but neither events nor the end of its log",
-                hint="leave until-current away to follow it",
+                hint="omit --until-current to follow the server",
             )
 
     def _take_note(self, stream: DumpStream, item: Item, identity: str, *, by_gtid: bool) -> None:

@@ -219,7 +219,7 @@ class DumpStream:
         self._artificial += 1
         if self._artificial > _MOST_ARTIFICIAL:
             raise ServerError(
-                f"the source sends {_MOST_ARTIFICIAL:,} artificial events, and none of its log"
+                f"the source has sent {_MOST_ARTIFICIAL:,} artificial events in a row and no event of its log"
             )
 
     def _announce(self, raw: bytes) -> None:

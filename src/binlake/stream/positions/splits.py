@@ -162,7 +162,7 @@ class StreamSplit(Split):
     def take_hole(self, hole: str, ledger: Ledger) -> None:
         """Raise PositionLostError: a stream does not read the log again."""
         raise PositionLostError(
-            f"{hole}; binlake skips nothing",
+            f"{hole}; a stream does not skip missing transactions",
             hint=f"copy {self.log.name} again, then restart",
         )
 
