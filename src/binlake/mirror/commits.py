@@ -103,7 +103,7 @@ def _commit_parts(
     round_number: int,
     options: MirrorOptions,
 ) -> int:
-    """One part, unless the range is larger than memory should hold.
+    """Apply the changes in one commit, or in several if they exceed `commit_bytes`.
 
     All parts except the last keep the position at which the range begins, so after a kill the range is applied again.
     """

@@ -144,7 +144,7 @@ class TablesDecoder:
 
         A share is the work of a task and becomes a data file: not of less than a split of the log, and not more than
         the tasks that run at the same time may hold together. On one machine, the cutting costs more than it saves, unless
-        the rows are more than memory should hold.
+        the rows exceed `commit_bytes`.
         """
         row_bytes = log_bytes * _ROW_BYTES_PER_LOG_BYTE
         fits = row_bytes <= self.options.commit_bytes

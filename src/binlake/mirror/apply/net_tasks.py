@@ -58,7 +58,7 @@ class WrittenShare:
 
 
 def written_changes(shares: Sequence[WrittenShare], most_bytes: int) -> Iterator[Change]:
-    """The changes of a range, in one commit, or in several if the keys are more than memory should hold."""
+    """The changes of a range, in one commit, or in several if the keys need more than `most_bytes`."""
     held: list[WrittenShare] = []
     for share in shares:
         if held and sum(one.count for one in (*held, share)) * _KEY_BYTES > most_bytes:
