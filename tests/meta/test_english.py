@@ -6,6 +6,7 @@ CONTRIBUTING.md says how binlake's texts are written.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tokenize
 from collections.abc import Iterator
@@ -20,6 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+]
+#: Pages that open in a way of their own.
+OTHER_PAGES = [
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "examples").glob("*.md")),
+    *sorted((ROOT / "examples").glob("*.ipynb")),
 ]
 #: Pages that open with what binlake is, or with where to report a vulnerability.
 INTRODUCTIONS = ("README.md", "SECURITY.md", "index.md")
@@ -73,11 +80,6 @@ _OF_PAGES = re.compile(
     re.IGNORECASE,
 )
 
-#: Rooms of src/binlake whose docstrings and comments have been edited.
-EDITED = (
-    "api.py", "archive", "background.py", "cli", "config", "core", "errors.py", "events", "format", "lake", "mirror",
-    "printable.py", "query", "replay", "serve", "source", "spark", "state", "stream", "table", "ui", "values",
-)  # fmt: skip
 #: Modules that belong to no room, and sources in Java.
 OUTSIDE = [
     ROOT / "src" / "binlake_program.py",
@@ -90,7 +92,7 @@ _OF_DOCSTRINGS = re.compile(
     r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody"
     r"|\bas ever\b|lets? go of|\bfor ever\b|looked (at|into)|of ours that|and said so"
     r"|throw each other|to be had|what is there of|no matter who|(made|begins?) anew|handed (on|over)|passed over"
-    r"|\A\"*(What|The same|That of|Those of|Of) |tells? (them|rows|it) apart as|look(ed)? at the (table|catalog) again|as it was said",
+    r"|\A\"*(What|The same|That of|Those of|Of|As|Like) |tells? (them|rows|it) apart as|look(ed)? at the (table|catalog) again|as it was said",
     re.IGNORECASE,
 )
 #: Phrases of messages, beside the ones of all texts.
@@ -137,9 +139,18 @@ def help_texts() -> Iterator[tuple[str, str]]:
                 waiting.append((f"{name} {sub}", found))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def text_of(page: Path) -> str:
+    """The text of a page; of a notebook, the cells with text."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: page.name)
 def test_pages(page: Path) -> None:
-    prose = _CODE.sub("", page.read_text(encoding="utf-8"))
+    prose = _CODE.sub("", text_of(page))
     assert len(prose) > 300
     found = [match[0] for pattern in (_PATTERN, _OF_PAGES) for match in pattern.finditer(prose)]
     assert found == []
@@ -167,10 +178,9 @@ def test_help() -> None:
 
 
 def sources() -> list[Path]:
-    """The modules of the rooms in EDITED."""
-    package = ROOT / "src" / "binlake"
-    found = [path for name in EDITED for path in [package / name, *(package / name).rglob("*.p*")]]
-    return [path for path in found if path.suffix in (".py", ".pyx", ".pxd")]
+    """The modules of the package."""
+    found = (ROOT / "src" / "binlake").rglob("*.p*")
+    return sorted(path for path in found if path.suffix in (".py", ".pyx", ".pxd"))
 
 
 def prose_of(path: Path) -> list[str]:
