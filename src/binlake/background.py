@@ -1,4 +1,4 @@
-"""Threads whose end is noticed, even if there is no memory for them to say so.
+"""Threads whose end is detected even if they run out of memory and cannot report it.
 
     thread = Background(run, "binlake-scan")
     item = thread.get(queue)     # into which `run` puts

@@ -111,7 +111,7 @@ def families(
     labels: Sequence[str],
     samples: Sequence[tuple[Sequence[str], T]],
 ) -> Iterator[Any]:
-    """Yield a family for each metric, with a sample for each of `samples`: the texts of its labels, and what has the value."""
+    """Yield a family for each metric, with a sample for each of `samples`: its label values and the object that holds the value."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     kinds: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}

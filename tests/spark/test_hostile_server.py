@@ -183,7 +183,7 @@ def test_a_server_that_is_silent_ends_the_stream(spark: Any, tmp_path: Path, sil
 def test_the_first_failure_is_a_line_on_stderr(
     silence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Spark's process for planning calls the reader."""
+    """The calls are those of Spark's process for planning."""
     with fake_server(SILENCES[silence]) as (port, _):
         run = Query42(Checkpoint(), server=url_of(port), starting_offsets="earliest")
         run.reader.patience_s = 1.0

@@ -340,7 +340,7 @@ def test_the_notebook(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_programs_of_the_page_run(spark: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    """As a user pastes them, with one log and with several."""
+    """The test runs each program unchanged, with one log and with several."""
     options = ReadOptions(table=("shop.orders",), op=("update",))
     for logs in (["binlog.000001"], ["binlog.000001", "binlog.000002"]):
         files = [str(ROOT / "demo" / "mysql-9.7" / log) for log in logs]

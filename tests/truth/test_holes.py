@@ -102,7 +102,7 @@ def test_a_log_before_a_crash_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_log_from_a_pipe_is_read_once(tmp_path: Path) -> None:
-    """Reading of a pipe for this check, too, kept the command waiting for ever."""
+    """When this check read from a pipe, too, the command waited without an end."""
     chain(tmp_path)
     pipes = [tmp_path / "pipes" / f"binlog.00000{number}" for number in (1, 2)]
     pipes[0].parent.mkdir()
@@ -228,7 +228,7 @@ class TimedLog(Log):
 
 
 def chain_of_times(folder: Path, missing: bool, version: str = "8.0.36") -> None:
-    """As `chain`, but the first log goes on to March 2024, and the second one is of that time."""
+    """Write the logs of `chain`, where the first log continues to March 2024, and the second one begins then."""
     first, second = TimedLog(version=version), TimedLog(version=version)
     for key in range(1, 6):
         first.insert((key, "one", None), gno=key)

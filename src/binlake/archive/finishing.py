@@ -119,7 +119,7 @@ def _finish_log(folder: Folder, name: str, finish: Finish, sizes: dict[str, int]
 
 
 def _index(folder: Folder, log: LogPath, finish: Finish) -> None:
-    """Write the indexes of a log, last the one that shows that the log is finished."""
+    """Write the indexes of a log. The one that marks the log as finished comes last."""
     # loads pyarrow, which a follower of a server does not need
     from binlake.table.counting.indexing import index_of
 

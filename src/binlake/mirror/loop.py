@@ -244,13 +244,13 @@ class Mirror:
         self._run_to_the_end(lambda: self._control.to_compact, once=once, interval_s=interval_s)
 
     def catch_up(self) -> None:
-        """Like `run` with `once`, but leave the requests to compact tables to the next run. Raises as `run`."""
+        """Call `run` with `once`, but leave the requests to compact tables to the next run. Raises the errors of `run`."""
         self._run_to_the_end(set, once=True, interval_s=_INTERVAL_S)
 
     def _run_to_the_end(
         self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float
     ) -> None:
-        """As `run`. `to_compact` returns the tables whose requested compaction this run carries out."""
+        """Run for `run` and `catch_up`. `to_compact` returns the tables whose requested compaction this run carries out."""
         try:
             self._run(to_compact, once=once, interval_s=interval_s)
         except (ConnectionLostError, StoppedError):

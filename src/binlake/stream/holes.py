@@ -141,7 +141,7 @@ def closed(log: LogFile, begin: int) -> bool | None:
 
 
 def closed_as_read(log: LogFile, begin: int) -> bool | None:
-    """As `closed`, but of an object in a store, the end is not requested again: None if the read has not seen it."""
+    """Return the result of `closed`, without a request for the end of an object in a store: None if the read has not seen it."""
     is_seen = log.ibb is not None or log.tail is not None or log.last_event is not None
     return closed(log, begin) if is_seen or not is_uri(log.path) else None
 

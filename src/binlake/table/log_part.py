@@ -91,7 +91,7 @@ class LogPart:
 
     @staticmethod
     def _reader(split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
-        # Whether the file is there is learnt from opening it: of a store, to ask is a request.
+        # Opening the file shows whether it exists. For a store, a separate check would cost a request.
         try:
             return LogReader.of_split(split, options, ledger)
         except SourceError:

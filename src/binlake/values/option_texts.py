@@ -74,7 +74,7 @@ def parse_time_us(text: str, now: datetime | None = None) -> int:
 
 
 def parse_calendar_us(text: str) -> int:
-    """Like `parse_time_us`, for a time that contains its date.
+    """Microseconds since 1970 UTC of a text that contains the date; a text without a zone is UTC.
 
     Accepts `2026-11-21`, `2026-11-21 14:00[:05[.123456]]`, with `T`, `Z` or `+hh:mm`, and
     `@SECONDS` since 1970. Raises ValueError.

@@ -27,7 +27,7 @@ class TableFilter:
         return _matches(f"{database}.{table}", self._wanted, self._excluded)
 
     def may_want(self, database: str, table: str) -> bool:
-        """Like `wants`, for names from a statement, whose case may differ."""
+        """Whether `wants` may be true for names from a statement, whose case may differ."""
         return self.wants(database, table) or _matches(
             f"{database}.{table}".lower(), self._lower_wanted, self._lower_excluded
         )

@@ -133,7 +133,7 @@ def test_statements_in_which_names_move_and_come_back(server: Server, tmp_path: 
 
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_copy_takes_the_place_of_a_table(server: Server, tmp_path: Path) -> None:
-    """As pt-online-schema-change does it: the table that has the name later is created after the dump."""
+    """pt-online-schema-change creates the table that gets the name after the dump."""
     moments: list[tuple[str, dict[str, Rows]]] = []
     with server.session() as session:
         session.execute("DROP DATABASE IF EXISTS moved", "CREATE DATABASE moved", "USE moved")

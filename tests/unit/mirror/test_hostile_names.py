@@ -137,7 +137,7 @@ def test_a_definition_that_changes_with_each_answer_is_refused() -> None:
     [("shop", "../../evil"), ("..", "t"), ("a.b", "t"), ("_binlake", "rounds")],
 )
 def test_a_table_with_a_hostile_name_is_not_read(database: str, name: str) -> None:
-    """As an error of this table only: the mirror puts it into quarantine, and follows the others."""
+    """The error concerns this table only: the mirror quarantines it, and follows the others."""
     answers = one_table(lambda: CREATE.format(name, "int"), database, name)
     with answering(answers) as url, pytest.raises(UnsupportedError):
         wanted(url).read((database, name))

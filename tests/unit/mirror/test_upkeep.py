@@ -312,7 +312,7 @@ class Ended(Mirror):
         self._stop = threading.Event()
 
     def pause(self) -> None:
-        """As another process does it."""
+        """Set the state that a request of another process leaves."""
         paused: Any = SimpleNamespace(paused=True, refresh=lambda: None)
         self._control = paused
 

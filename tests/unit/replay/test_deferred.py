@@ -129,7 +129,7 @@ def test_a_trigger_with_a_hostile_head_takes_linear_time() -> None:
 
 
 def test_names_in_double_quotes() -> None:
-    """As with sql_mode ANSI_QUOTES."""
+    """The names of a server with sql_mode ANSI_QUOTES."""
     trigger = 'CREATE DEFINER="root"@"localhost" TRIGGER "s""ee" AFTER INSERT ON "shop"."orders" FOR EACH ROW SET @a = 1'
     assert waiting(trigger) == [trigger]
     assert waiting(trigger, 'DROP TRIGGER "s""ee"') == []

@@ -44,8 +44,8 @@ def test_every_damaged_byte_stops_at_its_event() -> None:
 @pytest.mark.parametrize("time_byte", [0, 2, 15, 164, 255])
 @pytest.mark.parametrize("server_id", [1, 100, 1000, 0x6E6962FE])
 def test_a_log_behind_a_log_is_named(server_id: int, time_byte: int) -> None:
-    """As `cat binlog.000001 binlog.000002 | binlake rows -` gives: which check fails depends on the server's id, which
-    is read as a length, and on the last byte of the time, which is read as a type.
+    """The input is that of `cat binlog.000001 binlog.000002 | binlake rows -`. Which check fails depends on the server's
+    id, which is read as a length, and on the last byte of the time, which is read as a type.
     """
     first = shop_log().bytes()
     second = bytearray(first)

@@ -87,7 +87,7 @@ def test_another_spark_than_that_of_the_session(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_script_that_cannot_be_run_is_not_used(tmp_path: Path) -> None:
-    """As after an installation by a program that drops the permission to run it."""
+    """Some programs that install packages drop the permission to run the script."""
     script = tmp_path / "worker-python.sh"
     script.write_bytes(SCRIPT.read_bytes())
     with worker_python("local[2]", script):
@@ -95,7 +95,7 @@ def test_a_script_that_cannot_be_run_is_not_used(tmp_path: Path) -> None:
 
 
 def test_the_package_contains_the_script_and_it_runs(tmp_path: Path) -> None:
-    """As a wheel has it, whose files keep the permission to run them."""
+    """A wheel keeps the permission to run its files."""
     root = Path(__file__).resolve().parents[3]
     build = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, capture_output=True)

@@ -44,7 +44,7 @@ def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
-    """Drop the tracebacks that py4j logs, on the root logger, when its connection is lost: the error of the command says it."""
+    """Drop the tracebacks that py4j logs, on the root logger, when its connection is lost: the command's own error already reports this."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 

@@ -239,7 +239,7 @@ def refuse_unknown_table(logs: LogInput) -> None:
 
 
 def fail_if_lost(ledger: Ledger) -> None:
-    """End with exit code 1 if damage cost anything: with --on-error skip there is no error."""
+    """Exit with code 1 if a read skipped damaged data: with --on-error skip it raises no error."""
     if ledger.skipped:
         raise Exit(1)
 

@@ -403,7 +403,7 @@ class GroupMask:
                 self._keep[g - self.low] = 0
 
     def keep_threads(self, thread_ids: Container[int]) -> int:
-        """Keep those of these threads; returns how many do not tell their thread (not kept)."""
+        """Keep the transactions of these threads. Returns the number of transactions without a thread; they are dropped."""
         g: cython.Py_ssize_t
         unknown: cython.Py_ssize_t = 0
         for g in range(self.low, self.high):

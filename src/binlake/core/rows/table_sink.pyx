@@ -166,7 +166,7 @@ cdef class BothImages(TableSink):
 
 
 cdef class StoredImages(BothImages):
-    """As BothImages, but JSON differences are not applied, even if the before-image has the document.
+    """Both images with JSON differences as they were logged, even if the before-image has the document.
     """
 
     def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE), texts=None):

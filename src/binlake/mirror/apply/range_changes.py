@@ -23,7 +23,7 @@ from binlake.source.bytes import writing
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Into how many `parts` tasks cut the keys of a table. `key`: that of the lake table."""
+    """The number of `parts` into which tasks split a table's keys, and the `key` of the lake table."""
 
     rows: LakeTypes
     key: tuple[str, ...]

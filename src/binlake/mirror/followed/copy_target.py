@@ -85,7 +85,7 @@ class CopyTargets:
         return self.options.lake_name(table.schema, table.name)
 
     def shard_column(self, table: SourceTable) -> str:
-        """The column that tells shards apart; "" if the table is none."""
+        """The column that identifies the shard; "" if the table is not a shard."""
         return self.options.shard_column if self.options.is_shard(table.schema, table.name) else ""
 
     def mode(self, table: SourceTable) -> Mode:

@@ -73,7 +73,7 @@ class TemporalType(ColumnType):
         )
 
     def _cast(self, texts: pa.Array) -> pa.Array | None:
-        """None if one of them is no date. (Arrow has a year 0, the servers have not.)"""
+        """Return None if a value is not a date. Arrow has a year 0; the servers do not."""
         if pc.any(pc.starts_with(texts, "0000")).as_py():
             return None
         plain = pa.date32() if pa.types.is_date(self.arrow_type) else pa.timestamp("us")

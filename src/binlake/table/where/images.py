@@ -21,8 +21,8 @@ _UPDATE = 1  # the number of the operation in `batches.OPERATIONS`
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column of one image: `values` are null where there is none; `lacking` are the rows whose
-    value the log does not have, None for no such row.
+    """One column of one image. `values` are null where there is no value. `lacking` marks the rows whose value the log
+    does not contain; None if there are none.
     """
 
     values: pa.Array

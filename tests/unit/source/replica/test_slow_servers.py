@@ -139,7 +139,7 @@ def test_a_consumer_that_works_for_long_does_not_make_the_server_slow() -> None:
 
 
 def take_in_pieces(receiver: Receiver) -> None:
-    """As a stream does: what has come, then a moment of patience, then a wait."""
+    """Receive bytes in the way of a stream: take the bytes that have arrived, wait a moment, then block."""
     while True:
         if not receiver.fill_at_once() and not receiver.is_readable(0.01):
             receiver.fill()

@@ -250,7 +250,7 @@ def test_a_name_that_one_column_leaves_to_another(items: str) -> None:
 def test_a_text_is_converted_to_the_character_set_of_the_connection(
     charset: str | None, definition: str, expected: Any
 ) -> None:
-    """As in tests/server/charsets/test_text_charsets.py, which asks real servers."""
+    """tests/server/charsets/test_text_charsets.py checks the same on servers."""
     added = f"ADD c {definition}"
     if isinstance(expected, str) and " " in expected:
         with pytest.raises(UnsupportedError, match=expected):
