@@ -91,7 +91,7 @@ class Control:
     to_resync: frozenset[str] = frozenset()
     paused = False
 
-    def __init__(self, error: SourceError | None = None) -> None:
+    def __init__(self, error: BinlogError | None = None) -> None:
         self.searches = self.cleaned = 0
         self.error = error
 

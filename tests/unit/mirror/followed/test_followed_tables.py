@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from types import SimpleNamespace
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_copy_of_a_lake_table_under_another_name_is_not_the_mirrors(
     followed: Any = tables.followed["shop.t"].lake
     assert followed is lake.stored["shop", "t"]
     assert tables.namespaces == {"shop"}
-    assert [one.lake_table for one in mirror_status(lake).tables] == ["shop.t"]
+    assert [one.lake_table for one in mirror_status(lake).tables] == ["shop.t"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
