@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError, SourceError
+from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
 from binlake.follow.planner import StreamPlanner
 from binlake.follow.server_logs import PATIENCE_S
 from binlake.format.sql_names import TableName
@@ -26,9 +26,10 @@ from binlake.mirror.followed.table_record import (
     mirrored_tables,
     offsets_of,
 )
+from binlake.mirror.followed.unmatched import UnmatchedPatterns
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.selection import TableSelection, check_selects, matches, question_about
+from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import (
     AlteredError,
@@ -212,18 +213,19 @@ class FollowedTables:
             self.limit()
 
     def check_options(self) -> None:
-        """Raise OptionError if two tables would have one lake table, or one table would have two modes.
+        """Raise OptionError if two tables would have one lake table, or one table would have two modes, and at the first start for
+        a column that a table does not have. Report patterns that match no column.
 
         At the first start, and whenever the options have changed, this is a mistake in the options. Later, it is due to a
         table that the server has got since: the copy of this table quarantines it.
         """
-        aside = {*self._control.quarantined, *self._control.gone, *self._control.to_resync}
-        is_first = not (self.followed or self.unfinished or aside)
+        is_first = not self._known()
         if is_first or self._options != self._control.options:
             names = self.source.names()
             self._options.check_tables(
                 name for name in names if full_name_of(*name) not in self._control.quarantined
             )
+        self._patterns.check_columns(is_first_start=is_first)
 
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
@@ -311,39 +313,27 @@ class FollowedTables:
                 self.forget(full_name)
                 self._note(f"{full_name} is no longer followed; its lake table stays as it is")
         self.add()
-        self._note_unmatched_additions(new)
+        self._patterns.note_additions(new)
+
+    @property
+    def _patterns(self) -> UnmatchedPatterns:
+        return UnmatchedPatterns(
+            self.source, self._options, self._rules, self._selection(), self._note
+        )
+
+    def _known(self) -> set[str]:
+        """The tables that the lake has, or has had."""
+        aside = {*self._control.quarantined, *self._control.gone, *self._control.to_resync}
+        return {*self.followed, *self.unfinished, *aside}
 
     def check_selection(self) -> None:
         """Raise OptionError if the options select no table, neither of the server nor of those that the lake has."""
-        aside = {*self._control.quarantined, *self._control.gone, *self._control.to_resync}
-        known = {*self.followed, *self.unfinished, *aside}
-        if not any(self.source.wants(*table_name(name)) for name in known):
-            visible = [full_name_of(*name) for name in self.source.visible()]
-            check_selects(self._selection(), visible)
+        self._patterns.check_selection(self._known())
 
     def note_unmatched(self) -> None:
-        """Warn about patterns that match no table or no column: they may be misspelled."""
-        flags_noted = set()
-        try:
-            self.check_selection()
-        except OptionError as error:
-            self._note(f"{error}; the mirror waits for such a table")
-            flags_noted.add("--table")
-        visible = {full_name_of(*name) for name in self.source.visible()}
-        known = visible | self.followed.keys() | {*self._control.gone}
-        for flag, pattern in self._options.table_patterns():
-            if flag not in flags_noted and not any(matches(pattern, name) for name in known):
-                question = question_about(pattern, visible)
-                note = f"{flag} {pattern} matches no table of the server"
-                self._note(f"{note}; {question}" if question else note)
-        self._note_unmatched_additions(self._control.added)
-        columns = [
-            (*table.id, column.name)
-            for table in self.followed.values()
-            for column in table.declared.columns
-        ]
-        for pattern in self._rules.unmatched(columns):
-            self._note(f"{pattern} matches no column of the mirrored tables")
+        """Report patterns that match no table: they may be misspelled."""
+        self._patterns.note_tables(self._known(), {*self.followed, *self._control.gone})
+        self._patterns.note_additions(self._control.added)
 
     def note_left(self) -> None:
         """Report the tables that the next run has to copy. Raises AlteredError for those that were altered again and again."""
@@ -358,13 +348,6 @@ class FollowedTables:
                 f"{', '.join(sorted(self.restless))}: each of {_MOST_COPIES} copies was outdated by an ALTER before it was complete",
                 hint="the next run copies it again; start it when nothing alters the table",
             )
-
-    def _note_unmatched_additions(self, patterns: Iterable[str]) -> None:
-        given = sorted(patterns)
-        names = [full_name_of(*name) for name in self.source.names()] if given else []
-        for pattern in given:
-            if not any(matches(pattern, name) for name in names):
-                self._note(f"{pattern} was added, but matches no table of the server")
 
     def not_copied(self) -> dict[str, str]:
         """The reasons why the lake does not show some wanted tables yet, by name."""

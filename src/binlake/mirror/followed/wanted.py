@@ -38,6 +38,7 @@ _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
 )
+_COLUMNS = "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS"
 _MAKES_TABLE = re.compile(
     r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME|CONVERT\s+PARTITION)\b", re.IGNORECASE
 )
@@ -77,6 +78,16 @@ class WantedTables:
         """All tables that the user of the URL sees, wanted or not, without those of the system: database and table."""
         names = self._patiently(self._listed)
         return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
+
+    def columns(self) -> list[tuple[str, str, str]]:
+        """The columns of the wanted tables that the server has: database, table and column."""
+        wanted = set(self.names())
+        return [column for column in self._patiently(self._listed_columns) if column[:2] in wanted]
+
+    def _listed_columns(self) -> list[tuple[str, str, str]]:
+        with open_session(self._host.url()) as server:
+            rows = server.rows(_COLUMNS, 3)
+        return [(row[0] or "", row[1] or "", row[2] or "") for row in rows]
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         return patiently(ask, self._patience_s, started="mirror", stop=self._stop)
