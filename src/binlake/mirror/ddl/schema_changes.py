@@ -155,7 +155,7 @@ class SchemaChanges:
 
     def _truncate(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         if table.mode.holds_rows and not table.mode.keeps_gone:
-            self._tag(table, "truncate", ddl)
+            table.tag_before("truncate", ddl.position)
         if table.shard_column:
             table.empty_shard(end, self.control.round + 1)
         else:
@@ -175,7 +175,7 @@ class SchemaChanges:
         The table stays at the place before: after a kill the statement is read again. A new table of the old name,
         and the table under its new one, are copied by themselves.
         """
-        self._tag(table, effect.departure, ddl)
+        table.tag_before(effect.departure, ddl.position)
         if table.shard_column:
             table.drop_shard(end, self.control.round + 1)
             self.tables.forget(table.full_name)
@@ -187,11 +187,6 @@ class SchemaChanges:
         gtid = before.lacks(after)
         place = f"GTID {gtid} ({ddl.position})" if gtid else f"{ddl.position}"
         self.tables.leave(table.full_name, f"{effect.gone} at {place}")
-
-    def _tag(self, table: Followed, what: str, ddl: DdlStatement) -> None:
-        """Tag the snapshot before a statement; if the statement is applied twice, only the first time counts."""
-        position = ddl.position
-        table.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
 
     def _empty(
         self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None

@@ -1,12 +1,17 @@
-"""The tables that a lake has, loaded once in each round: each load reads the metadata of all lake tables."""
+"""The tables that a lake has. They are loaded once in each round: each load reads the metadata of all lake tables."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from binlake.errors import SourceError
 from binlake.format.sql_names import TableName
+from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import mirrored_tables
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
+from binlake.values.table_names import table_name
 
 
 class MirroredTables:
@@ -30,3 +35,33 @@ class MirroredTables:
     def copied(self, full_name: str, lake_table: TableName) -> None:
         """Record that a table has been copied into a lake table, and that it has no other one."""
         self.by_name()[full_name] = [lake_table]
+
+
+def tables_in_lake(
+    lake: LakeTables,
+    control: Control,
+    options: MirrorOptions,
+    quarantine: Callable[[str, Exception], None],
+    note: Callable[[str], None],
+) -> dict[str, list[TableName]]:
+    """The lake tables of each table, at the start of a mirror. One of the newest round whose metadata is missing or damaged goes
+    to `quarantine`. Raises SourceError if one cannot be read for another reason.
+    """
+    unread: dict[TableName, SourceError] = {}
+    found = mirrored_tables(lake, unreadable=unread.__setitem__)
+    for full_name in control.snapshots.keys() - found.keys():
+        name = options.lake_name(*table_name(full_name))
+        if name not in unread or not lake.exists(*name):
+            continue
+        if not isinstance(unread[name], DAMAGED):
+            raise unread[name]  # left out, it would be copied again
+        error = unread.pop(name).hinted(RESTORE)
+        if full_name not in {*control.quarantined, *control.to_resync}:
+            quarantine(full_name, error)
+    if unread:
+        name, error = next(iter(unread.items()))
+        note(
+            f"tables of the catalog are left out because they cannot be read: {len(unread)},"
+            f" for example {'.'.join(name)}: {error}"
+        )
+    return found

@@ -53,7 +53,7 @@ from binlake.source.arrays import scalar
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema
-from binlake.values.position import Position
+from binlake.values.position import ChainPosition, Position
 from binlake.values.table_names import full_name_of, table_name
 
 
@@ -321,6 +321,10 @@ class Followed:
         rows = with_kept_values(change.upserts, self.lake, self.lake_key, self.kept_columns)
         return replace(change, upserts=rows)
 
+    def tag_before(self, what: str, place: Position | ChainPosition) -> None:
+        """Tag the current snapshot as that before a statement; if it is applied twice, only the first time counts."""
+        self.lake.stored.tag(f"before-{what}-{place.file}-{place.offset}")
+
     def emptying(self, place: Position, commit_us: int | None) -> Emptying:
         """A statement at a place that removes all rows of the table, which is not a shard."""
         ahead = self.may_be_ahead
@@ -352,6 +356,13 @@ def followed_tables(
                 hint="`binlake mirror resync` copies the table again",
             )
     return found
+
+
+def unfollowed_shard(full_name: str, others: dict[str, Followed]) -> Followed:
+    """A shard of a lake table that `others`, which are followed, have open."""
+    other = next(iter(others.values()))
+    offset = offsets_of(other.lake.summary).get(full_name, other.offset)
+    return Followed(*table_name(full_name), other.lake, offset, others)
 
 
 def _lake_key(key: tuple[str, ...], column: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from binlake.errors import BinlogError, PositionLostError, ServerError, SourceError
+from binlake.errors import BinlogError, PositionLostError, ServerError
 from binlake.follow.planner import StreamPlanner
 from binlake.follow.server_logs import PATIENCE_S
 from binlake.format.sql_names import TableName
@@ -18,14 +18,10 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
-from binlake.mirror.followed.in_lake import MirroredTables
+from binlake.mirror.followed.in_lake import MirroredTables, tables_in_lake
 from binlake.mirror.followed.log_places import LogPlaces
-from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.table_record import (
-    has_pending_copy,
-    mirrored_tables,
-    offsets_of,
-)
+from binlake.mirror.followed.table import Followed, followed_tables, unfollowed_shard
+from binlake.mirror.followed.table_record import has_pending_copy
 from binlake.mirror.followed.unmatched import UnmatchedPatterns
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -39,7 +35,7 @@ from binlake.mirror.source.refusals import (
     is_passing,
 )
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import DAMAGED, RESTORE
+from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
 from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
@@ -146,7 +142,11 @@ class FollowedTables:
     def open(self) -> None:
         """The tables of the lake that a mirror has copied, at their positions."""
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
-        for full_name, names in self._in_lake().items():
+        found = tables_in_lake(
+            self._lake, self._control, self._options, self.quarantine_damaged, self._note
+        )
+        self.namespaces.update(name[0] for names in found.values() for name in names)
+        for full_name, names in found.items():
             name = table_name(full_name)
             if full_name in {*self._control.quarantined, *self._control.gone}:
                 continue
@@ -175,30 +175,6 @@ class FollowedTables:
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
-
-    def _in_lake(self) -> dict[str, list[tuple[str, str]]]:
-        """The lake tables of each table. One of the newest round whose metadata is missing or damaged is quarantined. Raises
-        SourceError if one cannot be read for another reason.
-        """
-        unread: dict[tuple[str, str], SourceError] = {}
-        found = mirrored_tables(self._lake, unreadable=unread.__setitem__)
-        for full_name in self._control.snapshots.keys() - found.keys():
-            name = self._options.lake_name(*table_name(full_name))
-            if name not in unread or not self._lake.exists(*name):
-                continue
-            if not isinstance(unread[name], DAMAGED):
-                raise unread[name]  # left out, it would be copied again
-            error = unread.pop(name).hinted(RESTORE)
-            if full_name not in {*self._control.quarantined, *self._control.to_resync}:
-                self.quarantine_damaged(full_name, error)
-        if unread:
-            name, error = next(iter(unread.items()))
-            self._note(
-                f"tables of the catalog are left out because they cannot be read: {len(unread)},"
-                f" for example {'.'.join(name)}: {error}"
-            )
-        self.namespaces.update(name[0] for names in found.values() for name in names)
-        return found
 
     def limit(self) -> None:
         """Let the mirror come to an end although the server makes DDL all the time: from now on, copy only tables that the
@@ -485,8 +461,7 @@ class FollowedTables:
             shard = self.followed.get(full_name) or self._shard(full_name)
             if shard is None or not shard.shard_column:
                 return False
-            place = shard.offset.position
-            shard.lake.stored.tag(f"before-drop-{place.file}-{place.offset}")
+            shard.tag_before("drop", shard.offset.position)
             shard.drop_shard(shard.offset, self._control.round + 1)
         except (*OF_ONE_TABLE, CommitConflictError, *DAMAGED) as error:
             why = f"the server has no such table, but its rows cannot be removed: {error}"
@@ -504,13 +479,10 @@ class FollowedTables:
         name = next(iter(self._mirrored.by_name().get(full_name, ())), None)
         if name is None:
             return None
-        others = self._shards_in(name)
-        for other in others.values():  # they have the lake table open
-            offset = offsets_of(other.lake.summary).get(full_name, other.offset)
-            return Followed(*table_name(full_name), other.lake, offset, others)
-        return followed_tables(self._lake, name, self._indexes, self._control, self._options).get(
-            full_name
-        )
+        if others := self._shards_in(name):
+            return unfollowed_shard(full_name, others)
+        opened = followed_tables(self._lake, name, self._indexes, self._control, self._options)
+        return opened.get(full_name)
 
     def leave(self, full_name: str, how: str) -> None:
         """Keep the lake table of a table that the server no longer has; `how` is the reason."""
