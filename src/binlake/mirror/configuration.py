@@ -33,7 +33,16 @@ def _url(value: Any, folder: Path) -> str:
     return text(value, folder)
 
 
+def _interval(value: Any, folder: Path) -> float:
+    """Seconds, at least as many as the flag of the command takes."""
+    seconds = number(value, folder)
+    if seconds < _LEAST_INTERVAL_S:
+        raise ValueError(f"expected at least {_LEAST_INTERVAL_S} seconds")
+    return seconds
+
+
 _MOST = 1 << 40
+_LEAST_INTERVAL_S = 0.01
 
 
 def _key(option: MirrorOption) -> Key:
@@ -56,7 +65,7 @@ _KEYS: dict[str, Key] = {
     "state": Key(path, "directory of this machine for the row indexes"),
     "metrics_port": Key(whole_number(0, 65535), "port for Prometheus"),
     "metrics_address": Key(text, "address for Prometheus"),
-    "interval_seconds": Key(number, "between two looks at an idle log"),
+    "interval_seconds": Key(_interval, "between two looks at an idle log"),
     **{option.name: _key(option) for option in MIRROR_OPTIONS},
 }
 

@@ -92,7 +92,8 @@ def even_bounds(
     # the server estimates the rows, so it may be any number
     if last - first >= _SPARSE * max(table.rows, rows):
         return None
-    parts = min(-(-table.rows // rows), last - first + 1, most_bounds)
+    # 0 for a table that has rows: its statistics are older than the rows
+    parts = min(-(-(table.rows or last - first + 1) // rows), last - first + 1, most_bounds)
     return [(str(first + (last - first + 1) * i // parts - 1),) for i in range(1, parts)]
 
 

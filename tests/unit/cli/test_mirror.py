@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,10 @@ def test_a_status_is_lines_without_a_terminals_commands(capsys: pytest.CaptureFi
     ]  # fmt: skip
     assert any(line.startswith(f"{shown}  quarantined") for line in lines)
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_lake_without_a_round_has_no_position(capsys: pytest.CaptureFixture[str]) -> None:
+    command._show_status(replace(STATUS, round=0, log_file="", log_pos=0, gtid_set=""))
+    assert "position   none: there is no round yet\n" in capsys.readouterr().out
+    command._show_status(replace(STATUS, log_file="binlog.000001", log_pos=4, gtid_set="1-2-3:1"))
+    assert "position   binlog.000001:4  1-2-3:1\n" in capsys.readouterr().out

@@ -48,6 +48,7 @@ def test_a_file(tmp_path: Path) -> None:
         ("repl@db1", "repl:secret@db1", "contains a password"),
         ("round_bytes", "round_byte", "did you mean round_bytes"),
         ('"128MB"', '"much"', "expected a size"),
+        ("round_bytes", "interval_seconds = 0\nround_bytes", r"expected at least 0\.01 seconds"),
     ],
 )
 def test_mistakes(tmp_path: Path, before: str, after: str, why: str) -> None:

@@ -285,6 +285,7 @@ def test_a_table_does_not_divide_without_end() -> None:
         (1000, 16_001, None),  # one row has an id that is far away
         (1_000_000, 2**62, None),  # ids that begin with a time
         (0, 50, 1),  # the server has not counted the rows yet
+        (0, 1000, 10),
     ],
 )
 def test_only_a_range_with_few_gaps_is_divided_evenly(

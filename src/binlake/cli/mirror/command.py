@@ -270,7 +270,8 @@ def _show_metrics(found: MirrorStatus) -> None:
 
 def _show_status(found: MirrorStatus) -> None:
     show(f"source     {found.source}{'  (paused)' if found.paused else ''}")
-    show(f"position   {found.log_file}:{found.log_pos}  {found.gtid_set}".rstrip())
+    position = f"{found.log_file}:{found.log_pos}  {found.gtid_set}".rstrip()
+    show(f"position   {position if found.log_file else 'none: there is no round yet'}")
     show(f"committed  {found.commit_time or 'unknown'}; written down {found.written_at or 'never'}")
     for line in _freshness(found):
         show(line)

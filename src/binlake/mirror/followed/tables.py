@@ -272,9 +272,13 @@ class FollowedTables:
 
     def begin_round(self) -> None:
         """Notice what other processes have changed: follow the tables that users have added, and stop following those
-        that they have removed.
+        that they have removed. Stop following those, too, that were quarantined beside the rounds.
         """
         self._mirrored.begin_round()
+        quarantined = self._control.quarantined
+        for full_name in sorted(self.followed.keys() & quarantined.keys()):
+            self.forget(full_name)
+            self._note(f"{full_name} is quarantined: {quarantined[full_name].reason}")
         changed = self._control.added, self._control.removed
         if changed == self._changed:
             return

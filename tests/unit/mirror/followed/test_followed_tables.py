@@ -90,6 +90,22 @@ def test_a_copy_of_a_lake_table_under_another_name_is_not_the_mirrors(
     assert [one.lake_table for one in mirror_status(lake).tables] == ["shop.t"]  # type: ignore[arg-type]
 
 
+def test_a_table_that_the_upkeep_quarantines_is_not_followed_any_more(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """The upkeep of Delta tables knows the control table only."""
+    for name in ("bad", "good"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    notes: list[str] = []
+    tables, control = started(lake, tmp_path, note=notes.append)
+    control.quarantine("shop.bad", "another program has written to the table")
+    tables.begin_round()
+    assert tables.followed.keys() == {"shop.good"}
+    assert notes == ["shop.bad is quarantined: another program has written to the table"]
+    tables.begin_round()
+    assert len(notes) == 1
+
+
 @pytest.mark.parametrize(
     ("uuid", "file", "snapshot", "is_later"),
     [
