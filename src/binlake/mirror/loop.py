@@ -130,7 +130,7 @@ class Mirror:
             self._schema_changes = SchemaChanges(
                 options, self._rules, self._control, self._tables, note, self._planner
             )
-            self._tables.departs = self._schema_changes.departs
+            self._tables.apply_departure = self._schema_changes.apply_departure
             self._server = None if logs is None else ArchivedServer(self._host, read, note)
             if self._server is not None:
                 opened.callback(self._server.close)

@@ -94,7 +94,7 @@ class SchemaChanges:
         except DAMAGED as error:
             self.tables.quarantine_damaged(table.full_name, error, where)
 
-    def departs(self, table: Followed) -> bool:
+    def apply_departure(self, table: Followed) -> bool:
         """Apply the first statement after the place of a table that removes it from the server; return whether the log has one.
 
         The table does not get the changes before it: it could not follow one of them, and now it cannot be copied.
@@ -206,7 +206,7 @@ class SchemaChanges:
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         """Copy the table; until that is done, it is at the place before the statement. If the server no longer has the
-        table, the statement that drops or renames it takes effect, see `departs`.
+        table, the statement that drops or renames it takes effect, see `apply_departure`.
         """
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")

@@ -61,7 +61,7 @@ class FollowedTables:
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
     of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
-    `note` receives messages for the user, `watch` the progress of a copy. `departs` applies the statement of the log that has
+    `note` receives messages for the user, `watch` the progress of a copy. `apply_departure` applies the statement of the log that has
     removed a table from the server, and returns whether there is one.
     """
 
@@ -90,7 +90,7 @@ class FollowedTables:
         self._busy: ServerError | None = None
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
-        self.departs: Callable[[Followed], bool] = lambda _table: False
+        self.apply_departure: Callable[[Followed], bool] = lambda _table: False
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
         self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
@@ -447,16 +447,16 @@ class FollowedTables:
             if (
                 self._options.is_shard(*name)
                 and refusal is not None
-                and self._drops_shard(full_name)
+                and self._remove_shard(full_name)
             ):
                 return
         if known is not None:
-            if self.departs(known):
+            if self.apply_departure(known):
                 return
             why = "the server no longer lists the table, and its log does not contain the reason"
         self.quarantine(full_name, why)
 
-    def _drops_shard(self, full_name: str) -> bool:
+    def _remove_shard(self, full_name: str) -> bool:
         """Remove the rows of a shard that the server no longer has, if the table is one; return whether it is.
 
         A tag keeps the rows, as that of a DROP does. The merged table stays at the places of the other shards.

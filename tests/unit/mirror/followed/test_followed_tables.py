@@ -274,7 +274,7 @@ def test_a_table_that_the_server_does_not_list_when_it_should_be_copied_again(
     tables.source = SimpleNamespace(  # type: ignore[assignment]
         has=lambda _name: False, wants=lambda *_name: True, refusal=lambda _name: refusal
     )
-    tables.departs = lambda _table: departs
+    tables.apply_departure = lambda _table: departs
     if not is_followed:
         control.request_resync({"shop.t"})
         tables.forget("shop.t")
