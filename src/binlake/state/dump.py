@@ -219,7 +219,7 @@ class Dump(Base):
             )
         if not has_data:
             raise SourceError(
-                f"{self._path}: the dump has the definition of {'.'.join(self._wanted)} only",
+                f"{self._path}: the dump contains only the definition of {'.'.join(self._wanted)}, not its rows",
                 hint="make it without --no-data",
             )
         return declared

@@ -25,7 +25,7 @@ _MOST_INFLATION = 100
 # A statement is in memory as a whole. It may have a quarter of max_memory plus this number of times the stored bytes
 # of the file, as an event of a compressed log.
 _MOST_STATEMENT_INFLATION = 32
-_HINT = "if you trust the dump, decompress it first, or set the option max_memory to more"
+_HINT = "if you trust the dump, decompress it first, or raise the option max_memory"
 
 
 def open_dump(path: str, options: ReadOptions) -> DumpText:
@@ -69,8 +69,8 @@ def _inflate(path: str, pieces: Iterator[bytes], whole: BinaryIO, most_bytes: in
             size += len(piece)
             if size > most_bytes:
                 raise SourceError(
-                    f"{path} inflates to more than {most_bytes:,} bytes, which is what option max_memory allows for its"
-                    " size",
+                    f"{path} inflates to more than {most_bytes:,} bytes, the limit that option max_memory sets for a file"
+                    " of its size",
                     hint=_HINT,
                 )
             _write(path, whole, piece)
@@ -85,5 +85,5 @@ def _write(path: str, whole: BinaryIO, piece: bytes) -> None:
     except OSError as error:
         raise SourceError(
             f"cannot inflate {path} into a file in {tempfile.gettempdir()}: {error.strerror or error}",
-            hint="set TMPDIR to a directory with more room, or decompress the dump first",
+            hint="set TMPDIR to a directory with more free space, or decompress the dump first",
         ) from None

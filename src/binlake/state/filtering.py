@@ -27,7 +27,8 @@ def check_where(where: str | None) -> None:
     ReadOptions.parse({"where": where})
     if any(name.image != ROW for name in column_names(parse_where(where))):
         raise OptionError(
-            "option where: a state has rows, without before, after and changed()", name="where"
+            "option where: the condition of a state cannot use before, after or changed()",
+            name="where",
         )
 
 

@@ -55,8 +55,8 @@ class LiveTable(Base):
             [self._table] = found
             if not self._table.is_transactional:
                 raise UnsupportedError(
-                    f"{self._table.full_name}: a table of engine {self._table.engine} has no consistent"
-                    " snapshot"
+                    f"{self._table.full_name}: binlake cannot read a table of engine {self._table.engine} in a"
+                    " consistent snapshot"
                 )
             sql = f"SHOW CREATE TABLE {self._table.sql_name}"
             with raw_definitions(self._server):

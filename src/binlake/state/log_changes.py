@@ -232,8 +232,8 @@ class LogChanges:
         if _lowered(table) != lower_name(name):
             return False
         raise UnsupportedError(
-            f"{self._name}, {place}: a statement names the table {'.'.join(name)}, and the rows"
-            f" {definition.full_name}: binlake cannot know whether they are one table",
+            f"{self._name}, {place}: a statement names the table {'.'.join(name)}, and the row events"
+            f" name {definition.full_name}: binlake cannot know whether they are the same table",
             hint="use a dump made after the statement that renames the table",
         )
 

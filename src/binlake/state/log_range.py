@@ -171,7 +171,7 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
         if origin.may_be_later:
             raise SourceError(
                 f"the GTIDs of {base} may contain transactions that its rows do not: mysqldump"
-                f" {'.'.join(map(str, origin.mysqldump))} reads them without a lock, unless it has --lock-all-tables",
+                f" {'.'.join(map(str, origin.mysqldump))} reads them without a lock, unless it runs with --lock-all-tables",
                 hint="if the dump was made with --lock-all-tables, or no client wrote during it, give its GTIDs with"
                 " --from-gtid; otherwise make the dump with --source-data=2 (or --master-data=2)",
             )
@@ -261,9 +261,7 @@ def remark_on_end(chain: Chain, moment: StateMoment, options: ReadOptions) -> st
             f"the logs end with {last.name} before {moment.text}, and another log follows it",
             hint="give all logs up to this moment",
         )
-    return (
-        f"no transaction in the logs is of {moment.text} or later: the state is that of their end"
-    )
+    return f"the logs contain no transaction at or after {moment.text}: this is the state at the end of the logs"
 
 
 def _has_transactions(chain: Chain, options: ReadOptions) -> bool:
@@ -320,7 +318,7 @@ def _inside(chain: Chain, place: FilePosition, base: str) -> FilePosition:
     if place.file not in names:
         span = ", ".join(names) if len(names) <= _MOST_NAMED else f"{names[0]} to {names[-1]}"
         raise SourceError(
-            f"{base} is at {place}, and the logs do not contain this file: they are {span}",
+            f"{base} is at {place}, but the logs do not contain this file; they are {span}",
             hint="give all logs between the two moments",
         )
     try:

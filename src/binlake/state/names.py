@@ -73,7 +73,7 @@ def certain_renaming(
     """
     if spelling_decides(ddl, name):
         raise UnsupportedError(
-            "names in the statement differ only in case, and binlake cannot know whether they are one table, so it is"
+            "names in the statement differ only in case, and binlake cannot know whether they are the same table, so it is"
             f" not certain which table is {'.'.join(name)} after it",
             file=ddl.position.file,
             event_pos=ddl.position.offset,

@@ -181,8 +181,8 @@ class _PageReader:
     def _limit(self, what: str, size: int, most: int) -> None:
         if size > most:
             raise SourceError(
-                f"{self._path}: {what} takes {size:,} bytes, and option max_memory allows {most:,}",
-                hint="if you trust the file, set the option max_memory to more",
+                f"{self._path}: {what} takes {size:,} bytes, but option max_memory allows only {most:,}",
+                hint="if you trust the file, raise the option max_memory",
             )
 
     def _header(self, at: int, end: int) -> tuple[Struct, int]:

@@ -85,7 +85,7 @@ class ParquetRows(Base):
                 yield from map(self._typed, _divided(batch))
         if rows != self._pages.rows:
             raise SourceError(
-                f"{self._path}: the footer claims {self._pages.rows:,} rows, and the file contains {rows:,}"
+                f"{self._path}: the footer claims {self._pages.rows:,} rows, but the file contains {rows:,}"
             )
 
     def _batches_of(self, group: int) -> Iterator[pa.RecordBatch]:
@@ -125,7 +125,7 @@ class ParquetRows(Base):
                 raise SourceError(f"{self._path}: cannot read its CREATE TABLE: {error}") from None
             if declared is None or declared.table != table:
                 raise MissingTableError(
-                    f"{self._path} has the rows of another table than {database}.{table}",
+                    f"{self._path} contains the rows of a different table, not of {database}.{table}",
                     f"the file {self._path}",
                     self.origin,
                 )
@@ -144,7 +144,7 @@ class ParquetRows(Base):
                     f"{self._path} does not contain the definition of {database}.{table}",
                     f"the file {self._path}",
                     self.origin,
-                    hint="--schema FILE with its SHOW CREATE TABLE does",
+                    hint="give the output of SHOW CREATE TABLE with --schema FILE",
                 )
             declared, collations = found[0], {}
             key = declared.primary_key

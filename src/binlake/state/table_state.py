@@ -79,7 +79,8 @@ def state_options(options: ReadOptions) -> ReadOptions:
             )
     if options.on_error != "stop":
         raise OptionError(
-            "option on_error: a state needs every change, and damage hides some", name="on_error"
+            "option on_error: a state needs every change, so binlake cannot skip damage",
+            name="on_error",
         )
     return replace(options, uncommitted=False, query=False, thread_id=False)
 
@@ -114,7 +115,7 @@ class TableState:
         self._is_back = isinstance(base, LiveTable)
         if not base.origin.is_known:
             raise SourceError(
-                f"{base.name} does not contain its place in the log",
+                f"{base.name} does not contain its position in the log",
                 hint="make the dump with --source-data=2 (MariaDB: --master-data=2), or give"
                 " --from-position FILE:POS or --from-gtid",
             )
@@ -296,9 +297,9 @@ class TableState:
     def _rename(self, ddl: DdlStatement, name: tuple[str, str]) -> None:
         """Follow a statement that gives the table another name."""
         if not self._is_there:
-            raise UnsupportedError("binlake did not find the table before it")
+            raise UnsupportedError("binlake did not find the table before this statement")
         if ddl.sql.lstrip()[:5].upper() == "ALTER" and len(items_of(ddl)) > 1:
-            raise UnsupportedError("it renames the table and changes it, too")
+            raise UnsupportedError("the statement renames the table and also changes it")
         self._take_name(name)
 
     def _take_name(self, name: tuple[str, str]) -> None:
@@ -315,11 +316,15 @@ class TableState:
         if self._changes_nothing(ddl):
             return
         if truncates(ddl.sql):
-            raise UnsupportedError("the log does not contain the rows that it removed")
+            raise UnsupportedError("the log does not contain the rows that the statement removed")
         if creates(ddl.sql) or drops(ddl.sql):
-            raise UnsupportedError("the table was a different one, or did not exist")
+            raise UnsupportedError(
+                "before this statement, the table was a different one, or did not exist"
+            )
         if not keeps_columns(ddl):
-            raise UnsupportedError("the columns or the key may have been different before it")
+            raise UnsupportedError(
+                "the columns or the key may have been different before this statement"
+            )
 
     def _pass(self, ddl: DdlStatement) -> None:
         if self._is_there and self._changes_nothing(ddl):
@@ -371,7 +376,7 @@ class TableState:
     def _create(self, ddl: DdlStatement) -> None:
         """Begin with the empty table that a statement creates."""
         if self._is_there and not replaces(ddl.sql):
-            raise UnsupportedError("the table is a different one from there on")
+            raise UnsupportedError("from this statement on, the name belongs to a different table")
         definition = self.shape.definition
         name = (definition.database, definition.table)
         self.shape = created_shape(ddl, name, definition.flavour, self.options)

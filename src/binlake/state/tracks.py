@@ -165,7 +165,7 @@ class KeyedRows:
                 track = self._starts[key]
                 if track is None:
                     self._add(
-                        f"the row {self.shape.shown_key(key)} is there before its insert", key
+                        f"the row {self.shape.shown_key(key)} already exists before its insert", key
                     )
                     continue
                 track.is_met = True
@@ -191,7 +191,9 @@ class KeyedRows:
             for key, row in zip(keys, rows, strict=True):
                 track = self._now.get(key)
                 if track is None:
-                    self._add(f"the row {self.shape.shown_key(key)} is there after its delete", key)
+                    self._add(
+                        f"the row {self.shape.shown_key(key)} still exists after its delete", key
+                    )
                     continue
                 track.is_met = True
                 self._compare(key, row, track.last, track.place)
@@ -215,7 +217,7 @@ class KeyedRows:
             return track
         if key in self._starts:
             self._conflicts.add(
-                f"the row {self.shape.shown_key(key)} changes, and is not there", change.place
+                f"the row {self.shape.shown_key(key)} changes, but does not exist", change.place
             )
         self._memory.add(before)
         track = _Track({}, {}, set(), change.place)
@@ -224,7 +226,9 @@ class KeyedRows:
 
     def _put(self, track: _Track, key: Key) -> None:
         if key in self._now:
-            self._conflicts.add(f"a second row {self.shape.shown_key(key)} is written", track.place)
+            self._conflicts.add(
+                f"the row {self.shape.shown_key(key)} is written, but already exists", track.place
+            )
         self._starts.setdefault(key, None)
         self._now[key] = track
 
@@ -243,7 +247,7 @@ class KeyedRows:
         for name, value in (known or {}).items():
             if plain(name, row[name]) != plain(name, value):
                 self._conflicts.add(
-                    f"the row {self.shape.shown_key(key)} has another value in column {name} than the"
+                    f"the row {self.shape.shown_key(key)} has a value in column {name} that differs from the"
                     " log",
                     place,
                 )
@@ -275,7 +279,9 @@ class KeyedRows:
         self._conflicts.add(message, "the log" if track is None else track.place)
 
     def _missing(self, key: Key, place: str) -> None:
-        self._conflicts.add(f"the row {self.shape.shown_key(key)} changes, and is not there", place)
+        self._conflicts.add(
+            f"the row {self.shape.shown_key(key)} changes, but does not exist", place
+        )
 
     def _whole(self, found: Iterable[tuple[Row, _Track]]) -> Iterator[pa.RecordBatch]:
         """Rows that come from the log alone, which must have all columns."""
@@ -380,7 +386,7 @@ class CountedRows:
                 row = {n: v for n, v in zip(self.shape.names, key, strict=True) if v is not None}
                 shown = ", ".join(f"{n} = {v!r}" for n, v in list(row.items())[:4])
                 self._conflicts.add(
-                    f"the row {shown} changes, and is not there", self._more[key][2]
+                    f"the row {shown} changes, but does not exist", self._more[key][2]
                 )
         rows = [row for count, row, _ in self._more.values() for _ in range(count * sign)]
         for start in range(0, len(rows), _BATCH_ROWS):

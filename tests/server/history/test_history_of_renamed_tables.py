@@ -111,5 +111,7 @@ def test_names_in_upper_and_lower_case(tmp_path: Path, provisioned: Callable[[st
         assert log.state("spelled.t", before, str(dump)).to_pylist() == [{"id": 1, "v": 1}]
         assert log.state("spelled.t", after, live).to_pylist() == [{"id": 1, "v": 2}]
         for moment, source in ((after, str(dump)), (before, live)):
-            with pytest.raises(UnsupportedError, match="cannot know whether they are one table"):
+            with pytest.raises(
+                UnsupportedError, match="cannot know whether they are the same table"
+            ):
                 log.state("spelled.t", moment, source)

@@ -50,7 +50,8 @@ def test_statements_on_the_table_are_followed_or_refused(
                 asked = ["state", "altered.t", "--as-of", places[5][0], "--from", back]
                 assert main([*asked, *map(str, server.log_files())]) == 1
                 assert (
-                    "the log does not contain the rows that it removed" in capsys.readouterr().err
+                    "the log does not contain the rows that the statement removed"
+                    in capsys.readouterr().err
                 )
     logs = [str(log) for log in server.log_files()]
     for place, rows in places[:-2]:
@@ -262,7 +263,7 @@ def test_a_state_has_every_row_or_is_refused(
         again = state(capsys, "checked.t", "--as-of", second, "--from", str(half), *logs)
         assert as_texts(again) == expected
 
-        assert "does not contain its place" in refused(
+        assert "does not contain its position" in refused(
             "--as-of", second, "--from", str(place), *logs
         )
         assert "was taken after" in refused("--as-of", "2020-01-01", "--from", str(dump), *logs)

@@ -77,7 +77,7 @@ def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (TABLE, "has the definition of db.t only"),
+        (TABLE, "contains only the definition of db.t, not its rows"),
         ("CREATE TABLE `u` (id int);\nINSERT INTO u VALUES (1);", "no table db.t; it has ?.u"),
         ("-- MySQL dump 10.13\n" + TABLE + "INSERT INTO `t` VALUES (1,'a','',1);", "not complete"),
         (TABLE + "-- Dumping data for table `t`\n-- WHERE:  id < 3\nINSERT INTO `t` VALUES (1,'a','',1);", "made with --where"),

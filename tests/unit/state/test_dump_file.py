@@ -89,7 +89,7 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(
         rows(path)
     most = SMALL.max_memory + 100 * len(bomb)
     assert f"{path} inflates to more than {most:,} bytes" in str(error.value)
-    assert "decompress it first, or set the option max_memory" in str(error.value)
+    assert "decompress it first, or raise the option max_memory" in str(error.value)
     assert disk.written_bytes <= most
 
 

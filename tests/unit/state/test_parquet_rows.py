@@ -83,7 +83,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     other = pa.table(VALUES).replace_schema_metadata(
         {"binlake.create_table": "CREATE TABLE u (id INT)"}
     )
-    with pytest.raises(SourceError, match=r"has the rows of another table than db\.t"):
+    with pytest.raises(SourceError, match=r"contains the rows of a different table, not of db\.t"):
         rows_in(tmp_path, other)
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and no more")
