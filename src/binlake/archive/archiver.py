@@ -240,7 +240,7 @@ class Archiver:
             return why_not
         with log:
             alike = begins_alike(server, log)
-        return None if alike else f"{file} of the server is not the log in the archive"
+        return None if alike else f"{file} on the server differs from the log in the archive"
 
     def _first(self, server: ServerConnection, others: Sequence[Known]) -> Position:
         name, why = first_log(server, others, self._options.first)
@@ -348,7 +348,7 @@ class Archiver:
         if error is not None and said != self._unreadable:
             self._say(
                 f"retention by age removes no more logs, because the next log cannot be read: {said}. Replace a"
-                " damaged log with an intact copy. --keep-bytes reads no logs"
+                " damaged log with an intact copy. --keep-bytes works without reading the logs"
             )
         self._unreadable = said
 
@@ -407,7 +407,7 @@ def _check_beginnings(server: ServerConnection, states: Sequence[ArchiveState], 
         raise ServerError(
             f"{server.where}: the archive has begun {len(lately)} directories for this server within"
             " an hour, because its logs were reset or its identity changed; it does not begin another",
-            hint="find out why this server is reset",
+            hint="find out why the logs of this server are reset",
         )
 
 

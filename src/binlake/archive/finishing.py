@@ -306,7 +306,7 @@ class Finisher:
                 self._process = _Process(self._folder, self._finish)
             except OSError as error:
                 self._failed_now, self._waiting = self._waiting, []
-                self._settle(f"no process could be started: {error.strerror}")
+                self._settle(f"cannot start a process: {error.strerror}")
                 return
         room = _MOST_IN_HAND - len(self._under_way)
         given = self._process.take(self._waiting[:room])
@@ -365,7 +365,7 @@ class Finisher:
         self._again_at = time.monotonic() + pause_s
         logs = counted(len(self._failed), "log")
         because = f": {why}" if why else ""
-        self._say(f"{logs} could not be finished{because}; tried again in {pause_s:.0f} s")
+        self._say(f"{logs} could not be finished{because}; the next try is in {pause_s:.0f} s")
 
 
 class _Process:

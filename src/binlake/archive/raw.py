@@ -49,7 +49,7 @@ def write_raw(
     for name in names:
         if name not in there:
             raise SourceError(
-                f"{url.where} has no log {name}", hint=f"there are {first_to_last(there)}"
+                f"{url.where} has no log {name}", hint=f"it has {first_to_last(there)}"
             )
     wanted = list(names)
     if options.to_last_log or options.stop_never:

@@ -138,9 +138,9 @@ def is_there(server: ServerConnection, file: str, size: int) -> str | None:
             return f"{file} has {log.size_bytes} bytes on the server, but {size} in the archive"
     same = [log.name for log in logs if log.name.rpartition(".")[0] == base]
     if not same:
-        return f"the server's logs have another name now: {logs[-1].name if logs else 'none'}"
+        return f"the server's logs now have a different name: {logs[-1].name if logs else 'none'}"
     if number_of(checked_name(same[-1])) < number_of(file):
-        return f"the server does not have {file} any more; its newest log is {same[-1]}"
+        return f"the server no longer has {file}; its newest log is {same[-1]}"
     raise PositionLostError(
         f"{server.where} has purged {file}, the next log of the archive; it has {same[0]} to"
         f" {same[-1]}",

@@ -167,7 +167,7 @@ class HistoryWriter:
                 self._end_overlap()
             return rest
         if not is_next or not overlap.has_holes(block.data):
-            raise AnotherHistory(f"{log.name} of the server is not the log in the archive")
+            raise AnotherHistory(f"{log.name} on the server differs from the log in the archive")
         self._end_overlap()
         log.truncate(block.start)
         self.state = replace(self.state, offset=block.start)

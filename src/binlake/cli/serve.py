@@ -171,7 +171,7 @@ def _introduce(server: BinlogServer) -> None:
         + (f", server_uuid {server.who.server_uuid}" if server.who.flavour == "mysql" else "")
     )
     if server.tls.self_made:
-        server.note(f"TLS with a certificate made now, SHA-256 {server.tls.fingerprint.hex()}")
+        server.note(f"TLS with a new certificate, SHA-256 {server.tls.fingerprint.hex()}")
 
 
 def _given_password(path: str | None) -> str | None:
@@ -184,7 +184,7 @@ def _asked_password(user: str) -> str:
     if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
         return getpass.getpass(f"Password that {user} will log in with: ")
     raise OptionError(
-        "replicas need a password to log in with",
+        "the password with which replicas log in is missing",
         name="password_file",
         hint=f"use --password-file FILE or ${_PASSWORD_VARIABLE}",
     )

@@ -48,8 +48,8 @@ class Channel:
             self.sequence = head[3] + 1 & 0xFF
             if len(payload) + length > max_bytes:
                 raise ServerError(
-                    f"a packet of {len(payload) + length} bytes is more than the {max_bytes}"
-                    " allowed here",
+                    f"a packet of {len(payload) + length} bytes exceeds the limit of"
+                    f" {max_bytes} bytes",
                     code=NET_PACKET_TOO_LARGE,
                     sqlstate="08S01",
                 )

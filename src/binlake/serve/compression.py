@@ -69,8 +69,8 @@ class Compression:
             length, size = low | high << 16, size_low | size_high << 16
             if max(length, size) > max_bytes:
                 raise ServerError(
-                    f"a compressed packet of {max(length, size)} bytes is more than the {max_bytes}"
-                    " allowed here",
+                    f"a compressed packet of {max(length, size)} bytes exceeds the limit of"
+                    f" {max_bytes} bytes",
                     code=NET_PACKET_TOO_LARGE, sqlstate="08S01",
                 )  # fmt: skip
             self._sequence = sequence + 1 & 0xFF

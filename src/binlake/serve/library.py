@@ -269,7 +269,7 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
             raise OptionError(
                 f"{path} is not an archive of several servers",
                 name="source",
-                hint="leave the option out, or name the directory that has one for each server",
+                hint="omit the option, or name the directory that contains a directory for each server",
             )
         return path, chain
     if source:

@@ -158,7 +158,7 @@ class ReplicaSession:
         library, user = self._served.library, self._queries.user
         if "slave_connect_state" in user and library.flavour != "mariadb":
             raise lost(
-                "the archive is MySQL's, which has other GTIDs than MariaDB: follow by position"
+                "the archive is from MySQL, whose GTIDs differ from MariaDB's: follow by position"
                 " (MASTER_USE_GTID=no)"
             )
         if library.flavour == "mariadb":
@@ -176,7 +176,7 @@ class ReplicaSession:
         library = self._served.library
         if library.flavour != "mysql":
             raise lost(
-                "the archive is MariaDB's, which has other GTIDs than MySQL: follow by position"
+                "the archive is from MariaDB, whose GTIDs differ from MySQL's: follow by position"
                 " (SOURCE_AUTO_POSITION=0)"
             )
         start = by_gtid_set(library, asked.gtids, self._served.who.server_uuid)
@@ -185,7 +185,7 @@ class ReplicaSession:
     def _stream(self, start: Start, server_id: int, flags: int) -> None:
         served, replica = self._served, self._replica
         if server_id and server_id == served.who.server_id:
-            raise lost(f"the replica has the server_id {server_id}, which is that of this source")
+            raise lost(f"the replica has the same server_id as this source: {server_id}")
         replica.server_id = server_id or replica.server_id
         replica.uuid = self._uuid()
         replica.end = self._end

@@ -22,7 +22,7 @@ class ServerTls:
     def __init__(self, certificate: str | None, private_key: str | None) -> None:
         """Raise OptionError for files that are not a certificate and its key."""
         if (certificate is None) != (private_key is None):
-            raise OptionError("--ssl-cert and --ssl-key belong together", name="ssl-cert")
+            raise OptionError("--ssl-cert and --ssl-key must be given together", name="ssl-cert")
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.self_made = certificate is None
         if certificate is not None:
@@ -44,7 +44,7 @@ class ServerTls:
                 f"{certificate} and {private_key} are not a certificate and its private key:"
                 f" {reason}",
                 name="ssl-cert",
-                hint="both are PEM files, the key without a passphrase",
+                hint="both must be PEM files, and the key must have no passphrase",
             ) from None
 
 

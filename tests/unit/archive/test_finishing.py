@@ -209,7 +209,7 @@ def test_a_failed_finish_is_retried(folder: Folder) -> None:
     finisher = Finisher(folder, Finish("zstd"), said.append, pause_s=3.0)
     finisher.begin("binlog.000003")
     finisher.wait()
-    assert said == ["1 log could not be finished; tried again in 3 s"]
+    assert said == ["1 log could not be finished; the next try is in 3 s"]
     assert "binlog.000001" in folder.sizes()
     assert "binlog.000002.zst" in folder.sizes()
     in_the_way.rmdir()

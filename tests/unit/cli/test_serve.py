@@ -27,11 +27,11 @@ def logs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], r"replicas need a password to log in with; use --password-file FILE or \$BINLAKE_SERVE_PASSWORD"),
+        ([], r"the password with which replicas log in is missing; use --password-file FILE or \$BINLAKE_SERVE_PASSWORD"),
         (["--password-file", "missing"], "cannot read the password file missing: No such file"),
         (["--password-file", os.devnull], "the password is empty"),
         (["--password-file", "pw", "--server-uuid", "x"], "'x' is not a UUID"),
-        (["--password-file", "pw", "--ssl-cert", "pw"], "--ssl-cert and --ssl-key belong together"),
+        (["--password-file", "pw", "--ssl-cert", "pw"], "--ssl-cert and --ssl-key must be given together"),
         (["--password-file", "pw", "--ssl-cert", "pw", "--ssl-key", "pw"], "not a certificate and its private key"),
         (["--password-file", "pw", "--bind", "192.0.2.1"], r"cannot listen on 192\.0\.2\.1:3307"),
     ],
