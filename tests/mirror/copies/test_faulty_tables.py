@@ -259,9 +259,9 @@ def test_a_new_table_that_does_not_fit_the_options_does_not_stop_the_others(
     mirror.close()
     reasons = quarantined(lake)
     assert reasons.keys() == {"late.log_log", "late.orders", "late.theirs"}
-    assert "late.log_log matches option history_tables, too" in reasons["late.log_log"]
+    assert "late.log_log also matches option history_tables;" in reasons["late.log_log"]
     assert "the lake table bronze.orders belongs to early.orders" in reasons["late.orders"]
-    assert "the lake has a table bronze.theirs that no mirror made" in reasons["late.theirs"]
+    assert "the lake has a table bronze.theirs that no mirror created" in reasons["late.theirs"]
     server.execute("UPDATE early.orders SET v = v + 1")
     lake.catch_up()
     assert quarantined(lake) == reasons

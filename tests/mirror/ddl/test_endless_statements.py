@@ -73,7 +73,7 @@ def test_new_tables(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     with endless(server, statements, pause_s=0.4):
         lake.catch_up()
     [left] = [note for note in lake.notes if note.startswith("the next run copies")]
-    assert "that the server has got since this run began, for example growing.n" in left
+    assert "that were created on the server since this run began, for example growing.n" in left
     lake.catch_up()
     assert quarantined(lake) == {}
     assert len(lake.equals_source("growing.*")) == len(server.rows("SHOW TABLES FROM growing")) > 1

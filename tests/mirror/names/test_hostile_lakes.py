@@ -199,7 +199,7 @@ def test_names_of_columns(
     lake.catch_up()
     check(lake, names, refused)
     assert all(
-        "cannot tell the columns" in why
+        "cannot distinguish the columns" in why
         for name, why in quarantined(lake).items()
         if "same" in name
     )

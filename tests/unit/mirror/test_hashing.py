@@ -53,6 +53,6 @@ def test_invalid_hash_keys_are_rejected(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(OptionError, match="cannot read the hash key file"):
         read_key(str(tmp_path / "none"))
     (tmp_path / "short").write_text("short")
-    with pytest.raises(OptionError, match="has 5 bytes: 16 to 65536 bytes are expected") as found:
+    with pytest.raises(OptionError, match="has 5 bytes: expected 16 to 65536 bytes") as found:
         read_key(str(tmp_path / "short"))
     assert "short" not in found.value.message.replace(str(tmp_path / "short"), "")

@@ -18,7 +18,7 @@ from binlake.mirror.columns.names import why_same
     ],
 )  # fmt: skip
 def test_names_that_are_equal_to_readers(one: str, other: str) -> None:
-    shown = f"readers of the lake cannot tell the columns {one} and {other} apart"
+    shown = f"readers of the lake cannot distinguish the columns {one} and {other}"
     assert why_same(("v", one, "w", other)) == shown
 
 

@@ -245,7 +245,7 @@ def _check_joined(ledger: Ledger, splits: Sequence[Split]) -> None:
         if not (whole and begins and of[-1].end in (None, ranges[-1][1])):
             raise IncompleteError(
                 f"{name}: bytes {of[0].start} to {of[-1].end} should have been read, but {ranges} were",
-                hint="this is a bug of binlake, please report it; the mirror applied nothing of this range",
+                hint="this is a bug in binlake: please report it; the mirror applied nothing of this range",
             )
     if covered:
         raise IncompleteError(
@@ -274,7 +274,7 @@ def _refuse_unshown(ledger: Ledger) -> None:
     kinds = [kind for kind in _UNSHOWN if ledger.unshown.get(kind)]
     if kinds:
         raise IncompleteError(
-            f"the log contains changes that are not in row events, and may be of any table: {', '.join(kinds)}",
+            f"the log contains changes that are not in row events and may concern any table: {', '.join(kinds)}",
             hint=_PREPARE_IS_PURGED if kinds == [ORPHAN_XA_COMMIT] else _SET_ROW_FORMAT,
         )
 

@@ -51,7 +51,7 @@ class LakeTypes:
         if set(names) != set(self.columns):
             here, there = sorted({*names} - {*self.columns}), sorted({*self.columns} - {*names})
             raise SchemaError(
-                f"{self.table}: the log's columns are not the lake's: only in the log: "
+                f"{self.table}: the columns in the log and in the lake differ: only in the log: "
                 f"{', '.join(here) or 'none'}; only in the lake: {', '.join(there) or 'none'}",
                 hint="the log does not contain a change of the definition; `binlake mirror resync` copies the table again",
             )

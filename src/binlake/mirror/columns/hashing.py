@@ -85,7 +85,7 @@ def read_key(file: str) -> KeyedHash:
         secret = os.environ[KEY_VARIABLE].encode()
     secret = secret.rstrip(b"\r\n")
     if not _LEAST_BYTES <= len(secret) <= _MOST_BYTES:
-        expected = f"{_LEAST_BYTES} to {_MOST_BYTES} bytes are expected"
+        expected = f"expected {_LEAST_BYTES} to {_MOST_BYTES} bytes"
         raise OptionError(
             f"{where} has {len(secret)} bytes: {expected}", name="hash_key_file", hint=_HINT
         )

@@ -31,7 +31,7 @@ def why_same(names: Sequence[str]) -> str:
         known: dict[str, str] = {}
         for name in names:
             if (other := known.setdefault(form(name), name)) != name:
-                return f"readers of the lake cannot tell the columns {other} and {name} apart"
+                return f"readers of the lake cannot distinguish the columns {other} and {name}"
     return ""
 
 

@@ -147,7 +147,7 @@ def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
         raise UnsupportedError("a column of the key is dropped or renamed")
     if table.shard_column and (removed or pairs.renames):
         raise UnsupportedError(
-            "a column is dropped or renamed, which other shards of the lake table may still have"
+            "the statement drops or renames a column that other shards of the lake table may still have"
         )
 
 
@@ -222,7 +222,9 @@ class _Changed:
             one = with_initial_default(self._one(name), value)
             return [{"do": "add", "name": name, "schema": one}]
         if not _holds(there, self.stored.field(name).type):
-            raise UnsupportedError(f"column {name} is {there} in the lake table, by other shards")
+            raise UnsupportedError(
+                f"column {name} is {there} in the lake table, because of other shards"
+            )
         return []
 
     def _widened(self, before: DeclaredColumn, column: DeclaredColumn) -> list[Step]:

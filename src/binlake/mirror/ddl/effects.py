@@ -85,7 +85,9 @@ def effect_of(
     if renames_only(ddl) and takes_name(ddl, table.id) is False:
         return Effect()  # the table has its own name again: RENAME TABLE t TO x, x TO t
     if moves_partitions(sql) and table.mode.name == MIRROR:
-        return Effect(recopied="rows of partitions come or go without row events")
+        return Effect(
+            recopied="the statement adds or removes rows of partitions without row events"
+        )
     if table.key and set(map(caseless, table.key)) != set(
         map(caseless, table.declared.primary_key)
     ):

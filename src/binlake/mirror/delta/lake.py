@@ -94,7 +94,9 @@ class DeltaLake:
     ) -> DeltaStored:
         """Create a table, replacing an existing one, whose versions and tags stay."""
         if partition:
-            raise UnsupportedError(f"{namespace}.{table}: Delta tables have no partitions here")
+            raise UnsupportedError(
+                f"{namespace}.{table}: the mirror does not partition Delta tables"
+            )
         path = self._path(namespace, table)
         own = {name: value for name, value in properties.items() if name.startswith("binlake.")}
         columns = ", ".join(column_sql(field) for field in storage_schema(dict(schema)))
@@ -149,7 +151,7 @@ def check_key(full_name: str, schema: pa.Schema, key: Sequence[str] | None) -> N
     for name in key:
         if pa.types.is_floating(schema.field(name).type):
             raise UnsupportedError(
-                f"{full_name}: column {name} of its key is a floating-point number, by which Delta "
-                "does not find rows exactly",
+                f"{full_name}: column {name} of its key has a floating-point type, so Delta cannot "
+                "find rows exactly",
                 hint="--append keeps its changes; or use the format iceberg",
             )

@@ -47,7 +47,7 @@ _TABLE = {
     # else Delta refuses a DATETIME column that a later statement adds
     "delta.feature.timestampNtz": "supported",
 }
-#: Beginnings of properties that belong to the columns and rows of before, or that Delta sets itself.
+#: Beginnings of properties that belong to the earlier columns and rows, or that Delta sets itself.
 _OF_CONTENTS = (
     "delta.columnMapping.maxColumnId",
     "delta.constraints.",

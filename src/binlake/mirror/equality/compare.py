@@ -142,7 +142,7 @@ def compare(
     take_raw_text(server)  # the definition of the table may have been read in this session
     if not table.is_transactional:
         raise UnsupportedError(
-            f"{table.full_name}: a table of engine {table.engine} has no state at one position",
+            f"{table.full_name}: binlake cannot read a table of engine {table.engine} at one position of the log",
             hint="only tables of transactional engines (InnoDB) can be verified",
         )
     differences = list(_column_differences(expected or table.arrow_schema, lake.schema))

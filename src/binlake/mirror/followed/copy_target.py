@@ -280,7 +280,7 @@ class CopyTargets:
         name, properties = self.name(table), known["properties"]
         if "binlake.deletes" not in properties:
             raise UnsupportedError(
-                f"{table.full_name}: the lake has a table {'.'.join(name)} that no mirror made",
+                f"{table.full_name}: the lake has a table {'.'.join(name)} that no mirror created",
                 hint=f"move it away, {_ELSEWHERE}",
             )
         other = copied_from(properties) or table.full_name
@@ -310,8 +310,8 @@ class CopyTargets:
             same = same and source is not None and self._holds_same_rows(table, properties, source)
         if others and not same:
             raise UnsupportedError(
-                f"{table.full_name}: its columns, key or options are not those of the lake table {'.'.join(name)}, which "
-                f"has the rows of {', '.join(others)}, too",
+                f"{table.full_name}: its columns, key or options differ from those of the lake table {'.'.join(name)}, which "
+                f"also contains the rows of {', '.join(others)}",
                 hint="make the same change to all of them, then `binlake mirror resync` all of them",
             )
         return bool(same)

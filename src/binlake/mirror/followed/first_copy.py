@@ -273,7 +273,7 @@ class FirstCopy:
         if others:
             state.remove()
             raise ServerError(
-                f"{table.full_name} was read from server {min(others)}, but the log is that of {log.server_uuid}"
+                f"{table.full_name} was read from server {min(others)}, but the log is from server {log.server_uuid}"
             )
         end = max(ends, key=place_key)
         if not lags(log, end):
@@ -447,14 +447,14 @@ class FirstCopy:
             self._refuse_shard(table.full_name, merged_by, shown, self.targets.mode(table))
         for column in table.definition.columns:
             if "\0" in column.name:
-                raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
+                raise SchemaError(f"{table.full_name}: the name of a column contains a zero byte")
 
     @staticmethod
     def _refuse_shard(full_name: str, column: str, names: Sequence[str], mode: Mode) -> None:
         """Raise UnsupportedError for a table that cannot be merged with others."""
         if spelled(column, names) is not None:
             raise UnsupportedError(
-                f"{full_name}: it has a column {column}, the name of the shard column",
+                f"{full_name}: its column {column} has the name of the shard column",
                 hint="choose another name with --shard-column",
             )
         if mode.name != MIRROR:

@@ -257,7 +257,7 @@ class Followed:
         wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
         if treated_columns(self._kept) != wanted:
             raise self._differs(
-                "other columns are left out or hashed, or with another key, than when the table was copied",
+                "the excluded columns, the hashed columns or the hash key have changed since the table was copied",
                 "exclude_columns",
             )
 

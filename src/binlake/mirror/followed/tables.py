@@ -320,7 +320,7 @@ class FollowedTables:
         newer = self.left_out & {full_name_of(*name) for name in self.source.names()}
         if newer:
             self._note(
-                f"the next run copies {counted(len(newer), 'table')} that the server has got since this run began, for"
+                f"the next run copies {counted(len(newer), 'table')} that were created on the server since this run began, for"
                 f" example {min(newer)}"
             )
         if self.restless:

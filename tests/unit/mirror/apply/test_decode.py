@@ -183,7 +183,7 @@ def test_load_data_concerns_the_table_that_it_names(statement_log: StatementLog)
     failed = statement_log.decoded_event(load, load_query(b"`t`")).failed
     assert list(failed) == [("shop", "t")]
     assert "a statement that changes the table" in failed["shop", "t"]
-    with pytest.raises(IncompleteError, match="may be of any table: LOAD DATA"):
+    with pytest.raises(IncompleteError, match="may concern any table: LOAD DATA"):
         statement_log.decoded_event(load, load_query(b"`other` (@a) SET `id`=f(@a)"))
 
 
@@ -201,6 +201,6 @@ def test_an_incident_concerns_all_tables(statement_log: StatementLog) -> None:
 
 @pytest.mark.parametrize("sql", [b"CALL p()", b"UPDATE other, t SET t.id = 1", b"INSERT INTO other VALUES (f())"])  # fmt: skip
 def test_a_statement_that_may_change_any_table(statement_log: StatementLog, sql: bytes) -> None:
-    with pytest.raises(IncompleteError, match="may be of any table: statement DML"):
+    with pytest.raises(IncompleteError, match="may concern any table: statement DML"):
         statement_log.decoded(sql)
     assert statement_log.decoded(sql, refuse_statements=False).failed == {}

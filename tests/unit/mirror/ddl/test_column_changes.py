@@ -143,13 +143,13 @@ def test_a_column_that_stays_not_null_is_not_read() -> None:
 def test_a_new_name_that_differs_only_in_case_to_readers() -> None:
     """Servers accept both names: to them, the letter is another one."""
     for statement in ("ADD ſ INT NULL, ADD s INT NULL", "CHANGE v WİDE INT", "CHANGE v wıde INT"):
-        with pytest.raises(UnsupportedError, match="cannot tell the columns"):
+        with pytest.raises(UnsupportedError, match="cannot distinguish the columns"):
             changes(statement)
 
 
 def test_a_new_column_with_the_name_of_a_vector_s_elements() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"a column n\.element, and Iceberg has the elements"
+        UnsupportedError, match=r"a column n\.element, but Iceberg uses that name for the elements"
     ):
         changes("ADD n VECTOR(3) NULL, ADD `n.element` INT NULL")
 

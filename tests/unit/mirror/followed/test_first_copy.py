@@ -264,7 +264,9 @@ def test_rows_of_another_server_than_the_log(
 ) -> None:
     log = Log()
     log.read_on = "4-5-6"
-    with pytest.raises(ServerError, match="read from server 4-5-6, but the log is that of 1-2-3"):
+    with pytest.raises(
+        ServerError, match="read from server 4-5-6, but the log is from server 1-2-3"
+    ):
         copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
     log.read_on = "1-2-3"
     assert copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None) is not None
