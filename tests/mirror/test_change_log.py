@@ -196,7 +196,7 @@ def test_rows_of_each_kind_of_change(server: Server, iceberg_spark: Any, tmp_pat
     assert (modes["ops.keyed"], modes["ops.plain"]) == ("append", "mirror")
     finds_what_differs(server, lake)
     both = {**options, "soft_delete_tables": ("ops.keyed",)}
-    with pytest.raises(OptionError, match=r"ops\.keyed matches .*, too; a table has one mode"):
+    with pytest.raises(OptionError, match=r"ops\.keyed also matches .*; a table has only one mode"):
         Lake(iceberg_spark, tmp_path, server, **both).catch_up()
     resync(tmp_path, ["ops.keyed"], spark=iceberg_spark, catalog=lake.catalog)
     lake.catch_up()

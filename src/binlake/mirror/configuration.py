@@ -62,10 +62,10 @@ _KEYS: dict[str, Key] = {
     "url": Key(_url, "the server"),
     "lake": Key(place, "the lake: a directory or URI"),
     "logs": Key(place, "read the changes from this archive"),
-    "state": Key(path, "directory of this machine for the row indexes"),
+    "state": Key(path, "directory on this machine for the row indexes"),
     "metrics_port": Key(whole_number(0, 65535), "port for Prometheus"),
     "metrics_address": Key(text, "address for Prometheus"),
-    "interval_seconds": Key(_interval, "between two looks at an idle log"),
+    "interval_seconds": Key(_interval, "seconds between two checks of an idle log"),
     **{option.name: _key(option) for option in MIRROR_OPTIONS},
 }
 

@@ -171,7 +171,7 @@ def views_at(
     frames = tables_at(lake, moment, spark=spark, catalog=catalog)
     views = {full_name: "_".join(_parts(full_name)) for full_name in frames}
     if len({view.lower() for view in views.values()}) < len(views):
-        raise OptionError("two tables would have one view: use tables_at", name="lake")
+        raise OptionError("two tables would have the same view: use tables_at", name="lake")
     for full_name, view in views.items():
         frames[full_name].createOrReplaceTempView(quoted_name(view))
     return views
@@ -263,7 +263,7 @@ class _Rounds:
         for full_name, table in self.with_tags(moment):
             if name in table.tags():
                 raise OptionError(
-                    f"{full_name} has a tag {name}, which is not the mirror's",
+                    f"{full_name} has a tag {name} that the mirror did not create",
                     name="name",
                     hint="choose another name",
                 )

@@ -205,7 +205,7 @@ class MirrorOptions:
     )
     on_alter_tables: tuple[str, ...] = _option(
         (),
-        "The same for these tables. The first rule that matches a table applies.",
+        "The same choice for these tables only. The first rule that matches a table applies.",
         flag="--on-alter-table",
         metavar="DB.TABLE=HOW",
         parse=parse_alter_rule,
@@ -278,12 +278,14 @@ class MirrorOptions:
     compact: str = _choice(
         "--compact", "HOW", "Compact tables while the mirror runs: auto or off.", "auto", "off"
     )
-    compact_files: int = _option(16, "Files of one size that become one.", least=2)
+    compact_files: int = _option(
+        16, "Number of files of similar size that compaction merges.", least=2
+    )
     compact_deleted: float = _option(
         0.25, "Share of deleted rows above which a file is rewritten.", least=0
     )
-    compact_bytes: int = _size(256 << 20, "Data files that one compaction reads, at most.")
-    file_bytes: int = _size(128 << 20, "Size of a compacted data file, at most.")
+    compact_bytes: int = _size(256 << 20, "Limit on the data files that one compaction reads.")
+    file_bytes: int = _size(128 << 20, "Limit on the size of a compacted data file.")
     orphans_s: int = _option(
         86_400, "Age in seconds at which files of killed runs are removed.", least=3600
     )
@@ -321,7 +323,7 @@ class MirrorOptions:
             value = getattr(self, option.name)
             if option.name in _NOT_OF_DELTA and value != option.default:
                 raise OptionError(
-                    f"option {option.name}: tables of format delta do not have it",
+                    f"option {option.name}: tables of format delta do not support it",
                     name=option.name,
                     value=value,
                     hint="leave it out, or use the format iceberg",
@@ -331,7 +333,7 @@ class MirrorOptions:
         for name, policy in policies:
             if policy in ("text", "new-column"):
                 raise OptionError(
-                    f"option {name}: tables of format delta do not have {policy}",
+                    f"option {name}: tables of format delta do not support {policy}",
                     name=name,
                     hint="choose quarantine or resync, or use the format iceberg",
                 )
@@ -382,7 +384,7 @@ class MirrorOptions:
         if len(chosen) > 1:
             others = " and ".join(f"option {MODE_OPTIONS[mode]}" for mode in chosen[1:])
             raise OptionError(
-                f"option {MODE_OPTIONS[chosen[0]]}: table {database}.{table} matches {others}, too; a table has one mode",
+                f"option {MODE_OPTIONS[chosen[0]]}: table {database}.{table} also matches {others}; a table has only one mode",
                 name=MODE_OPTIONS[chosen[0]],
             )
         return chosen[0] if chosen else MIRROR

@@ -144,7 +144,7 @@ def compare_tables(
     assert first is not None
     for name in left:  # a difference may be that of the two definitions
         last = found[name]
-        reason = f"it was altered each time that it was tried: {last.reason or 'columns differ'}"
+        reason = f"an ALTER changed it during each attempt: {last.reason or 'columns differ'}"
         found[name] = TableVerification(
             name, "not compared", reason, log_file=last.log_file, log_pos=last.log_pos
         )

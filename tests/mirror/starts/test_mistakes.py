@@ -42,7 +42,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("options", "code", "says"),
     [
         ("--logs /nowhere/archive", 2, "/nowhere/archive does not exist"),
-        ("--append shop.orders --history shop.*", 2, "--append: table shop.orders matches --history, too;"),
+        ("--append shop.orders --history shop.*", 2, "--append: table shop.orders also matches --history;"),
         ("--rename shop.*=a.b", 2, "tables shop.orders and shop.returns would both be a.b in the lake;"),
     ],
 )  # fmt: skip

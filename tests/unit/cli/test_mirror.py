@@ -115,7 +115,7 @@ def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> 
         ("--partition foo", "--partition: 'foo': expected DATABASE.TABLE=VALUE"),
         ("--on-alter-table a.b=foo", "--on-alter-table: 'a.b=foo': 'foo': expected one of quarantine"),
         ("--verify-sample 0", "--verify-sample: expected a share above 0"),
-        ("--format delta --deletes position", "--deletes: tables of format delta do not have it"),
+        ("--format delta --deletes position", "--deletes: tables of format delta do not support it"),
     ],
 )  # fmt: skip
 def test_errors_name_the_flag_that_was_typed(

@@ -28,7 +28,7 @@ from binlake.mirror.tables.formats import check_format, format_of, why_ambiguous
 )
 def test_options_that_delta_does_not_have(options: dict[str, Any]) -> None:
     assert MirrorOptions.of(options).format == "iceberg"
-    with pytest.raises(OptionError, match="format delta do not have it"):
+    with pytest.raises(OptionError, match="format delta do not support it"):
         MirrorOptions.of({"format": "delta", **options})
 
 

@@ -80,7 +80,7 @@ def test_policies_of_tables() -> None:
 def test_delta_has_no_such_policies(chosen: dict[str, Any]) -> None:
     [name] = chosen
     with pytest.raises(
-        OptionError, match=f"option {name}: tables of format delta do not have"
+        OptionError, match=f"option {name}: tables of format delta do not support"
     ) as error:
         MirrorOptions(format="delta", **chosen)
     assert error.value.name == name

@@ -284,7 +284,7 @@ def _compiled(spark: SparkSession) -> Any:
         raise SourceError(
             "this Spark session has no Iceberg",
             hint="give its jar: --iceberg-jar, or spark.jars.packages="
-            "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0; spark-submit takes it with --jars or --packages",
+            "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0; spark-submit accepts it as --jars or --packages",
         ) from error
     return java_instance(spark, __package__, "Lake")
 

@@ -29,7 +29,7 @@ MIRROR_METRICS: tuple[Metric[MirrorStatus], ...] = (
     ("committed_timestamp_seconds", "gauge", "Time of the last commit of a round", lambda s: _known(s.written_s)),
     ("checked_timestamp_seconds", "gauge", "Time of the last check of the log", lambda s: _known(s.checked_s)),
     ("paused", "gauge", "1 while the mirror is paused", lambda s: s.paused),
-    ("tables_quarantined", "gauge", "Tables that are left alone", lambda s: len(s.quarantined)),
+    ("tables_quarantined", "gauge", "Tables that are quarantined", lambda s: len(s.quarantined)),
     ("tables_different", "gauge", "Tables that the last scheduled comparison found different", lambda s: len(s.different)),
     ("tables_not_compared", "gauge", "Tables that the last scheduled comparison did not compare", lambda s: len(s.not_compared)),
     ("verified_timestamp_seconds", "gauge", "Time of the last scheduled comparison", lambda s: _known(s.verified_s)),

@@ -38,7 +38,7 @@ def check_task_login(engine: Engine, url: str) -> None:
         engine.run([_Login(url)], "log in", lambda _done, _all: None)
     except AuthError as error:
         raise OptionError(
-            f"Spark's tasks cannot log in to the server, and this process can: {error.message}",
+            f"Spark's tasks cannot log in to the server, but this process can: {error.message}",
             name="url",
             hint="set BINLAKE_PASSWORD before Spark starts, or put the password into a password file or ~/.my.cnf, on "
             "every machine of the cluster",

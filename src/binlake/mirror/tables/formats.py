@@ -84,7 +84,7 @@ def why_ambiguous(schema: pa.Schema, table_format: str) -> str:
     found = next((name for name in schema.names if caseless(name) in elements), None)
     if found is None:
         return ""
-    return f"it has a column {found}, and Iceberg has the elements of {elements[caseless(found)]} under that name"
+    return f"it has a column {found}, but Iceberg uses that name for the elements of {elements[caseless(found)]}"
 
 
 @dataclass(frozen=True, slots=True)
