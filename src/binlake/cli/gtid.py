@@ -259,7 +259,7 @@ def _one_chain(path: str, options: ReadOptions) -> Chain:
     chains = resolve([path], options.index_directory)
     if len(chains) > 1:  # the option applies to the arguments that need it
         chains = of_source(chains, options.source)
-    return the_only_chain(chains, f"{path} can stand for the GTIDs of one server only")
+    return the_only_chain(chains, f"{path} can represent the GTIDs of only one server")
 
 
 def _alike(left: AnyGtidSet, right: AnyGtidSet) -> tuple[Any, Any]:
@@ -292,7 +292,11 @@ def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str) -> None:
 
 
 def _found_text(found: LocatedTransaction) -> str:
-    whole = "" if found.complete else "; the file ends, or another begins, before its end"
+    whole = (
+        ""
+        if found.complete
+        else "; incomplete: the file ends, or another transaction begins, before its end"
+    )
     return (
         f"{found.gtid}: {found.path}, bytes {found.pos} to {found.end_pos}, committed"
         f" {utc_text(found.commit_us)}, server {found.server_id}{whole}"

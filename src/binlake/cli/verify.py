@@ -153,7 +153,7 @@ def _print_report(report: VerifyReport) -> None:
         names = [path.rpartition("/")[2] for path in report.ignored]
         listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
         count = counted(len(names), "file")
-        note(f"ignored, not named like a log or a second copy: {count} ({listed})")
+        note(f"ignored {count} ({listed}): a second copy, or not named like a log")
     problems = sum(p.kind is not Kind.IN_USE for f in report.files for p in f.problems)
     total = problems + len(report.chain)
     events = sum(f.types.total() for f in report.files)

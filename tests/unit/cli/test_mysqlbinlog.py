@@ -53,7 +53,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int
         (["--server-id=one"], "--server-id: 'one' is not a number"),
         (["--include-gtids=1-2"], "--include-gtids: "),
         (["--rewrite-db=shop"], "expected 'old->new'"),
-        (["--local-load=/nowhere/at/all"], "/nowhere/at/all is not a folder"),
+        (["--local-load=/nowhere/at/all"], "/nowhere/at/all is not a directory"),
         (["--set-charset=x'; DROP"], "is not the name of a character set"),
         (["--base64-output=sometimes"], "--base64-output"),
         (["-r", "/nowhere/at/all"], "cannot write /nowhere/at/all"),

@@ -149,7 +149,7 @@ MISTAKES = {
     "no port": (LISTENER.replace("port = 3307\n", ""), "[serve.listeners.a] port: it is missing"),
     "no such port": (LISTENER.replace("3307", "70000"), "port: expected a whole number from 0 to 65535"),
     "no password of replicas": (LISTENER.replace('password_file = "secret"\n', ""),
-                                "[serve.listeners.a] password_file: replicas need a password"),
+                                "[serve.listeners.a] password_file: the password with which replicas log in is missing"),
     "one port twice": (LISTENER + LISTENER.replace(".a]", ".b]"),
                        "[serve.listeners.b] port: 3307 is already the port of [serve.listeners.a] port"),
     "a key without a certificate": (LISTENER + 'ssl_key = "secret"\n', "ssl_cert and ssl_key belong together"),
@@ -220,7 +220,7 @@ def test_flags_that_the_file_has_are_refused(
         ["doctor", "mysql://db1/", "--config", path],
     ):
         assert main(words) == 2
-        assert f"not together with --config; set it in {path}" in capsys.readouterr().err
+        assert f"cannot be combined with --config; set it in {path}" in capsys.readouterr().err
     for words in (["archive"], ["archive", "mysql://db1/"], ["serve"], ["doctor"]):
         assert main(words) == 2
         assert "missing" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from binlake.source.replica.url import URL_OPTIONS, ServerUrl
 #: The servers of the URL; several servers replicate one another.
 ServerUrls: TypeAlias = tuple[ServerUrl, ...]
 
-_PANEL = "Connection (the URL's query takes them too, without --)"
+_PANEL = "Connection (the query of the URL also accepts these, without --)"
 
 #: Flags of a connection whose names are those of the URL's options.
 _SAME_NAME = (
@@ -94,7 +94,7 @@ def refuse_beside_config(config: str, *allowed: str) -> None:
     ]
     if given:
         raise OptionError(
-            f"{', '.join(given)}: not together with --config; set it in {config}",
+            f"{', '.join(given)} cannot be combined with --config; set it in {config}",
             name="config",
         )
 

@@ -41,7 +41,7 @@ _HELP = """Keep lake tables equal to the tables of a server.
       binlake mirror resync /lake shop.orders"""
 
 _JVM = "-XX:+UseSerialGC"
-_LOST = "the lake is as the last commit left it, and the next run continues there"
+_LOST = "the lake has the state of its last commit, and the next run continues there"
 _SPARK_PANEL = "Spark"
 RUN = "run"
 

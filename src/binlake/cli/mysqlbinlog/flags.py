@@ -318,7 +318,7 @@ class OpeningFlags:
         Option(
             metavar="SIZE",
             panel=_READING,
-            help="Limit on the memory that a log makes the command use.",
+            help="Limit on the memory that the contents of a log can require.",
         ),
     ] = None
     force_if_open: Annotated[

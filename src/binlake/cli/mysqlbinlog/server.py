@@ -58,7 +58,9 @@ def _host(login: LoginOptions) -> str:
     """
     protocol = login.protocol.lower()
     if protocol not in _PROTOCOLS:
-        raise OptionError(f"--protocol {login.protocol!r}: not tcp or socket", name="--protocol")
+        raise OptionError(
+            f"--protocol {login.protocol!r}: expected tcp or socket", name="--protocol"
+        )
     if protocol == "tcp" and login.socket:
         raise OptionError("--protocol tcp and --socket cannot be combined", name="--protocol")
     if protocol == "socket" and not login.socket:

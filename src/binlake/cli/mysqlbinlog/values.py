@@ -69,5 +69,5 @@ def charset_name(name: str | None) -> str | None:
 def load_folder(path: str | None) -> str | None:
     """Check that a folder exists. Raises OptionError."""
     if path is not None and not Path(path).is_dir():
-        raise OptionError(f"--local-load: {path} is not a folder", name="--local-load")
+        raise OptionError(f"--local-load: {path} is not a directory", name="--local-load")
     return path

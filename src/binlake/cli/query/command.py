@@ -172,7 +172,7 @@ def _ask(session: Session, output: Path | None) -> None:
     """Run the statements that the user types."""
     if output is not None or session.form in ("arrow", "parquet"):
         raise OptionError(
-            "the prompt prints results as text, and not to a file",
+            "the prompt prints results as text on the terminal only",
             name="output",
             hint="give the statement as an argument",
         )

@@ -63,7 +63,9 @@ def run_prompt(database: LogDatabase, run: Callable[[str], None]) -> None:
         multiline=True,
         prompt_continuation="   ...> ",
     )
-    note("statements end with ; and exit leaves; SHOW TABLES lists the tables")
+    note(
+        "end each statement with a semicolon; SHOW TABLES lists the tables, and exit ends the prompt"
+    )
     while True:
         try:
             text = session.prompt("binlake> ").strip()

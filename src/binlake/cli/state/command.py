@@ -58,7 +58,7 @@ class StateFlags:
         Option(
             "--from",
             metavar="DUMP|PARQUET|URL",
-            help="Rows to begin with: a dump or Parquet file from before the moment, or mysql://… for the live table, to go back from.",
+            help="Rows to start from: a dump or Parquet file made before the moment, or mysql://… to go back from the live table.",
         ),
     ] = None
     from_position: Annotated[
@@ -66,7 +66,7 @@ class StateFlags:
         Option(
             "--from-position",
             metavar="FILE:POS",
-            help="The position that the rows of --from belong to, if the dump does not contain it.",
+            help="The log position of the rows of --from, if the dump does not contain it.",
         ),
     ] = None
     from_gtid: Annotated[
@@ -95,7 +95,7 @@ class StateFlags:
     force: Annotated[
         bool,
         Option(
-            "--force", help="Count rows that do not fit the log, instead of stopping at the first."
+            "--force", help="Count rows that contradict the log, instead of stopping at the first."
         ),
     ] = False
 

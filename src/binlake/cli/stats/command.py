@@ -51,7 +51,7 @@ class StatsFlags:
             min=1,
             max=10_000,
             metavar="N",
-            help="Length of the lists.",
+            help="Number of entries in each list.",
             show_default="10",
         ),
     ] = None

@@ -32,7 +32,7 @@ def ui(
     ],
     options: ReadOptions,
     port: Annotated[
-        int, Option(help="Port to listen on; 0 is any free one.", min=0, max=65535)
+        int, Option(help="Port to listen on; 0 selects a free port.", min=0, max=65535)
     ] = 0,
     browser: Annotated[
         bool, Option("--browser/--no-browser", help="Open the page in the browser.")
