@@ -71,6 +71,10 @@ PHRASES = (
     r"for ever\b",
     r"is written over",
     r"of what (was|is) (there|here)",
+    r"than memory should hold",
+    r"each time when",
+    r"rows of before",
+    r"with(out)? it, never",
 )
 _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE | re.MULTILINE)
 #: Phrases of pages and help, beside the ones above.
@@ -98,7 +102,8 @@ _OF_DOCSTRINGS = re.compile(
 #: Phrases of messages, beside the ones of all texts.
 _OF_MESSAGES = re.compile(
     r"\bgo(es)? on with|told apart|cannot be told|by other means|not hold it|in none of|of after\b|no end of what|(^|[.;:] )What is\b"
-    r"|exclude each other|mutually exclusive|(more|a share\b.*) is expected",
+    r"|exclude each other|mutually exclusive|(more|a share\b.*|bytes) (is|are) expected"
+    r"|of before\b|skips nothing|and is not there|allowed here|cannot tell .* apart|is no \w+ file",
     re.IGNORECASE,
 )
 #: Words in names of tests.

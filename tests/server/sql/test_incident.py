@@ -32,7 +32,7 @@ ACCIDENT = "UPDATE orders SET state = 'x;y', tags = 'b', flags = 0, total = 0, n
 
 
 class Incident:
-    """The log, the place of the accident in it, and the rows of before it."""
+    """The log, the position of the accident in it, and the rows before it."""
 
     def __init__(self, server: Server) -> None:
         is_old = server.name == "mysql-5.6.24"
