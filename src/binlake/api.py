@@ -327,13 +327,8 @@ class Log:
 
         `columns`: only these, in this order; default all. Raises OptionError.
         """
-        from binlake.stream.views import (
-            VIEWS,
-            check_statement_options,
-            statements,
-            transaction_rows,
-            view_of,
-        )
+        from binlake.stream.views import VIEWS, check_statement_options, view_of
+        from binlake.table.counting.row_counts import view_batches
 
         if name not in VIEWS:
             raise OptionError(
@@ -346,17 +341,9 @@ class Log:
         view = view_of(name, self.options)
         if name == "statements":
             check_statement_options(self.options)
+        shown = columns or view.schema().names
         for reader in self._readers():
-            if name == "events":
-                yield from view.batches(reader.events(), columns)
-            elif name == "statements":
-                yield from view.batches(statements(reader.groups()), columns)
-            else:
-                from binlake.table.counting.row_counts import RowCounter
-
-                counter = RowCounter(self.options, self.ledger)
-                rows = transaction_rows(reader.transactions(counter.on_ddl), counter, self.options)
-                yield from view.batches(rows, columns)
+            yield from view_batches(view, [reader], shown, self.options, self.ledger)
 
     def _readers(self) -> Iterator[LogReader]:
         yield from self._logs.readers(self._new_ledger())

@@ -17,16 +17,9 @@ from binlake.query.definitions import ChangedTable, check_names
 from binlake.query.pushdown import narrowed, with_numbers
 from binlake.source.chain import Chain
 from binlake.stream.log_reader import LogReader
-from binlake.stream.views import (
-    VIEWS,
-    RowCounts,
-    check_statement_options,
-    statements,
-    transaction_rows,
-    view_of,
-)
+from binlake.stream.views import VIEWS, check_statement_options, view_of
 from binlake.table.batches import Changes
-from binlake.table.counting.row_counts import RowCounter
+from binlake.table.counting.row_counts import view_batches
 from binlake.table.definitions import NO_COLUMN
 from binlake.table.metadata import METADATA
 from binlake.table.reading import read_changes
@@ -39,8 +32,6 @@ from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-_COUNTS = frozenset(("tables", "inserts", "updates", "deletes"))
-_UNCOUNTED = RowCounts((), None, None, None)
 #: Metadata columns that show all columns of the table.
 _SHOW_ALL_COLUMNS = frozenset(("before", "absent"))
 #: Columns of exact numbers, which servers and DuckDB compare alike.
@@ -264,17 +255,7 @@ class ViewTable(SqlTable):
         if self.name == "statements":
             check_statement_options(options)
         for reader in LogReader.of_chains(self.source.chains, options, ledger):
-            if self.name == "events":
-                yield from self._view.batches(reader.events(), columns)
-            elif self.name == "statements":
-                yield from self._view.batches(statements(reader.groups()), columns)
-            elif options.chooses_rows or _COUNTS & set(columns):
-                counter = RowCounter(options, ledger)
-                rows = transaction_rows(reader.transactions(counter.on_ddl), counter, options)
-                yield from self._view.batches(rows, columns)
-            else:
-                plain = transaction_rows(reader.transactions(), lambda _: _UNCOUNTED, options)
-                yield from self._view.batches(plain, columns)
+            yield from view_batches(self._view, [reader], columns, options, ledger)
 
 
 def _numbers(found: ChangedTable) -> frozenset[str]:

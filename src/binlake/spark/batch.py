@@ -22,6 +22,7 @@ from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.typed import InferredView, check_where
 from binlake.spark.views import ViewReader
 from binlake.stream.log_ddl import LogDdl
+from binlake.table.counting.row_counts import counts_rows
 from binlake.table.log_part import with_ddl
 from binlake.values.ledger import Ledger
 
@@ -49,9 +50,9 @@ class BinlogReader(Shipped, DataSourceReader):
         )
         size = self.driver.task_size(options.max_partition_bytes)
         parts = plan_partitions(options.paths, options.read, size)
-        if options.shows_rows:
-            if self.inferred is None:
-                check_where(options)
+        if options.shows_rows and self.inferred is None:
+            check_where(options)
+        if options.shows_rows or counts_rows(options.view, self.schema.names, options.read):
             ddl = LogDdl.of(options.paths, options.read, options.ddl_scan_bytes)
             parts = with_ddl(parts, ddl)
         if not parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,23 +12,13 @@ from binlake.spark.ledger_view import LEDGER, ledger_rows
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition
 from binlake.spark.typed import InferredView, PinnedView
-from binlake.stream.runs import Transaction
-from binlake.stream.views import (
-    RowCounts,
-    View,
-    check_statement_options,
-    statements,
-    transaction_rows,
-    view_of,
-)
-from binlake.table.counting.row_counts import RowCounter
+from binlake.stream.views import View, check_statement_options, view_of
+from binlake.table.counting.row_counts import view_batches
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.similar_names import did_you_mean
-
-_COUNTED = {"tables", "inserts", "updates", "deletes"}
 
 
 def view_schema(options: SourceOptions) -> pa.Schema:
@@ -110,20 +100,6 @@ class ViewReader:
         options = replace(
             self._options, columns=()
         )  # here these are the view's columns, not a table's
-        count = self._row_counter(options, ledger)
-        for reader in partition.readers(options, ledger):
-            if self._view == "events":
-                yield from view.batches(reader.events(), self._columns)
-            elif self._view == "statements":
-                yield from view.batches(statements(reader.groups()), self._columns)
-            else:
-                rows = transaction_rows(reader.transactions(), count, options)
-                yield from view.batches(rows, self._columns)
-
-    def _row_counter(
-        self, options: ReadOptions, ledger: Ledger
-    ) -> Callable[[Transaction], RowCounts]:
-        if _COUNTED & set(self._columns) or options.chooses_rows:
-            return RowCounter(options, ledger)
-        uncounted = RowCounts((), None, None, None)
-        return lambda _transaction: uncounted
+        for part in partition.by_chain():
+            readers = part.readers(options, ledger)
+            yield from view_batches(view, readers, self._columns, options, ledger, part.ddl_before)

@@ -30,6 +30,7 @@ from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.position import ChainPosition
 
 P = TypeVar("P", bound="LogPart")
 
@@ -77,6 +78,16 @@ class LogPart:
     def paths(self) -> list[str]:
         """Return the files that it reads."""
         return [split.log.path for split in self.splits]
+
+    def by_chain(self) -> Iterator[LogPart]:
+        """Yield its splits as one part per chain."""
+        for _, splits in groupby(self.splits, key=lambda split: split.log.chain):
+            yield LogPart(tuple(splits), self.ddl)
+
+    def ddl_before(self, first: ChainPosition) -> Iterable[DdlStatement]:
+        """Return the statements of its only chain before `first`, the start of its first split."""
+        ddl = self.ddl.get(self.splits[0].log.chain)
+        return () if ddl is None else before_split(pickle.loads(zlib.decompress(ddl)), first)
 
     def readers(self, options: ReadOptions, ledger: Ledger) -> Iterator[LogReader]:
         """Yield a reader per split, of the transactions that start in it. Raises BinlogError."""
@@ -128,36 +139,34 @@ class LogPart:
     def _runs(
         self, options: ReadOptions, ledger: Ledger, on_run: Callable[[], None]
     ) -> Iterator[_Runs]:
-        if not self.ddl:
-            yield _Runs(self, options, ledger, None, on_run)
-            return
-        for chain, splits in groupby(self.splits, key=lambda split: split.log.chain):
-            yield _Runs(LogPart(tuple(splits)), options, ledger, self.ddl.get(chain), on_run)
+        for part in self.by_chain() if self.ddl else [self]:
+            yield _Runs(part, options, ledger, on_run)
 
 
 @dataclass
 class _Runs:
     """Yield the runs of a part, and keep the renamed columns of its DDL in `ledger`.
 
-    `ddl` are the statements of its chain that may be before its start. If it is None, the part's own
-    statements have no effect either: names must not depend on where a part begins.
+    If the part has no DDL of its chain, its own statements have no effect either: names must not
+    depend on where a part begins.
     """
 
     part: LogPart
     options: ReadOptions
     ledger: Ledger
-    ddl: bytes | None
     on_run: Callable[[], None]
 
     def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        uses_ddl = any(split.log.chain in self.part.ddl for split in self.part.splits)
+
         def keep(ddl: DdlStatement) -> None:
             keep_renames(ddl, self.ledger)
-            if self.ddl is not None:
+            if uses_ddl:
                 on_ddl(ddl)
 
         for number, reader in enumerate(self.part.readers(self.options, self.ledger)):
-            if number == 0 and self.ddl is not None:
-                for ddl in before_split(pickle.loads(zlib.decompress(self.ddl)), reader.first):
+            if number == 0:
+                for ddl in self.part.ddl_before(reader.first):
                     on_ddl(ddl)
             for run in reader.runs(keep):
                 self.on_run()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from binlake.stream.views import RowCounts
+from binlake.stream.views import RowCounts, View, statements, transaction_rows
 from binlake.table.counting.counting_walk import CountingWalk
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from binlake.stream.log_reader import LogReader
     from binlake.stream.runs import Piece, Transaction
+    from binlake.stream.sql.ddl import DdlStatement
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions
+    from binlake.values.position import ChainPosition
+
+_COUNTS = frozenset(("tables", "inserts", "updates", "deletes"))
+_UNCOUNTED = RowCounts((), None, None, None)
 
 
 class RowCounter:
@@ -31,7 +40,7 @@ class RowCounter:
         self.begin(transaction)
         for piece in transaction.pieces():
             if not self.count(piece, counts):
-                return RowCounts((), None, None, None)
+                return _UNCOUNTED
         totals = [sum(column) for column in zip(*counts.values(), strict=True)] or [0, 0, 0]
         return RowCounts(tuple(counts), *totals)
 
@@ -62,3 +71,40 @@ class RowCounter:
             counts = into.setdefault(table, [0, 0, 0])
             for op, count in enumerate(changes):
                 counts[op] += count
+
+
+def counts_rows(view: str, columns: Iterable[str], options: ReadOptions) -> bool:
+    """Return whether such a read of a view has to count rows."""
+    return view == "transactions" and (options.chooses_rows or not _COUNTS.isdisjoint(columns))
+
+
+def view_batches(
+    view: View,
+    readers: Iterable[LogReader],
+    columns: Sequence[str],
+    options: ReadOptions,
+    ledger: Ledger,
+    ddl_before: Callable[[ChainPosition], Iterable[DdlStatement]] = lambda _first: (),
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of a view over one chain, whose parts `readers` read in order.
+
+    Rows are counted only for `columns` and options that need it. `ddl_before` returns the DDL
+    before the start of the first reader. Raises BinlogError.
+    """
+    counts = counts_rows(view.name, columns, options)
+    counter: RowCounter | None = None
+    for reader in readers:
+        if counts and counter is None:
+            counter = RowCounter(options, ledger)
+            for ddl in ddl_before(reader.first):
+                counter.on_ddl(ddl)
+        if view.name == "events":
+            yield from view.batches(reader.events(), columns)
+        elif view.name == "statements":
+            yield from view.batches(statements(reader.groups()), columns)
+        elif counter is None:
+            rows = transaction_rows(reader.transactions(), lambda _: _UNCOUNTED, options)
+            yield from view.batches(rows, columns)
+        else:
+            rows = transaction_rows(reader.transactions(counter.on_ddl), counter, options)
+            yield from view.batches(rows, columns)
