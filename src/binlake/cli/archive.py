@@ -49,7 +49,11 @@ class ArchiveFlags:
     ] = OLDEST
     compress: Annotated[
         str,
-        Option(metavar="HOW", help=f"Compression of complete logs ({'|'.join(COMPRESSIONS)})."),
+        Option(
+            metavar="HOW",
+            help=f"Compression of complete logs ({'|'.join(COMPRESSIONS)}).",
+            one_of=COMPRESSIONS,
+        ),
     ] = "none"
     index: Annotated[
         bool, Option("--index/--no-index", help="Write an index beside each complete log.")
@@ -101,11 +105,6 @@ class ArchiveFlags:
 
     def options(self) -> ArchiveOptions:
         """Return the options of an archive. Raises OptionError."""
-        if self.compress not in COMPRESSIONS:
-            raise OptionError(
-                f"--compress {self.compress}: expected one of {', '.join(COMPRESSIONS)}",
-                name="compress",
-            )
         if self.key_index and not self.index:
             raise OptionError("--key-index and --no-index cannot be combined", name="key_index")
         size = self.keep_bytes

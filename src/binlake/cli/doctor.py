@@ -176,11 +176,10 @@ def _examine(server: ServerUrls, report: Report, name: str = "") -> bool:
     for url in server:
         with connect(url) as connection:
             found = examine(connection, FollowOptions.of(url))
-            examined.append((url, connection, Who.of(connection), found))
-    together = clashes([who for _, _, who, _ in examined])
+            examined.append(Examined(url, connection, Who.of(connection), found))
     problems = False
-    for (url, connection, who, findings), common in zip(examined, together, strict=True):
-        found = [*common, *findings]
+    for one, common in zip(examined, clashes([one.who for one in examined]), strict=True):
+        found = [*common, *one.found]
         problems = problems or any(f.severity is Severity.PROBLEM for f in found)
-        report.server(name, Examined(url, connection, who, found))
+        report.server(name, one._replace(found=found))
     return problems

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A session whose work takes about as long as its start needs no UI.
 _WORTH_A_UI_BYTES = 256 << 20
-_ENGINES = ("spark", "local")
 _LOST = "no table was written: run the export again"
 # The masters that Spark accepts: a JVM that is started with another one ends with a stack trace.
 _MASTER = re.compile(
@@ -63,6 +61,7 @@ class ExportFlags:
             metavar="NAME",
             help="Engine: spark, or local (on this machine, without Spark and Java).",
             show_default="spark",
+            one_of=("spark", "local"),
         ),
     ] = None
     master: Annotated[
@@ -107,10 +106,6 @@ class ExportFlags:
     @property
     def is_local(self) -> bool:
         """Whether the local engine is selected. Raises OptionError."""
-        if self.engine is not None and self.engine not in _ENGINES:
-            raise OptionError(
-                f"--engine {self.engine}: expected one of {', '.join(_ENGINES)}", name="--engine"
-            )
         if self.master is not None and not _MASTER.fullmatch(self.master):
             raise OptionError(
                 f"--master {self.master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST",
@@ -148,7 +143,7 @@ def export(
     logs = LogInput(files, options)
     job = flags.job(logs, directory)
     is_local = flags.is_local
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     job.check()  # mistakes are reported before Spark starts
     with (
         Interrupts(),

@@ -172,13 +172,7 @@ def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     Examples:
       binlake gtid gaps /var/lib/mysql/
     """
-    found = _union(sets, options, accounted).gaps()
-    if as_json:
-        print(_json(found))
-    else:
-        _print_findings(found, "no gaps")
-    if found:
-        raise Exit(1)
+    _report(_union(sets, options, accounted).gaps(), as_json, "no gaps")
 
 
 @member(gtid, "errant")
@@ -199,13 +193,7 @@ def errant(
       binlake gtid errant /replica/mysql/ /source/mysql/
     """
     left, right = _alike(_set(replica, options), _set(origin, options))
-    found = left - right
-    if as_json:
-        print(_json(found))
-    else:
-        _print_findings(found, "no errant GTIDs")
-    if found:
-        raise Exit(1)
+    _report(left - right, as_json, "no errant GTIDs")
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -283,12 +271,16 @@ def _json(gtids: AnyGtidSet | MariaGtidGaps) -> str:
     return json.dumps(_set_json(gtids))
 
 
-def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str) -> None:
-    """Print a set whose members are problems."""
-    if gtids:
+def _report(gtids: AnyGtidSet | MariaGtidGaps, as_json: bool, none: str) -> None:
+    """Print a set whose members are problems, and exit with 1 if there are any."""
+    if as_json:
+        print(_json(gtids))
+    elif gtids:
         print(gtids)
     else:
         note(none)
+    if gtids:
+        raise Exit(1)
 
 
 def _found_text(found: LocatedTransaction) -> str:

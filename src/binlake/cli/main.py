@@ -197,12 +197,6 @@ def _what_is_expected(error: click.MissingParameter) -> str:
     return f"expected {' '.join(p.make_metavar(context) for p in arguments)}"
 
 
-def _with_flags(text: str) -> str:
-    from binlake.cli.common.flags import with_flags
-
-    return with_flags(text)
-
-
 def _prepare_output() -> None:
     """Make results UTF-8, wherever they go: JSON requires it, and no other set contains all names. And make
     writes whole: without a buffer (`PYTHONUNBUFFERED`), a disk that becomes full takes a part of one without
@@ -278,7 +272,9 @@ def main(argv: list[str] | None = None) -> int:
     except BinlogError as error:
         with suppress(OSError):  # print the results before the damage ahead of the message
             sys.stdout.flush()
-        print_message(f"binlake: {_with_flags(_shown(str(error), given))}")
+        from binlake.cli.common.flags import with_flags
+
+        print_message(f"binlake: {with_flags(_shown(str(error), given))}")
         wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
         return 2 if wrong_use else 1
     except BrokenPipeError:  # the program that reads the output (head, less) has ended

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Annotated
 
-from binlake.cli.common.change_writer import FORMATS, ChangeWriter, check_format, open_target
+from binlake.cli.common.change_writer import FORMATS, ChangeWriter, format_option, open_target
 from binlake.cli.common.flags import ROW_OPTIONS, with_read_options
 from binlake.cli.common.parameters import LogFiles, Option, OutputFile
 from binlake.cli.common.terminal import (
@@ -35,12 +34,7 @@ _ROW_BYTES = 256
 def rows(
     files: LogFiles,
     options: ReadOptions,
-    form: Annotated[
-        str,
-        Option(
-            "--format", "-f", metavar="FORMAT", help=f"Format of the output ({'|'.join(FORMATS)})."
-        ),
-    ] = "json",
+    form: Annotated[str, format_option(FORMATS)] = "json",
     output: OutputFile = None,
     limit: Annotated[
         int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
@@ -62,8 +56,7 @@ def rows(
 
       zcat binlog.000012.gz | binlake rows - --format parquet -o changes.parquet
     """
-    check_format(form, FORMATS)
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     if limit is not None:  # no more is decoded than that many rows are likely to need
         few = max(_FEW_BYTES, limit * _ROW_BYTES)
         if few < options.batch_bytes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from binlake.cli.common.change_writer import ChangeWriter, check_format, open_target
+from binlake.cli.common.change_writer import ChangeWriter, format_option, open_target
 from binlake.cli.common.flags import TAIL_OPTIONS, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.output_file import growing_file
@@ -38,12 +37,7 @@ _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 class TailFlags:
     """The options of `binlake tail` that are not options of a read or of the connection."""
 
-    form: Annotated[
-        str,
-        Option(
-            "--format", "-f", metavar="FORMAT", help=f"Format of the output ({'|'.join(_FORMATS)})."
-        ),
-    ] = "json"
+    form: Annotated[str, format_option(_FORMATS)] = "json"
     output: Annotated[
         Path | None,
         Option(
@@ -85,10 +79,9 @@ def tail(server: ServerUrls, options: ReadOptions, flags: TailFlags) -> None:
 
       binlake tail mariadb://repl@db1/ --op delete | jq .before
     """
-    check_format(flags.form, _FORMATS)
     if options.stop or options.at:
         raise OptionError("a live server's log has no end: use --until-current", name="stop")
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     schema = declared_schema(options, map(str, server))
     start = _start(server, options, flags)
     following = FollowOptions.of(server[0], until_current=flags.until_current)

@@ -107,17 +107,13 @@ class _RowChecks:
 
         return declared_schema(self._options)
 
-    @cached_property
-    def _compared(self) -> LoggedFractions:
+    def _fractions(self) -> LoggedFractions:
         from binlake.table.checks.logged_fractions import LoggedFractions
 
         return LoggedFractions(self._schema)
 
-    @cached_property
-    def _decoded(self) -> LoggedFractions:
-        from binlake.table.checks.logged_fractions import LoggedFractions
-
-        return LoggedFractions(self._schema)
+    _compared = cached_property(_fractions)
+    _decoded = cached_property(_fractions)
 
     def encoded(self) -> RowBytes:
         """Compares row images with the encoding of their values."""

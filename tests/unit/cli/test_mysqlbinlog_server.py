@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from binlake.cli.mysqlbinlog.server import LoginOptions, server_url, tls_mode
+from binlake.cli.mysqlbinlog.flags import RemoteFlags
+from binlake.cli.mysqlbinlog.server import server_url, tls_mode
 from binlake.errors import OptionError
 
 
@@ -23,7 +24,7 @@ from binlake.errors import OptionError
     ],
 )
 def test_where_the_server_is(given: dict[str, Any], host: str, port: int, socket: str) -> None:
-    url = server_url(LoginOptions(**given))
+    url = server_url(RemoteFlags(**given), {})
     assert (url.host, url.port, url.unix_socket) == (host, port, socket)
 
 
@@ -37,7 +38,7 @@ def test_where_the_server_is(given: dict[str, Any], host: str, port: int, socket
 )
 def test_contradictory_server_options_are_rejected(given: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="--protocol"):
-        server_url(LoginOptions(**given))
+        server_url(RemoteFlags(**given), {})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from binlake.cli.common.lines import text_output
 from binlake.cli.common.output_file import output_file
+from binlake.cli.common.parameters import Option
 from binlake.core.text.text_output import TextBuffer
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
@@ -29,12 +30,11 @@ _FORMULA = r"\A([=+\-@\t\r])"
 _BINARY_FORMATS = ("arrow", "parquet")
 
 
-def check_format(form: str, formats: tuple[str, ...]) -> None:
-    """Raise OptionError for a format that is not among `formats`."""
-    if form not in formats:
-        raise OptionError(
-            f"--format {form}: expected one of {', '.join(formats)}", name="format", value=form
-        )
+def format_option(formats: Sequence[str], *, show_default: bool | str = True) -> Option:
+    """Return the option --format of a command with these formats."""
+    text = f"Format of the output ({'|'.join(formats)})."
+    names = ("--format", "-f")
+    return Option(*names, metavar="FORMAT", help=text, show_default=show_default, one_of=formats)
 
 
 class TableWriter(Protocol):

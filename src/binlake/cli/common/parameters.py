@@ -25,6 +25,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from binlake.cli.common.command_help import HelpCommand, sentence
+from binlake.errors import OptionError
 
 #: Ends a command with an exit code.
 Exit = click.exceptions.Exit
@@ -65,7 +66,7 @@ class Option:
     `panel`: the heading under which `--help` lists it. `min` and `max` limit a number. `count`: it
     has no value, its value is how often it is given. `show_default`: whether `--help` shows the
     default, or the text that it shows instead. `callback` is called with the parameter and the
-    value. `choices` are what a shell completes.
+    value. `choices` are what a shell completes. `one_of` are the same, and the only values.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class Option:
         is_eager: bool = False,
         callback: Callable[[click.Parameter, Any], None] | None = None,
         choices: Sequence[str] = (),
+        one_of: Collection[str] = (),
     ) -> None:
         self._names = names
         self._panel = panel
         self._limits = {"min": min, "max": max}
         self._callback = callback
-        self._choices = choices
+        self._choices = choices or tuple(one_of)
+        self._one_of = one_of
         self._settings: dict[str, Any] = {
             "help": sentence(help),
             "metavar": metavar,
@@ -116,6 +119,9 @@ class Option:
                 settings["metavar"] = settings["metavar"] or "N"
 
         def received(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+            if self._one_of and value is not None and value not in self._one_of:
+                message = f"{names[0]} {value}: expected one of {', '.join(self._one_of)}"
+                raise OptionError(message, name=names[0], value=value)
             if self._callback is not None:
                 self._callback(parameter, value)
             return kind.convert(context, parameter, value)

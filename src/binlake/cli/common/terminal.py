@@ -53,14 +53,14 @@ def note(text: str) -> None:
     print_message(with_flags(text))
 
 
-def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
+def say_time_zone(options: ReadOptions) -> None:
     """Report once that times without a zone were read as UTC.
 
-    The texts are searched in `raw`, the command line, because `options` contains only moments.
+    The texts are searched in the command line, because `options` contains only moments.
     """
     if options.since is None and options.until is None:
         return
-    given = [text for flag in ("--since", "--until") for text in _given(flag, raw)]
+    given = [text for flag in ("--since", "--until") for text in _given(flag)]
     if not all(map(names_zone, given)):
         note("times without a zone are UTC")
 
@@ -70,9 +70,9 @@ def names_zone(text: str) -> bool:
     return _ZONE.search(text) is not None
 
 
-def _given(flag: str, raw: Sequence[str]) -> list[str]:
-    found = [following for word, following in pairwise(raw) if word == flag]
-    return found + [word.partition("=")[2] for word in raw if word.startswith(flag + "=")]
+def _given(flag: str) -> list[str]:
+    found = [following for word, following in pairwise(sys.argv) if word == flag]
+    return found + [word.partition("=")[2] for word in sys.argv if word.startswith(flag + "=")]
 
 
 def log_input(files: Sequence[str], options: ReadOptions) -> LogInput:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,7 +110,7 @@ def history(
       binlake history shop.orders --key code=A-17 mysql://root@localhost/
     """
     choices = flags.choices
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     asked, files = key_and_files(arguments, flags.key or ())
     logs = log_input(files, history_options(options, table))
     chain = logs.only("a history covers a row of one server")

@@ -72,7 +72,7 @@ def inspect(files: LogFiles, options: ReadOptions, flags: InspectFlags) -> None:
       binlake inspect binlog.000012 --json | jq -c 'select(.type == "QUERY_EVENT")'
     """
     flags.check()
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     logs = log_input(files, options)
     ledger = Ledger()
     with reading(logs, ledger) as seen:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
@@ -52,10 +52,14 @@ class RunFlags:
     """The options of `binlake mirror run` that a configuration also contains, without those of MirrorOptions."""
 
     logs: LogsOption = None
-    interval: Annotated[
+    interval_seconds: Annotated[
         float | None,
         Option(
-            metavar="SECONDS", min=0.01, help="How often to check an idle log.", show_default="1"
+            "--interval",
+            metavar="SECONDS",
+            min=0.01,
+            help="How often to check an idle log.",
+            show_default="1",
         ),
     ] = None
     metrics_port: Annotated[
@@ -69,14 +73,7 @@ class RunFlags:
 
     def values(self, lake: str | None) -> dict[str, Any]:
         """Return LAKE and the options that are given, by the names that a configuration has for them."""
-        values = {
-            "metrics_port": self.metrics_port,
-            "metrics_address": self.metrics_address,
-            "logs": self.logs,
-            "state": self.state,
-            "lake": lake,
-            "interval_seconds": self.interval,
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)} | {"lake": lake}
         return {name: value for name, value in values.items() if value is not None}
 
 

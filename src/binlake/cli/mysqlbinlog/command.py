@@ -48,7 +48,7 @@ def mysqlbinlog(
 
       binlake mysqlbinlog -R -h db1 -u repl --raw --to-last-log -r /backup/ binlog.000012
     """
-    url = server_url(remote.login(connection)) if remote.is_remote else None
+    url = server_url(remote, connection) if remote.is_remote else None
     if remote.copies:
         _check_copy(choice, text, remote)
         assert url is not None, "refused above"

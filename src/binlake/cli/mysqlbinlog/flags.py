@@ -5,7 +5,7 @@ Names and texts are those of the servers' tools. `options.py` has the tables of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -14,7 +14,6 @@ import click
 from binlake.cli.common.flags import renamed_databases
 from binlake.cli.common.parameters import Exit, Option
 from binlake.cli.mysqlbinlog.options import PANEL
-from binlake.cli.mysqlbinlog.server import LoginOptions, compression, tls_mode
 from binlake.cli.mysqlbinlog.values import (
     charset_name,
     gtid_set,
@@ -336,7 +335,7 @@ class OpeningFlags:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFlags:
-    """The options for logs of a server."""
+    """The options for logs of a server; "" and 0: the values of ~/.my.cnf."""
 
     remote: Annotated[
         bool,
@@ -444,24 +443,6 @@ class RemoteFlags:
     def copies(self) -> bool:
         """Whether the command copies logs, or has an option that only a copy supports."""
         return self.raw or self.stop_never
-
-    def login(self, connection: Mapping[str, str]) -> LoginOptions:
-        """Return the login with these options and the ones of `connection`. Raises OptionError."""
-        algorithms = self.algorithms
-        if algorithms is None and self.compress:
-            algorithms = "zlib"
-        return LoginOptions(
-            host=self.host,
-            port=self.port,
-            socket=self.socket,
-            user=self.user,
-            password=self.password,
-            ssl_mode=tls_mode(self.ssl_mode, ssl=self.ssl, verify=self.ssl_verify),
-            compress=None if algorithms is None else compression(algorithms),
-            option_file="none" if self.no_defaults else self.defaults_file,
-            protocol=self.protocol,
-            more=connection,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.source.replica.passwords import remember
 from binlake.source.replica.url import ServerUrl
+
+if TYPE_CHECKING:
+    from binlake.cli.mysqlbinlog.flags import RemoteFlags
 
 #: Stands for a password that the user types: no text that a shell can pass.
 ASK_PASSWORD = "\0"
@@ -17,32 +20,22 @@ ASK_PASSWORD = "\0"
 _PROTOCOLS = ("", "tcp", "socket")
 
 
-@dataclass(frozen=True, slots=True)
-class LoginOptions:
-    """The tool's options for a connection; "" and 0: the values of ~/.my.cnf."""
-
-    host: str = ""
-    port: int = 0
-    socket: str = ""
-    user: str = ""
-    password: str | None = field(default=None, repr=False)
-    ssl_mode: str | None = None
-    compress: str | None = None
-    option_file: str | None = None
-    protocol: str = ""
-    more: Mapping[str, str] = field(default_factory=dict)  # options of a URL, by name
-
-
-def server_url(login: LoginOptions) -> ServerUrl:
-    """Return the URL of a login; its password is remembered, not in the URL. Raises OptionError."""
-    host = _host(login)
+def server_url(login: RemoteFlags, connection: Mapping[str, str]) -> ServerUrl:
+    """Return the URL of a login, with the options of `connection`. Its password is remembered, not in the
+    URL. Raises OptionError.
+    """
+    mode = tls_mode(login.ssl_mode, ssl=login.ssl, verify=login.ssl_verify)
+    algorithms = login.algorithms
+    if algorithms is None and login.compress:
+        algorithms = "zlib"
+    compress = None if algorithms is None else _compression(algorithms)
     url = ServerUrl(
-        "mysql", host, 0 if login.socket else login.port, login.user, login.socket
+        "mysql", _host(login), 0 if login.socket else login.port, login.user, login.socket
     ).with_options(
-        ssl_mode=login.ssl_mode.lower() if login.ssl_mode is not None else None,
-        compress=login.compress,
-        option_file=login.option_file,
-        **login.more,
+        ssl_mode=mode.lower() if mode is not None else None,
+        compress=compress,
+        option_file="none" if login.no_defaults else login.defaults_file,
+        **connection,
     )
     password = login.password
     if password == ASK_PASSWORD:
@@ -52,7 +45,7 @@ def server_url(login: LoginOptions) -> ServerUrl:
     return url
 
 
-def _host(login: LoginOptions) -> str:
+def _host(login: RemoteFlags) -> str:
     """Return the host of a connection over TCP, or ""; as for the tool, localhost is not an
     address.
     """
@@ -86,7 +79,7 @@ def tls_mode(mode: str | None, *, ssl: bool | None, verify: bool | None) -> str 
     return None if ssl is None else "required" if ssl else "disabled"
 
 
-def compression(algorithms: str) -> str:
+def _compression(algorithms: str) -> str:
     """Return the first of the tool's algorithms, the preferred one, as a URL has it. Raises OptionError."""
     named = [name.strip().lower() for name in algorithms.split(",")]
     for name in named:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from binlake.cli.common.change_writer import check_format, open_target
+from binlake.cli.common.change_writer import format_option, open_target
 from binlake.cli.common.flags import QUERY_OPTIONS, with_read_options
 from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile, with_fields
 from binlake.cli.common.terminal import hinting, log_input, note, say_time_zone
@@ -74,15 +74,7 @@ class QueryFlags:
     """The options of `binlake query` that are not options of a read."""
 
     form: Annotated[
-        str | None,
-        Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"Format of the output ({'|'.join(FORMATS)}).",
-            show_default="table on a terminal, else json",
-            choices=FORMATS,
-        ),
+        str | None, format_option(FORMATS, show_default="table on a terminal, else json")
     ] = None
     output: OutputFile = None
     limit: Annotated[
@@ -137,9 +129,8 @@ def query(
     """
     sql, files = _split(words)
     form = flags.chosen_form
-    check_format(form, FORMATS)
     duckdb_library()
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     logs = log_input(files, options)
     _expect_logs(logs)
     database = LogDatabase(logs.chains, options, files, external_access=flags.external_access)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -119,7 +118,7 @@ def sql(files: LogFiles, options: ReadOptions, flags: SqlFlags) -> None:
 
       binlake sql /backup/binlogs/ --ddl --start binlog.000007:157 --stop binlog.000009:48136 | mysql
     """
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     flags.check(options)
     choices = flags.choices
     if flags.undo:

@@ -15,7 +15,7 @@ from binlake.table.log_input import LogInput
 from binlake.table.reading import as_they_are, read_changes
 from binlake.table.schema.declared import DeclaredSchema, lacks_computed
 from binlake.table.schema.history import SchemaHistory
-from binlake.table.sql.sql_script import ForeignKeys, Watched
+from binlake.table.sql.sql_script import ForeignKeys, watched
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 
@@ -26,7 +26,7 @@ def changes_of(
     """Yield the row changes of a chain. Raises BinlogError."""
     return read_changes(
         logs.chains, logs.options, ledger, Target.TEXT, schema, as_they_are,
-        lacks=lacks_computed, watched=lambda reader: Watched(reader, keys),
+        lacks=lacks_computed, watched=lambda reader: watched(reader, keys),
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def changes_with_ddl(
     (chain,), (reader,) = logs.chains, logs.readers(ledger)
     history = SchemaHistory(schema.of_logs(chain.paths), lacks_computed)
     decoder = ChangeDecoder(logs.options, Target.TEXT, ledger, history=history)
-    parts = _Parts(decoder.runs(Watched(reader, keys, SHOWN_KINDS)), script)
+    parts = _Parts(decoder.runs(watched(reader, keys, SHOWN_KINDS)), script)
     try:
         while not parts.ended:
             # at the end of a part the decoder yields everything that it holds

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from binlake.cli.common.change_writer import check_format, open_target
+from binlake.cli.common.change_writer import format_option, open_target
 from binlake.cli.common.flags import with_options
 from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile, with_fields
 from binlake.cli.common.terminal import (
@@ -85,12 +85,7 @@ class StateFlags:
             help="Only rows for which this expression in MySQL's syntax is true.",
         ),
     ] = None
-    form: Annotated[
-        str,
-        Option(
-            "--format", "-f", metavar="FORMAT", help=f"Format of the output ({'|'.join(FORMATS)})."
-        ),
-    ] = "json"
+    form: Annotated[str, format_option(FORMATS)] = "json"
     output: OutputFile = None
     force: Annotated[
         bool,
@@ -126,7 +121,6 @@ def state(
 
       binlake state shop.orders --as-of 0-1-4711 --from dump.sql.gz /archive/ --format sql > orders.sql
     """
-    check_format(flags.form, FORMATS)
     as_of = flags.as_of
     if as_of is None:
         raise OptionError("--as-of is missing: a time, a GTID or FILE:POS", name="as_of")

@@ -5,7 +5,6 @@ every statement.
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +56,7 @@ class StatsFlags:
     ] = None
     by: Annotated[
         str | None,
-        Option("--by", metavar="UNIT", help=f"Unit of time ({'|'.join(UNITS)})."),
+        Option("--by", metavar="UNIT", help=f"Unit of time ({'|'.join(UNITS)}).", one_of=UNITS),
     ] = None
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False
     html: Annotated[
@@ -86,13 +85,6 @@ class StatsFlags:
             help="With --statements: group statements that differ in their values only, with count, rows and bytes.",
         ),
     ] = False
-
-    def check_unit(self) -> None:
-        """Raise OptionError for a unit of time that does not exist."""
-        if self.by is not None and self.by not in UNITS:
-            raise OptionError(
-                f"--by {self.by}: expected one of {', '.join(UNITS)}", name="by", value=self.by
-            )
 
     def statements(self) -> StatementChoices | None:
         """Return the choices of a list of statements; None if the report is wanted.
@@ -134,8 +126,7 @@ def stats(files: LogFiles, options: ReadOptions, flags: StatsFlags) -> None:
 
       binlake stats binlog.000012 --statements --digest --top 20
     """
-    flags.check_unit()
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     logs = log_input(files, options)
     choices = flags.statements()
     if choices is None:

@@ -98,7 +98,7 @@ def _statements(
 
 
 def _digests(logs: LogInput, choices: StatementChoices, ledger: Ledger) -> Iterator[dict[str, Any]]:
-    digests = Digests(logs.options, ledger, choices.kinds)
+    digests = Digests(logs.options, ledger, choices.wants)
     for reader in logs.readers(ledger):
         for transaction in reader.transactions(digests.on_ddl):
             digests.add(transaction)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 import threading
 import webbrowser
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ def ui(
       binlake ui /archive/ --since '2026-11-21 14:00' --port 8700 --no-browser
     """
     _expect_libraries()
-    say_time_zone(options, sys.argv)
+    say_time_zone(options)
     _refuse_what_is_read_once(files)
     logs = log_input(files, options)
     _expect_logs(logs)

@@ -11,7 +11,7 @@ statement count by table and operation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -70,16 +70,16 @@ class _Sums:
 
 
 class Digests:
-    """Sums by digest, of the wanted kinds (an empty set: all but transaction control).
+    """Sums by digest, of the kinds that `wants` chooses.
 
     If there are very many digests, those with the fewest bytes are left out, and counted in
     `left_out`. Pass the DDL in between to `on_ddl`, as for RowCounter.
     """
 
-    def __init__(self, options: ReadOptions, ledger: Ledger, kinds: Set[str]) -> None:
+    def __init__(self, options: ReadOptions, ledger: Ledger, wants: Callable[[str], bool]) -> None:
         self._counter = RowCounter(options, ledger)
         self.on_ddl = self._counter.on_ddl
-        self._kinds = kinds
+        self._wants = wants
         self._sums: dict[_Key, _Sums] = {}
         self._current: _Sums | None = None  # of the statement to which rows events belong
         self._passes = False  # whether that statement is of a kind that is not wanted
@@ -133,9 +133,6 @@ class Digests:
             sums = self._of(_Key(kind, database, digest_text(sql)[:_CHARACTERS]), piece, index)
             sums.bytes += piece.window.block.length[index]
             self._current = sums if has_rows else None
-
-    def _wants(self, kind: str) -> bool:
-        return kind in self._kinds if self._kinds else kind != CONTROL
 
     def _count(self, piece: Piece) -> None:
         """Return the rows events of a part of a piece that contains at most one statement."""
