@@ -18,7 +18,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from binlake.replay.event_text import DELIMITER
+from binlake.replay.event_text import DELIMITER, END
 
 #: Character sets in which a backslash or a backtick can be the second byte of a character.
 LAST_BYTES: dict[str, bytes] = {
@@ -112,7 +112,7 @@ def _tokens(settings: ClientLexer) -> re.Pattern[bytes]:
 def delimited(statement: bytes) -> bytes:
     """A statement and the delimiter after it; another delimiter where the statement has it inside."""
     if DELIMITER not in statement:
-        return statement + b"\n" + DELIMITER + b"\n"
+        return statement + b"\n" + END
     number = 1
     while b"/*!%d*/;" % number in statement:
         number += 1

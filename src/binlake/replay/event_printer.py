@@ -18,7 +18,7 @@ from binlake.events.common.user_var import UserVarEvent
 from binlake.events.old.load_data import LoadEvent
 from binlake.printable import comment_lines
 from binlake.replay.client import delimited
-from binlake.replay.event_text import DELIMITER, TextOptions
+from binlake.replay.event_text import END, TextOptions
 from binlake.replay.load_files import LoadFiles
 from binlake.replay.replay_session import ReplaySession, is_transaction_word
 from binlake.replay.row_events import PseudoSql, RowStatement, table_name
@@ -28,8 +28,6 @@ from binlake.stream.groups.fragments import FragmentJoiner
 from binlake.stream.log_events import LogEvent
 from binlake.values.quantities import counted
 
-#: Ends a statement and its line.
-END = DELIMITER + b"\n"
 _CHARSET_VARIABLES = ("CHARACTER_SET_CLIENT", "CHARACTER_SET_RESULTS", "COLLATION_CONNECTION")
 
 

@@ -26,6 +26,8 @@ from binlake.format.event_header import (
 
 #: Ends a statement, since statements may hold semicolons.
 DELIMITER = b"/*!*/;"
+#: Ends a statement and its line.
+END = DELIMITER + b"\n"
 _DUMP_BYTES = 16
 
 

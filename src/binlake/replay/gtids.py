@@ -11,9 +11,7 @@ from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format import flags
-from binlake.replay.event_text import DELIMITER
-
-_END = DELIMITER + b"\n"
+from binlake.replay.event_text import END
 
 
 def mysql_gtid_words(event: GtidEvent) -> bytes:
@@ -32,15 +30,15 @@ def mysql_gtid_words(event: GtidEvent) -> bytes:
 def mysql_gtid_lines(event: GtidEvent) -> Iterator[bytes]:
     """The statements that name the next transaction."""
     if not event.flags & flags.FLAG_MAY_HAVE_SBR:
-        yield b"/*!50718 SET TRANSACTION ISOLATION LEVEL READ COMMITTED*/" + _END
+        yield b"/*!50718 SET TRANSACTION ISOLATION LEVEL READ COMMITTED*/" + END
     original, immediate = event.original_commit_us or 0, event.immediate_commit_us or 0
     yield f"# original_commit_timestamp={original} ({_micro_text(original)})\n".encode()
     yield f"# immediate_commit_timestamp={immediate} ({_micro_text(immediate)})\n".encode()
-    yield f"/*!80001 SET @@session.original_commit_timestamp={original}*/".encode() + _END
+    yield f"/*!80001 SET @@session.original_commit_timestamp={original}*/".encode() + END
     for name in ("original", "immediate"):
         version = getattr(event, f"{name}_server_version") or 0
-        yield f"/*!80014 SET @@session.{name}_server_version={version}*/".encode() + _END
-    yield f"SET @@SESSION.GTID_NEXT= '{event.gtid or 'ANONYMOUS'}'".encode() + _END
+        yield f"/*!80014 SET @@session.{name}_server_version={version}*/".encode() + END
+    yield f"SET @@SESSION.GTID_NEXT= '{event.gtid or 'ANONYMOUS'}'".encode() + END
 
 
 def _micro_text(microseconds: int) -> str:
@@ -117,9 +115,9 @@ class MariadbGtids:
         """The statement that the event stands for, if it stands for one."""
         if event.flags & flags.FL_PREPARED_XA and event.gtrid is not None:
             xid = xid_text(event.gtrid, event.bqual or b"", event.format_id or 0)
-            return f"XA START {xid}".encode() + _END
-        return b"" if event.flags & flags.FL_STANDALONE else b"START TRANSACTION\n" + _END
+            return f"XA START {xid}".encode() + END
+        return b"" if event.flags & flags.FL_STANDALONE else b"START TRANSACTION\n" + END
 
 
 def _maria(version: int, text: str) -> bytes:
-    return f"/*M!{version} SET @@session.{text}*/".encode() + _END
+    return f"/*M!{version} SET @@session.{text}*/".encode() + END

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from binlake.format.sql_names import NAME
+from binlake.format.sql_names import NAME, unquoted_name
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import named_tables, possible_tables
@@ -119,6 +119,4 @@ def _kept(found: re.Match[str]) -> str:
 
 def _bare(name: str) -> str:
     """A name without its quotes; "" for a star."""
-    if name == "*":
-        return ""
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+    return "" if name == "*" else unquoted_name(name)

@@ -112,21 +112,15 @@ class PlainEvents:
         words = text[at + len(line) :]
         body = bytes(shown.raw[HEADER_BYTES:-CHECKSUM_BYTES])
         if isinstance(event, TableMapEvent):
-            tables = self._text.table_words
-            if len(tables) >= _MOST_WORDS:
-                tables.clear()
+            tables = _with_room(self._text.table_words)
             tables[(self._text.server_version, body)] = words
         elif isinstance(event, RowsEvent):
             code = event.frame.type_code
             head = body[: table_id_bytes(code, shown.format) + 2]
-            rows = self._text.rows_words
-            if len(rows) >= _MOST_WORDS:
-                rows.clear()
+            rows = _with_room(self._text.rows_words)
             rows[(code, head)] = words[: words.index(b"\n") + 1]
         elif starts_group(event) and event.frame.type_code == QUERY_EVENT:
-            queries = self._text.queries
-            if len(queries) >= _MOST_WORDS:
-                queries.clear()
+            queries = _with_room(self._text.queries)
             marker = b"SET TIMESTAMP="
             stamp = b"%s%d" % (marker, event.frame.timestamp)
             if words.count(marker) == 1 and stamp in words:
@@ -189,6 +183,13 @@ class _RecordedOutput:
     def text(self) -> bytes:
         """Return the first part."""
         return b"".join(self._kept)
+
+
+def _with_room(words: dict[Any, Any]) -> dict[Any, Any]:
+    """Return learned words, all forgotten if they are too many."""
+    if len(words) >= _MOST_WORDS:
+        words.clear()
+    return words
 
 
 def _hashable(value: Any) -> Any:

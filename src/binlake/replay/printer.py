@@ -51,8 +51,8 @@ from binlake.format.event_types import (
     EVENT_TYPES,
 )
 from binlake.printable import printable, printable_bytes
-from binlake.replay.event_printer import END
 from binlake.replay.event_text import (
+    END,
     clock_text,
 )
 from binlake.replay.load_printer import LoadPrinter
@@ -110,14 +110,16 @@ class Printer(LoadPrinter):
         """Set the session state to that after the written events."""
         self.in_transaction = text.in_transaction
 
-    def _format(self, shown: Shown, event: FormatDescriptionEvent) -> None:
-        created = clock_text(shown.frame.timestamp)
-        words = (
-            f"\tStart: binlog v {event.binlog_version}, server v {printable(event.server_version)}"
-        )
-        words += f" created {created}"
-        words += " at startup\n" if event.created else "\n"
+    def _write_start(
+        self, shown: Shown, event: FormatDescriptionEvent | StartV3Event, created: int
+    ) -> None:
+        server = f"binlog v {event.binlog_version}, server v {printable(event.server_version)}"
+        startup = " at startup" if event.created else ""
+        words = f"\tStart: {server} created {clock_text(created)}{startup}\n"
         self.write(self.header(shown, words.encode()))
+
+    def _format(self, shown: Shown, event: FormatDescriptionEvent) -> None:
+        self._write_start(shown, event, shown.frame.timestamp)
         if event.frame.flags & flags.LOG_EVENT_BINLOG_IN_USE_F and not self.options.short_form:
             self.write(b"# Warning: this binlog is either in use or was not closed properly.\n")
         if event.created and not event.frame.flags & flags.LOG_EVENT_ARTIFICIAL_F:
@@ -126,12 +128,7 @@ class Printer(LoadPrinter):
             self.write(b"BINLOG '\n" + base64_lines(shown.raw) + b"'" + END)
 
     def _start_v3(self, shown: Shown, event: StartV3Event) -> None:
-        words = (
-            f"\tStart: binlog v {event.binlog_version}, server v {printable(event.server_version)}"
-        )
-        words += f" created {clock_text(event.created or shown.frame.timestamp)}"
-        words += " at startup\n" if event.created else "\n"
-        self.write(self.header(shown, words.encode()))
+        self._write_start(shown, event, event.created or shown.frame.timestamp)
         if event.created:
             self.write(b"ROLLBACK" + END)
 

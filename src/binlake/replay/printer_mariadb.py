@@ -20,8 +20,8 @@ from binlake.format.event_types import (
     EVENT_TYPES,
 )
 from binlake.printable import comment_lines, printable
-from binlake.replay.event_printer import END
 from binlake.replay.event_text import (
+    END,
     TextOptions,
     mariadb_dump,
 )

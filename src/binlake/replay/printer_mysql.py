@@ -22,8 +22,8 @@ from binlake.format.event_types import (
 )
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.printable import comment_lines, printable
-from binlake.replay.event_printer import END
 from binlake.replay.event_text import (
+    END,
     Base64,
     mysql_dump,
 )

@@ -26,7 +26,7 @@ from binlake.format.flags import (
 )
 from binlake.format.sql_names import quoted_name
 from binlake.replay.client import LAST_BYTES, ClientLexer, is_swallowed
-from binlake.replay.event_text import DELIMITER
+from binlake.replay.event_text import END
 
 #: utf8mb3_general_ci
 UTF8 = 33
@@ -140,7 +140,7 @@ class ReplaySession:
             if database:
                 name = quoted_name(database).encode()
                 yield from self.reads_name(name)
-                yield b"use " + name + DELIMITER + b"\n"
+                yield b"use " + name + END
 
     def prepare_load(self, event: LoadEvent, database: str) -> Iterator[bytes]:
         """Print what the session needs before a LOAD DATA of a server before MySQL 5.0: its events record only this."""
@@ -180,7 +180,7 @@ class ReplaySession:
         """Set the client's, the connection's and the server's character set."""
         client = COLLATIONS.get(charset["client"])
         if client is not None:
-            yield f"/*!\\C {self._charset_name(client.charset)} */".encode() + DELIMITER + b"\n"
+            yield f"/*!\\C {self._charset_name(client.charset)} */".encode() + END
         yield _set(
             f"@@session.character_set_client={self._client(charset['client'])}"
             f",@@session.collation_connection={charset['connection']}"
@@ -268,9 +268,9 @@ def _collation_name(collation_id: int) -> str:
 
 
 def _set(text: str) -> bytes:
-    return b"SET " + text.encode() + DELIMITER + b"\n"
+    return b"SET " + text.encode() + END
 
 
 def _versioned(version: int, text: str) -> bytes:
     """A SET that older servers ignore."""
-    return f"/*!{version} SET {text}*/".encode() + DELIMITER + b"\n"
+    return f"/*!{version} SET {text}*/".encode() + END

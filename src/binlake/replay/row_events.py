@@ -7,7 +7,7 @@ ends with the rows event that has STMT_END. So they are kept until then, on disk
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ from binlake.format.flags import (
 )
 from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
-from binlake.replay.event_text import DELIMITER, TextOptions
+from binlake.replay.event_text import END, TextOptions
 from binlake.replay.shown import Shown
 from binlake.source.window import Window
 from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables
@@ -248,11 +248,11 @@ class RowStatement:
 
     def add_comments(self, text: bytes | memoryview) -> None:
         """Take in the pseudo-SQL of an event."""
-        self._comments.write((text,))
+        self._comments.write(text)
 
     def _keep(self) -> None:
         if self._last is not None:
-            self._base64.write((base64_lines(self._last[0]),))
+            self._base64.write(base64_lines(self._last[0]))
             self._last = None
 
     def finish(self, write: Callable[[bytes | memoryview], object]) -> None:
@@ -264,7 +264,7 @@ class RowStatement:
         if not self._base64.is_empty:
             write(b"\nBINLOG '\n")
             self._base64.drain(write)
-            write(b"'" + DELIMITER + b"\n")
+            write(b"'" + END)
         self._comments.drain(write)
         self._start_next()
 
@@ -296,11 +296,10 @@ class _Spool:
     def is_empty(self) -> bool:
         return self._file is None
 
-    def write(self, texts: Iterable[bytes | memoryview]) -> None:
-        for text in texts:
-            if self._file is None:
-                self._file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
-            self._file.write(text)
+    def write(self, text: bytes | memoryview) -> None:
+        if self._file is None:
+            self._file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+        self._file.write(text)
 
     def drain(self, write: Callable[[bytes | memoryview], object]) -> None:
         """Return all text, and clear the buffer."""

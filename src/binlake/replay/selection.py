@@ -66,14 +66,9 @@ class EventSelection:
     @property
     def by_maria_gtid(self) -> bool:
         """Whether servers, domains or GTIDs of MariaDB choose."""
-        return bool(
-            self.start_gtids
-            or self.stop_gtids
-            or self.server_ids
-            or self.ignored_server_ids
-            or self.domain_ids
-            or self.ignored_domain_ids
-        )
+        servers = self.server_ids | self.ignored_server_ids
+        domains = self.domain_ids | self.ignored_domain_ids
+        return bool(self.start_gtids or self.stop_gtids or servers or domains)
 
 
 class Selector:

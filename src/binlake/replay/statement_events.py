@@ -12,7 +12,7 @@ from binlake.events.common.statement_context import IntvarEvent, RandEvent
 from binlake.events.common.user_var import UserVarEvent
 from binlake.events.common.xa_prepare import XaPrepareEvent
 from binlake.format.collations import COLLATIONS, collation_name
-from binlake.replay.event_text import DELIMITER
+from binlake.replay.event_text import END
 
 _REPLACE = 2
 _STARTS = re.compile(rb"\s*(BEGIN|START\s+TRANSACTION|XA\s+START)\b", re.I)
@@ -43,14 +43,12 @@ def load_statement(query: ExecuteLoadQueryEvent, file: Path) -> bytes:
 
 def intvar_text(event: IntvarEvent) -> bytes:
     """SET INSERT_ID or LAST_INSERT_ID."""
-    return f"SET {event.variable}={event.value}".encode() + DELIMITER + b"\n"
+    return f"SET {event.variable}={event.value}".encode() + END
 
 
 def rand_text(event: RandEvent) -> bytes:
     """The seeds of RAND()."""
-    return (
-        f"SET @@RAND_SEED1={event.seed1}, @@RAND_SEED2={event.seed2}".encode() + DELIMITER + b"\n"
-    )
+    return f"SET @@RAND_SEED1={event.seed1}, @@RAND_SEED2={event.seed2}".encode() + END
 
 
 def xa_prepare_text(event: XaPrepareEvent) -> bytes:
@@ -67,14 +65,8 @@ def quoted_bytes(name: bytes) -> bytes:
 
 def user_variable(event: UserVarEvent, hex_literal: str, flavour: str) -> bytes:
     """SET @`name`; `hex_literal` is how the flavour writes bytes, with `{}` for the digits."""
-    return (
-        b"SET @"
-        + quoted_bytes(event.name_raw)
-        + b":="
-        + _value(event, hex_literal, flavour)
-        + DELIMITER
-        + b"\n"
-    )
+    value = _value(event, hex_literal, flavour)
+    return b"SET @" + quoted_bytes(event.name_raw) + b":=" + value + END
 
 
 def _value(event: UserVarEvent, hex_literal: str, flavour: str) -> bytes:
