@@ -28,7 +28,7 @@ from binlake.table.batches import Changes, TableChanges
 from binlake.table.images import Image, has_column
 from binlake.table.reading import as_they_are, read_changes
 from binlake.table.schema.ddl_effects import concerns
-from binlake.table.schema.declared import DeclaredSchema, ForeignKey
+from binlake.table.schema.declared import PASSIVE, DeclaredSchema, ForeignKey
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -52,9 +52,7 @@ class CascadeCheck:
     """Refuses ranges in which foreign keys changed rows of the table that the log does not have."""
 
     def __init__(self, keys: Sequence[ForeignKey]) -> None:
-        self._keys = [
-            key for key in keys if {key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"}
-        ]
+        self._keys = [key for key in keys if key.actions]
         self.are_logged = True
 
     @property
@@ -108,11 +106,10 @@ def _lowered(table: TableChanges) -> TableName:
 
 
 def _acts(key: ForeignKey, before: Row, after: Row | None) -> bool:
-    inert = ("RESTRICT", "NO ACTION")
     if after is None:
-        return key.on_delete not in inert
+        return key.on_delete not in PASSIVE
     changed = any(after.get(c, before.get(c)) != before.get(c) for c in key.parent_columns)
-    return key.on_update not in inert and changed
+    return key.on_update not in PASSIVE and changed
 
 
 class _OfRange:

@@ -85,7 +85,8 @@ def range_before(
     """
     _check_begun(chain, moment, options)
     options = _after_moment(chain, moment, options)
-    options = _up_to_origin(chain, origin, base, options)
+    assert origin.position is not None, "a live server has a position"
+    options = replace(options, stop=_inside(chain, origin.position, base))
     if not _is_in_order(chain, options):
         raise OptionError(f"--as-of is after the rows of {base}", name="as_of")
     _check_without_gaps(chain, options)
@@ -212,12 +213,6 @@ def _after_gtids(
         return FilePosition(chain.names[0], FIRST_EVENT)
     last = max(places, key=lambda one: (chain.names.index(one.name), one.pos))
     return FilePosition(last.name, last.end_pos)
-
-
-def _up_to_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -> ReadOptions:
-    """The options of a read of everything before the place of some rows. Raises SourceError."""
-    assert origin.position is not None, "a live server has a position"
-    return replace(options, stop=_inside(chain, origin.position, base))
 
 
 def _check_not_later(chain: Chain, moment: StateMoment, base: str, options: ReadOptions) -> None:

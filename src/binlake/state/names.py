@@ -71,23 +71,22 @@ def certain_renaming(
     """Return the same as `renaming`. Raises UnsupportedError if the text does not determine which table has
     the name after the statement.
     """
-    if spelling_decides(ddl, name):
-        raise UnsupportedError(
-            "names in the statement differ only in case, and binlake cannot know whether they are the same table, so it is"
-            f" not certain which table is {'.'.join(name)} after it",
+
+    def unsure(why: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{why}, so it is not certain which table is {'.'.join(name)} after it",
             file=ddl.position.file,
             event_pos=ddl.position.offset,
             hint="use rows and a moment that are both before or both after this statement",
+        )
+
+    if spelling_decides(ddl, name):
+        raise unsure(
+            "names in the statement differ only in case, and binlake cannot know whether they are the same table"
         )
     moved = renaming(ddl, name)
     if moved is not None and moved[0] is not None and renames_what_exists(ddl.sql):
-        raise UnsupportedError(
-            f"{'.'.join(moved[0])} may not exist before RENAME … IF EXISTS, so it is not certain which table is"
-            f" {'.'.join(name)} after it",
-            file=ddl.position.file,
-            event_pos=ddl.position.offset,
-            hint="use rows and a moment that are both before or both after this statement",
-        )
+        raise unsure(f"{'.'.join(moved[0])} may not exist before RENAME … IF EXISTS")
     return moved
 
 

@@ -23,6 +23,7 @@ from binlake.table.types.temporal import TimeType
 from binlake.values.option_texts import parse_file_position
 from binlake.values.options import ReadOptions
 from binlake.values.position import FilePosition
+from binlake.values.times import time_text
 
 #: Keys of the metadata of a file: the statement that declares its table, and its place in the log.
 CREATE_TABLE = b"binlake.create_table"
@@ -30,7 +31,6 @@ POSITION = b"binlake.position"
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
 _SECONDS = 19  # characters of a time without a fraction
-_MICROSECONDS = 1_000_000
 
 
 def is_parquet(path: str) -> bool:
@@ -212,14 +212,6 @@ def _as_text(kind: ColumnType, values: pa.Array) -> pa.Array:
     if isinstance(kind, TimeType):
         micros = values.cast(pa.duration("us")) if pa.types.is_duration(given) else values
         numbers = micros.cast(pa.int64()).to_pylist()
-        return array([_time(n, kind.column.decimals) for n in numbers], wanted)
+        digits = kind.column.decimals
+        return array([None if n is None else time_text(n, digits) for n in numbers], wanted)
     return values.cast(wanted)
-
-
-def _time(micros: int | None, digits: int) -> str | None:
-    if micros is None:
-        return None
-    seconds, fraction = divmod(abs(micros), _MICROSECONDS)
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    shown = f".{fraction:06}"[: digits + 1] if digits else ""
-    return ("-" if micros < 0 else "") + text + shown

@@ -71,8 +71,8 @@ def table_names(table: str) -> list[tuple[str, str]]:
 
 def state_options(options: ReadOptions) -> ReadOptions:
     """Return the options that the log is read with. Raises OptionError for one that chooses changes."""
-    for name in (*_CHOOSING, "columns", "exclude_column"):
-        if getattr(options, name):
+    for name in (*options.filters_given, "columns", "exclude_column"):
+        if name != "source" and getattr(options, name) not in (None, ()):
             raise OptionError(
                 f"option {name} cannot be combined with a state, which needs every change between two moments",
                 name=name,
@@ -83,12 +83,6 @@ def state_options(options: ReadOptions) -> ReadOptions:
             name="on_error",
         )
     return replace(options, uncommitted=False, query=False, thread_id=False)
-
-
-_CHOOSING = (
-    "table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid",
-    "server_id", "thread", "at", "where",
-)  # fmt: skip
 
 
 class TableState:
@@ -209,13 +203,10 @@ class TableState:
 
     def _stored(self, row: dict[str, Any] | None) -> dict[str, Any] | None:
         """A row without the columns that the server computes."""
-        if row is None or not self._left_out:
+        left_out = self.shape.generated
+        if row is None or not left_out:
             return row
-        return {name: value for name, value in row.items() if name not in self._left_out}
-
-    @property
-    def _left_out(self) -> frozenset[str]:
-        return self.shape.generated
+        return {name: value for name, value in row.items() if name not in left_out}
 
     def _check_types(self, table: TableChanges) -> None:
         """Raise UnsupportedError if the log's columns are others than those of the rows."""

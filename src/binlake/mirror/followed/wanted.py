@@ -206,10 +206,9 @@ def _logs_cascades(server: ServerConnection) -> bool:
 def _refuse_cascades(full_name: str, declared: DeclaredTable) -> None:
     """Raise UnsupportedError for a foreign key whose changes of rows the log does not have."""
     for key in declared.foreign_keys:
-        actions = {key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"}
-        if actions:
+        if key.actions:
             raise UnsupportedError(
                 f"{full_name}: the server does not log the rows that foreign key {key.name} changes "
-                f"({', '.join(sorted(actions))})",
+                f"({', '.join(sorted(key.actions))})",
                 hint="leave the table out, or accept the difference with --on-cascade ignore",
             )

@@ -17,7 +17,7 @@ from binlake.table.schema.alter import dropped_columns
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.sql_tokens import closing, statement_tokens
 
 #: The reason why a statement that adds such a foreign key is refused.
@@ -171,7 +171,7 @@ def check_foreign_keys(new: DeclaredTable, old: DeclaredTable) -> None:
 
 def adds_cascades(new: DeclaredTable, old: DeclaredTable) -> bool:
     """Whether a table gets a foreign key that changes rows, which not every server logs."""
-    return any(_cascades(key) for key in set(new.foreign_keys) - set(old.foreign_keys))
+    return any(key.actions for key in set(new.foreign_keys) - set(old.foreign_keys))
 
 
 def created_table(ddl: DdlStatement, table: tuple[str, str]) -> DeclaredTable:
@@ -187,11 +187,6 @@ def created_table(ddl: DdlStatement, table: tuple[str, str]) -> DeclaredTable:
         why = made[0].missing if made else ""
         raise UnsupportedError(why or "its columns are not in the text of the statement")
     return made[0]
-
-
-def _cascades(key: ForeignKey) -> bool:
-    """Whether a foreign key changes rows."""
-    return bool({key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"})
 
 
 def _same(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

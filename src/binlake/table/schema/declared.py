@@ -67,6 +67,10 @@ class DeclaredColumn:
         return self.expression.upper() in _VERSION_BOUNDS
 
 
+#: The actions of foreign keys that change no row.
+PASSIVE = frozenset(("RESTRICT", "NO ACTION"))
+
+
 class ForeignKey(NamedTuple):
     """A foreign key of a table: its `columns` refer to `parent_columns` of `parent` (database, table).
 
@@ -80,6 +84,11 @@ class ForeignKey(NamedTuple):
     parent_columns: tuple[str, ...]
     on_delete: str = "NO ACTION"
     on_update: str = "NO ACTION"
+
+    @property
+    def actions(self) -> set[str]:
+        """Its actions that change rows."""
+        return {self.on_delete, self.on_update} - PASSIVE
 
 
 #: The foreign keys that refer to a table (database, name), with the full names of their tables.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.format.sql_names import quoted_name
 from binlake.source.replica.answers import whole_number
-from binlake.table.schema.declared import ForeignKey, References
+from binlake.table.schema.declared import PASSIVE, ForeignKey, References
 from binlake.table.sql.row_sql import Shape, SqlTable
 from binlake.table.text.sql_text import SESSION
 from binlake.values.quantities import counted
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from binlake.source.replica.connection import ServerConnection
     from binlake.source.replica.url import ServerUrl
 
-_PASSIVE = ("RESTRICT", "NO ACTION")
 _MOST_ROWS = 1_000_000
 _ROWS_A_QUERY = 100
 _SHOWN_ROWS = 20
@@ -69,7 +68,7 @@ class Cascades:
         self, event: str, action: str, child: str, key: ForeignKey, seen: frozenset[str]
     ) -> bool:
         """Whether the opposite change of the parent restores the effect of an action on a child."""
-        if action in _PASSIVE:
+        if action in PASSIVE:
             return True
         database, _, table = child.partition(".")
         if event != "UPDATE" or action != "CASCADE" or "." in table:
