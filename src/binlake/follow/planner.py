@@ -438,7 +438,7 @@ class StreamPlanner:
                 name="at",
                 hint="use spark.read.format('binlog') to read that transaction",
             )
-        [filters] = TransactionFilter.of_chains(replace(options, start=None, stop=None), [()])
+        filters = TransactionFilter.of(replace(options, start=None, stop=None), ())
         return replace(
             filters,
             start=_numbered_position(options.start, "start"),

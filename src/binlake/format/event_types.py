@@ -12,7 +12,8 @@ ROTATE, LOAD, TABLE_MAP and rows, may be read with the listed length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -199,6 +200,11 @@ def event_name(code: int) -> str:
     """The server's name of a type, `UNKNOWN_EVENT_<code>` where there is none."""
     known = EVENT_TYPES.get(code)
     return known.name if known is not None else f"UNKNOWN_EVENT_{code}"
+
+
+def any_code(codes: Iterable[int]) -> re.Pattern[bytes]:
+    """A pattern that finds these codes in a string of codes."""
+    return re.compile(b"[" + re.escape(bytes(sorted(codes))) + b"]", re.DOTALL)
 
 
 def codes_of(*roles: Role) -> frozenset[int]:

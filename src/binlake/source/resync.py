@@ -29,7 +29,6 @@ beginning or the end.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -56,6 +55,7 @@ from binlake.format.event_types import (
     QUERY_EVENT,
     XID_EVENT,
     Role,
+    any_code,
     codes_of,
 )
 from binlake.format.magic import FIRST_EVENT
@@ -236,7 +236,7 @@ class _Walk:
         self._minimum = HEADER_BYTES + fmt.checksum_bytes
         self._opens_with_gtid = opens_with_gtid(fmt)
         codes = _GTID_TYPES if self._opens_with_gtid else _ending_types(fmt)
-        self._boundaries = _type_pattern(codes | {FORMAT_DESCRIPTION_EVENT})
+        self._boundaries = any_code(codes | {FORMAT_DESCRIPTION_EVENT})
         #: where `blocks` ended, and whether because the bytes there are no event
         self.pos = 0
         self.broken = False
@@ -438,8 +438,3 @@ def _ending_types(fmt: EventFormat) -> frozenset[int]:
     return frozenset(
         code for code in range(256) if effective_type(code, fmt) in (XID_EVENT, QUERY_EVENT)
     )
-
-
-def _type_pattern(codes: frozenset[int]) -> re.Pattern[bytes]:
-    """A pattern that finds the types in a string of types."""
-    return re.compile(b"[" + re.escape(bytes(sorted(codes))) + b"]")

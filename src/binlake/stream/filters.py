@@ -21,9 +21,8 @@ from binlake.events.mysql.gtid import GtidEvent
 from binlake.format.magic import FIRST_EVENT
 from binlake.stream.runs import PlainRun
 from binlake.values.builds import PickledByName
-from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
-from binlake.values.option_texts import parse_file_position
+from binlake.values.option_texts import parse_at
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition, FilePosition
 
@@ -57,9 +56,8 @@ def _position(position: FilePosition, names: Sequence[str], option: str) -> Chai
             )
         ordinal = range(len(names))[_BARE_FILE.get(option, 0)]
         return ChainPosition(ordinal, names[ordinal], position.offset)
-    for ordinal, name in enumerate(names):
-        if name == position.file:
-            return ChainPosition(ordinal, name, position.offset)
+    if position.file in names:
+        return ChainPosition(names.index(position.file), position.file, position.offset)
     raise OptionError(
         f"option {option}: the input has no file {position.file}",
         name=option,
@@ -75,16 +73,6 @@ def _gtid_filter(text: str | None, option: str) -> GtidFilter | None:
         return parse_gtid_filter(text)
     except ValueError as error:
         raise OptionError(f"option {option}: {error}", name=option, value=text) from None
-
-
-def _is_gtid(text: str) -> bool:
-    for parse in (Gtid.parse, MariaGtid.parse):
-        try:
-            parse(text)
-        except ValueError:
-            continue
-        return True
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +95,14 @@ class TransactionFilter(PickledByName):
     thread_ids: frozenset[int] = frozenset()
 
     @classmethod
-    def of_chains(
-        cls, options: ReadOptions, chains: Sequence[Sequence[str]]
-    ) -> list[TransactionFilter]:
-        """Return the filter of each chain of an input. A chain is the list of the base names of
-        its files, in order.
+    def of(cls, options: ReadOptions, names: Sequence[str]) -> TransactionFilter:
+        """Return the filter of a chain; `names` are the base names of its files, in order.
 
-        A position lies in one chain, so several chains are allowed only without positions
+        A position lies in one chain, so an input has several chains only without positions
         (stream/positions/chosen_chains.py). Raises OptionError.
         """
-        return [cls._of_chain(options, names) for names in chains]
-
-    @classmethod
-    def _of_chain(cls, options: ReadOptions, names: Sequence[str]) -> TransactionFilter:
-        at: ChainPosition | None = None
-        at_gtid: GtidFilter | None = None
-        if options.at is not None:
-            if _is_gtid(options.at):
-                at_gtid = _gtid_filter(options.at, "at")
-            else:
-                at = _position(_parse_at(options.at), names, "at")
+        place = None if options.at is None else parse_at(options.at)
+        at = _position(place, names, "at") if isinstance(place, FilePosition) else None
         start = _position(options.start, names, "start") if options.start else None
         stop = _position(options.stop, names, "stop") if options.stop else None
         if start is not None and stop is not None and start[::2] >= stop[::2]:
@@ -140,7 +116,7 @@ class TransactionFilter(PickledByName):
             stop=stop,
             at=at,
             gtids=_gtid_filter(options.gtid, "gtid"),
-            at_gtid=at_gtid,
+            at_gtid=_gtid_filter(options.at, "at") if at is None else None,
             excluded_gtids=_gtid_filter(options.exclude_gtid, "exclude_gtid"),
             server_ids=frozenset(options.server_id),
             thread_ids=frozenset(options.thread),
@@ -253,15 +229,6 @@ class TransactionFilter(PickledByName):
         if any(wanted and not _contains(wanted, event) for wanted in (self.gtids, self.at_gtid)):
             return False
         return self.excluded_gtids is None or not _contains(self.excluded_gtids, event)
-
-
-def _parse_at(text: str) -> FilePosition:
-    try:
-        return parse_file_position(text)
-    except ValueError:
-        raise OptionError(
-            f"option at: {text!r} is neither FILE:POS nor a GTID", name="at", value=text
-        ) from None
 
 
 def _contains(gtids: GtidFilter, event: GtidEvent | MariadbGtidEvent | None) -> bool:

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.chain import LogPath
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.stream.filters import TransactionFilter
-from binlake.stream.groups.transactions import FileRange
+from binlake.stream.groups.transactions import FileRange, TransactionReader
 from binlake.stream.index.index_file import committed_between, from_index
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from binlake.stream.index.key_pairs import Blocks
     from binlake.stream.index.log_index import LogIndex
     from binlake.stream.index.passages import Passage
-
-
-class ReadsTransactions(Protocol):
-    """The interface to ask whether an earlier transaction may need bytes that no filter wants."""
-
-    @property
-    def expects_more(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +78,7 @@ class IndexedRanges:
         return committed_between(path, found.index.stamp, count, filters.since_us, filters.until_us)
 
     def of(
-        self, log: LogFile, start: int | None, stop: int | None, reader: ReadsTransactions
+        self, log: LogFile, start: int | None, stop: int | None, reader: TransactionReader
     ) -> Iterator[FileRange]:
         """The parts of [start, stop) of an open log that have to be read, all of it without an index."""
         wanted = self._filters.byte_range(log.ordinal)

@@ -49,10 +49,8 @@ class LiveReader:
     ) -> None:
         self._follower = follower
         self._on_idle = on_idle
-        filters = TransactionFilter.of_chains(
-            replace(options, start=None, stop=None, at=None), [[]]
-        )
-        self._reader = TransactionReader(options, ledger, filters=filters[0])
+        filters = TransactionFilter.of(replace(options, start=None, stop=None, at=None), ())
+        self._reader = TransactionReader(options, ledger, filters=filters)
         self._max_memory = options.max_memory
         self._spool = _Spool(most_held)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from binlake.format.event_types import (
     QUERY_COMPRESSED_EVENT,
     QUERY_EVENT,
     TRANSACTION_PAYLOAD_EVENT,
+    any_code,
     event_name,
 )
 from binlake.format.flags import EVENT_FLAGS, flag_names
@@ -33,9 +33,7 @@ from binlake.values.frame import Frame
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-_QUERY_CODES = re.compile(
-    b"[" + re.escape(bytes((QUERY_EVENT, QUERY_COMPRESSED_EVENT))) + b"]", re.DOTALL
-)
+_QUERY_CODES = any_code((QUERY_EVENT, QUERY_COMPRESSED_EVENT))
 
 #: Called for an event that is whole but cannot be decoded (option on_error=skip).
 OnDamage = Callable[["LogEvent", FormatError], None]
@@ -46,10 +44,11 @@ class LogEvent:
 
     `frame` is its header; inside a payload its offset counts in the inflated payload. `pos` and
     `end_pos` are offsets in the file (of the payload event, for an event inside it). `inner` is
-    None or the ordinal inside the payload. `checksum` is "ok", "none" or "bad".
+    None or the ordinal inside the payload, and `outer` the header of the payload event. `window` holds
+    the event, at `index`. `checksum` is "ok", "none" or "bad".
     """
 
-    __slots__ = ("_event", "_index", "_outer", "_window", "checksum", "frame", "inner")
+    __slots__ = ("_event", "checksum", "frame", "index", "inner", "outer", "window")
 
     def __init__(
         self, window: Window, index: int, checksum: str, outer: Frame | None, inner: int | None
@@ -57,40 +56,25 @@ class LogEvent:
         self.frame = window.frame(index)
         self.checksum = checksum
         self.inner = inner
-        self._window = window
-        self._index = index
-        self._outer = outer
+        self.window = window
+        self.index = index
+        self.outer = outer
         self._event: Event | None = None
 
     @property
     def file(self) -> str:
         """Base name of the log file."""
-        return self._window.file.name
-
-    @property
-    def window(self) -> Window:
-        """The window that holds the event, at `index`."""
-        return self._window
-
-    @property
-    def index(self) -> int:
-        """The index of the event in `window`."""
-        return self._index
-
-    @property
-    def outer(self) -> Frame | None:
-        """The header of the payload event that holds it; None for an event of the file itself."""
-        return self._outer
+        return self.window.file.name
 
     @property
     def pos(self) -> int:
         """Offset in the file of the event, or of the payload event that holds it."""
-        return (self._outer or self.frame).offset
+        return (self.outer or self.frame).offset
 
     @property
     def end_pos(self) -> int:
         """Offset of the byte after it."""
-        return (self._outer or self.frame).end
+        return (self.outer or self.frame).end
 
     @property
     def type(self) -> str:
@@ -102,10 +86,10 @@ class LogEvent:
         """The typed event. Raises FormatError, UnsupportedError (a bad checksum: a RawEvent)."""
         if self._event is None:
             try:
-                self._event = event_at(self._window, self._index)
+                self._event = event_at(self.window, self.index)
             except BinlogError as error:
-                if self._outer is not None:
-                    raise error.at(event_pos=self._outer.offset) from None
+                if self.outer is not None:
+                    raise error.at(event_pos=self.outer.offset) from None
                 if self.checksum != "bad" or not isinstance(error, FormatError):
                     raise
                 return self.as_raw()
@@ -113,13 +97,13 @@ class LogEvent:
 
     def as_raw(self) -> Event:
         """Make `event` return the raw bytes from now on: for an event that cannot be decoded."""
-        self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[HEADER_BYTES:]))
+        self._event = RawEvent(self.frame, bytes(self.window.raw(self.index)[HEADER_BYTES:]))
         return self._event
 
     @property
     def raw(self) -> memoryview:
         """All bytes of the event: header, body, checksum."""
-        return self._window.raw(self._index)
+        return self.window.raw(self.index)
 
     @property
     def flags(self) -> list[str]:
@@ -201,14 +185,17 @@ def events_of_piece(piece: Piece) -> Iterator[LogEvent]:
         yield LogEvent(window, index, checksum, piece.outer, inner)
 
 
+def coded_events(piece: Piece, codes: re.Pattern[bytes]) -> Iterator[LogEvent]:
+    """Yield the events of a piece whose type codes match `codes`."""
+    for match in codes.finditer(bytes(piece.window.block.type_code[piece.first : piece.last])):
+        at = piece.first + match.start()
+        yield from events_of_piece(piece.part(at, at + 1))
+
+
 def query_events(transaction: Transaction) -> Iterator[LogEvent]:
     """Yield the QUERY events of a transaction. Raises BinlogError."""
     for piece in transaction.pieces():
-        codes = bytes(piece.window.block.type_code[piece.first : piece.last])
-        for match in _QUERY_CODES.finditer(codes):
-            at = match.start()
-            one = replace(piece, first=piece.first + at, last=piece.first + at + 1)
-            yield from events_of_piece(replace(one, inner=piece.inner + at))
+        yield from coded_events(piece, _QUERY_CODES)
 
 
 def first_bad_of(piece: Piece) -> int:

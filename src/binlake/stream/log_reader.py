@@ -82,7 +82,7 @@ class LogReader:
         the first file; if an event starts there, a server need not send them. `lookup` says what of
         logs with a key index the caller needs. Raises OptionError.
         """
-        filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+        filters_of = [TransactionFilter.of(options, chain.names) for chain in chains]
         Access.of(options).expect_keyring()
         for chain, filters in zip(chains, filters_of, strict=True):
             yield cls.of_chain(chain, filters, options, ledger, passed_to, lookup)

@@ -51,9 +51,17 @@ _HELD_BYTES = 64 << 20
 class ReadsRuns(Protocol):
     """Yields runs: `LogReader`, `LiveReader`."""
 
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]: ...
+    def runs(self, on_ddl: TakesDdl, /) -> Iterator[Run]: ...
 
     def ddl_before(self) -> Iterable[DdlStatement]: ...
+
+
+class ReaderWithRuns:
+    """A reader with other `runs`. The DDL before its start is that of `reader`."""
+
+    def __init__(self, reader: ReadsRuns, runs: Callable[[TakesDdl], Iterator[Run]]) -> None:
+        self.runs = runs
+        self.ddl_before = reader.ddl_before
 
 
 class RunWorker(ABC, Generic[T]):

@@ -16,6 +16,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -75,13 +76,7 @@ class Measures(NamedTuple):
 
     def plus(self, other: Measures) -> Measures:
         """Both together."""
-        return Measures(
-            self.transactions + other.transactions,
-            self.bytes + other.bytes,
-            self.inserts + other.inserts,
-            self.updates + other.updates,
-            self.deletes + other.deletes,
-        )
+        return Measures(*map(add, self, other))
 
     def to_json(self) -> dict[str, int]:
         """JSON-ready."""
@@ -339,13 +334,12 @@ def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dic
             continue
         kind = statement_kind(event.sql_raw)
         if kind in _LISTED_KINDS:
-            invoker = event.status_values.get("invoker")
             yield {
                 "ts": utc_text(found.frame.timestamp * 1_000_000 + (event.microseconds or 0)),
                 "kind": kind,
                 "database": event.database or None,
                 "sql": without_passwords(event.sql[:_SQL_CHARACTERS]),
-                "user": f"{invoker['user']}@{invoker['host']}" if invoker else None,
+                "user": event.user,
                 "thread_id": event.thread_id,
                 "server_id": found.frame.server_id,
                 "error_code": event.error_code,

@@ -13,7 +13,6 @@ decoded only if a requested column needs it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,8 +29,8 @@ from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.format import event_types as types
 from binlake.source.arrays import array
 from binlake.stream.groups.grouper import Ended
-from binlake.stream.log_events import LogEvent, events_of_piece
-from binlake.stream.runs import Piece, Transaction
+from binlake.stream.log_events import LogEvent, coded_events
+from binlake.stream.runs import Transaction
 from binlake.stream.sql.statements import ROWS_TEXT, statement_kind
 from binlake.values.options import ReadOptions
 from binlake.values.times import IN_MICROSECONDS, time_text
@@ -241,7 +240,8 @@ class StatementRow(NamedTuple):
     ended: Ended
 
 
-_STATEMENT_TYPES = frozenset(
+#: Matches the codes of events that hold the text of a statement.
+STATEMENT_CODES = types.any_code(
     (
         types.QUERY_EVENT,
         types.QUERY_COMPRESSED_EVENT,
@@ -250,8 +250,6 @@ _STATEMENT_TYPES = frozenset(
         types.ANNOTATE_ROWS_EVENT,
     )
 )
-#: Matches the codes of events that hold the text of a statement.
-STATEMENT_CODES = re.compile(b"[" + re.escape(bytes(sorted(_STATEMENT_TYPES))) + b"]", re.DOTALL)
 
 
 def check_statement_options(options: ReadOptions) -> None:
@@ -273,16 +271,8 @@ def statements(groups: Iterable[Ended]) -> Iterator[StatementRow]:
     """
     for ended in groups:
         for piece in ended.group.frames.events():
-            codes = bytes(piece.window.block.type_code[piece.first : piece.last])
-            for match in STATEMENT_CODES.finditer(codes):
-                yield from _statement(piece, match.start(), ended)
-
-
-def _statement(piece: Piece, at: int, ended: Ended) -> Iterator[StatementRow]:
-    index = piece.first + at
-    one = Piece(piece.window, index, index + 1, piece.outer, piece.inner + at)
-    for event in events_of_piece(one):
-        yield StatementRow(event, event.event, ended)
+            for event in coded_events(piece, STATEMENT_CODES):
+                yield StatementRow(event, event.event, ended)
 
 
 def _query_field(name: str) -> Callable[[StatementRow], Any]:
@@ -309,14 +299,6 @@ def _statement_us(row: StatementRow) -> int:
     return row.event.frame.timestamp * 1_000_000 + (fraction or 0)
 
 
-def _user(row: StatementRow) -> str | None:
-    event = row.decoded
-    invoker = event.status_values.get("invoker") if isinstance(event, QueryEvent) else None
-    if not isinstance(invoker, Mapping):
-        return None
-    return f"{invoker['user']}@{invoker['host']}"
-
-
 def _statement_thread(row: StatementRow) -> int | None:
     own = getattr(row.decoded, "thread_id", None)
     return own if own is not None else row.ended.group.thread_id
@@ -327,7 +309,7 @@ STATEMENTS = View(
     (
         Column("ts", _TS, _statement_us),
         Column("thread_id", pa.int64(), _statement_thread),
-        Column("user", pa.string(), _user),
+        Column("user", pa.string(), _query_field("user")),
         Column("database", pa.string(), _query_field("database")),
         Column("sql", pa.string(), _sql),
         Column("kind", pa.string(), _kind),

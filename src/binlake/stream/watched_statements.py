@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from binlake.events.common.query import QueryEvent
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Outcome, Run, Transaction
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.spread import ReaderWithRuns, ReadsRuns
+from binlake.stream.sql.ddl import TakesDdl
 from binlake.stream.sql.executed import executed_text
 from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
 from binlake.values.position import ChainPosition
@@ -42,19 +43,12 @@ def watched_statements(run: Run) -> Iterator[WatchedStatement]:
             yield WatchedStatement(kind, found, event, position)
 
 
-class WatchedReader:
-    """A reader that passes each run to `see` before the decoder gets it."""
+def watched_reader(reader: LogReader, see: Callable[[Run], None]) -> ReadsRuns:
+    """Return a reader that passes each run to `see` before the decoder gets it."""
 
-    def __init__(self, reader: LogReader, see: Callable[[Run], None]) -> None:
-        self._reader = reader
-        self._see = see
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        """Yield the runs of the reader. Raises BinlogError."""
-        for run in self._reader.runs(on_ddl, WATCHED_KINDS):
-            self._see(run)
+    def runs(on_ddl: TakesDdl) -> Iterator[Run]:
+        for run in reader.runs(on_ddl, WATCHED_KINDS):
+            see(run)
             yield run
 
-    def ddl_before(self) -> Iterable[DdlStatement]:
-        """The DDL that the log has before the read begins."""
-        return self._reader.ddl_before()
+    return ReaderWithRuns(reader, runs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
@@ -84,8 +84,8 @@ def _change(entry: RowChange) -> dict[str, Any]:
         **_place(entry),
         "number": entry.number,
         "life": entry.life,
-        "key": _texts(entry.key),
-        "new_key": None if entry.new_key is None else _texts(entry.new_key),
+        "key": value_texts(entry.key),
+        "new_key": None if entry.new_key is None else value_texts(entry.new_key),
         "changed": [{"name": name, **_values(change)} for name, change in entry.changed.items()],
         "absent": list(entry.absent),
     }
@@ -94,13 +94,4 @@ def _change(entry: RowChange) -> dict[str, Any]:
 def _values(change: ColumnChange) -> dict[str, Any]:
     """Return the values that the log contains."""
     values = {"old": change.old, "new": change.new}
-    return _texts({name: value for name, value in values.items() if value is not NOT_LOGGED})
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
-    return value_texts(
-        {
-            name: str(value) if isinstance(value, int | float) else value
-            for name, value in values.items()
-        }
-    )
+    return value_texts({name: value for name, value in values.items() if value is not NOT_LOGGED})

@@ -19,11 +19,8 @@ from typing import Any, TypeVar
 
 from binlake.errors import BinlogError, FormatError, OptionError
 from binlake.source.chain import Chain
-from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.chosen_chains import chosen_chains
-from binlake.stream.runs import Run
-from binlake.stream.spread import ReadsRuns
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.spread import ReaderWithRuns, ReadsRuns
 from binlake.stream.statistics import Statistics
 from binlake.table.batches import Changes
 from binlake.table.counting.gather import gather
@@ -169,27 +166,14 @@ class LogSession:
         self, chain: Chain, options: ReadOptions, ledger: Ledger, stop: Event
     ) -> Generator[Changes]:
         """Yield the row changes of a chain as text. Raises BinlogError, Stopped."""
+
+        def watched(reader: ReadsRuns) -> ReadsRuns:
+            return ReaderWithRuns(reader, lambda on_ddl: stoppable(stop)(reader.runs(on_ddl)))
+
         with self.schema(options) as schema:
             yield from read_changes(
-                [chain], options, ledger, Target.TEXT, schema, as_they_are,
-                watched=lambda reader: StoppableReader(reader, stop),
-            )  # fmt: skip
-
-
-class StoppableReader:
-    """A reader of runs that stops between two of them."""
-
-    def __init__(self, reader: ReadsRuns | LogReader, stop: Event) -> None:
-        self._reader = reader
-        self._stop = stop
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        """Yield the runs. Raises BinlogError, Stopped."""
-        yield from stoppable(self._stop)(self._reader.runs(on_ddl))
-
-    def ddl_before(self) -> Iterable[DdlStatement]:
-        """Return the DDL before the start of the read."""
-        return self._reader.ddl_before()
+                [chain], options, ledger, Target.TEXT, schema, as_they_are, watched=watched
+            )
 
 
 def stoppable(stop: Event) -> Callable[[Iterable[T]], Iterator[T]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -79,20 +79,12 @@ def _segments(transactions: pa.Table) -> Iterator[Segment]:
         yield Segment(file, start, end, times["min"], times["max"])
 
 
-def document(
-    overview: Overview,
-    ledger: Ledger,
-    *,
-    bars: int,
-    since_us: int | None = None,
-    until_us: int | None = None,
-    only: Sequence[str] | None = None,
-) -> dict[str, Any]:
+def document(overview: Overview, ledger: Ledger, *, bars: int) -> dict[str, Any]:
     """Return the document of the page's first view: that of `binlake stats --json`, with the
     timeline by table in the place of `time`.
     """
     with overview.lock:
         found = overview.statistics.to_json(ledger)
         del found["time"]
-        found["timeline"] = overview.timeline.buckets(since_us, until_us, bars=bars, only=only)
+        found["timeline"] = overview.timeline.buckets(bars=bars)
         return found

@@ -170,10 +170,7 @@ def one_transaction(session: LogSession, at: str, offset: int, stop: Event) -> d
 def options_of_one(base: ReadOptions, at: str) -> ReadOptions:
     """Return the options of a read of one transaction, whatever the filters of the command are."""
     parsed = ReadOptions.parse({"at": at})
-    return replace(
-        base, at=parsed.at, since=None, until=None, start=None, stop=None, gtid=None,
-        exclude_gtid=None, table=(), exclude_table=(), op=(), server_id=(), thread=(), where=None,
-    )  # fmt: skip
+    return replace(base.unfiltered(), source=base.source, table=(), at=parsed.at)
 
 
 def _facts(chain: Chain, options: ReadOptions, stop: Event) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ def test_parts_have_all_rows_in_their_order(index: LogIndex) -> None:
 
 
 def asked(index: LogIndex, **options: object) -> list[Passage]:
-    (wanted,) = TransactionFilter.of_chains(ReadOptions(**options), [["binlog.000001"]])  # type: ignore[arg-type]
+    wanted = TransactionFilter.of(ReadOptions(**options), ["binlog.000001"])  # type: ignore[arg-type]
     return list(IndexQuery(wanted, 0).passages(index))
 
 

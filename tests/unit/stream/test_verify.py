@@ -8,8 +8,9 @@ import pytest
 from binlake.errors import SourceError
 from binlake.source.keyring import Keyring
 from binlake.stream.verify.chains import VerifyReport, verify
+from binlake.stream.verify.log_file import LISTED_BAD
 from binlake.stream.verify.problems import Kind
-from binlake.stream.verify.reencode import LISTED, Reencoding
+from binlake.stream.verify.reencode import Reencoding
 from binlake.table.checks.image_check import RowImages
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
 from support.logs.corpus_files import keys_beside
@@ -415,11 +416,11 @@ def test_a_body_that_does_not_decode(tmp_path: Path) -> None:
 
 def test_only_so_many_problems_are_listed(tmp_path: Path) -> None:
     log = StreamLog()
-    for _ in range(LISTED + 5):
+    for _ in range(LISTED_BAD + 5):
         log.add(HEARTBEAT_V2, b"\x01\x09abc")
     log.write(tmp_path)
     problems = verify([str(tmp_path)], checks=[Reencoding()]).files[0].problems
-    assert len(problems) == LISTED + 1
+    assert len(problems) == LISTED_BAD + 1
     assert problems[-1].message == "5 more events after it"
 
 

@@ -131,6 +131,12 @@ class QueryEvent(Event):
         return status_values(self.status_items)
 
     @property
+    def user(self) -> str | None:
+        """The invoker, as `user@host`; None if it is not logged."""
+        invoker = self.status_values.get("invoker")
+        return f"{invoker['user']}@{invoker['host']}" if isinstance(invoker, Mapping) else None
+
+    @property
     def client_collation(self) -> int | None:
         """Id of a collation with the character set of the statement; None if it is not logged."""
         found = dict(self.status_items).get(Q_CHARSET_CODE)

@@ -194,7 +194,7 @@ class TransactionReader:
         for part in ranges:
             with part.file as file:
                 stop_at = None if self._at is not None else self._stops_at(file)
-                for window in self._windows(part):
+                for window in self._windows(part, verify=self._options.verify_checksum):
                     for item in grouper.window(window):
                         if isinstance(item, Ended):
                             yield from self._group(item)
@@ -227,17 +227,8 @@ class TransactionReader:
         refuses = self._options.on_unshown == "error"
         grouper = self._grouper = Grouper(plain_runs, self._on_damage)
         for part in ranges:
-            self.reached = FIRST_EVENT
             with part.file:
-                windows = part.file.windows(
-                    part.start,
-                    part.stop,
-                    verify=False,
-                    ledger=self._ledger,
-                    on_damage=Damage(self._options.on_error),
-                )
-                for window in windows:
-                    self.reached = window.end
+                for window in self._windows(part, verify=False):
                     yield window
                     if refuses:
                         self._refuse_unshown(grouper.window(window))
@@ -296,7 +287,7 @@ class TransactionReader:
         self._ordinal = file.ordinal
         if part.passed:
             self._ledger.transactions[Outcome.COMMITTED] += part.passed
-        for window in self._windows(part):
+        for window in self._windows(part, verify=self._options.verify_checksum):
             for item in grouper.window(window):
                 yield from self._item(item)
             passed = stop_at is not None and window.end >= stop_at
@@ -316,7 +307,7 @@ class TransactionReader:
         if file.tail is not None and file.tail.in_use:
             self._ledger.warn(f"{file.shown}: {file.tail.message}")
 
-    def _windows(self, part: FileRange) -> Iterator[Window]:
+    def _windows(self, part: FileRange, *, verify: bool) -> Iterator[Window]:
         """Yield the windows of a range.
 
         A stream keeps the bytes that may be read again: the current window, and those of open and
@@ -329,7 +320,7 @@ class TransactionReader:
         windows = file.windows(
             part.start,
             part.stop,
-            verify=self._options.verify_checksum,
+            verify=verify,
             ledger=self._ledger,
             on_damage=Damage(self._options.on_error),
         )

@@ -9,18 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "BINARY",
-    "LIST",
-    "STRUCT",
-    "DamagedError",
-    "Struct",
-    "StructReader",
-    "encoded",
-    "number",
-    "structs",
-]
-
 _MOST_DEPTH = 16
 _TRUE, _FALSE, _I8, _I16, _I32, _I64, _DOUBLE, BINARY, LIST, _SET, STRUCT = (
     *range(1, 10), 10, 12)  # fmt: skip

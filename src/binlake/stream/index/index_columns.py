@@ -18,11 +18,6 @@ from binlake.source.arrays import scalar
 from binlake.source.reader import ByteReader
 from binlake.stream.index.parquet_footer import Footer
 
-__all__ = [
-    "COLUMNS", "COMMIT_TIMES", "Stamp", "check_claims", "check_pages", "commit_bounds", "described", "read_groups",
-    "stamp_of",
-]  # fmt: skip
-
 #: `pos` and `end_pos` are offsets in the log. `commit_us`, `duration_us`, `server_id`, `thread_id`
 #: and `gtid` are the fields of the transaction. `inserts` … `bytes` are sums over all its tables;
 #: `tables` are `database.table`. `plain`: it only changes rows, all of which are counted.
@@ -102,6 +97,15 @@ class Stamp:
         """Return the digest of the first bytes of a log of `size` bytes. Raises SourceError."""
         return _digest(reader, 0, min(size, _DIGEST_BYTES))
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as the metadata of an index has them."""
+        return {"log": self.name, "bytes": self.bytes, "head": self.head, "tail": self.tail}
+
+    @classmethod
+    def of_json(cls, about: dict[str, Any]) -> Stamp:
+        """Return the stamp in such metadata. Raises KeyError, TypeError."""
+        return cls(about["log"], about["bytes"], about["head"], about["tail"])
+
 
 def _digest(reader: ByteReader, start: int, end: int) -> str:
     return hashlib.sha256(reader.read_at(start, end - start)).hexdigest()
@@ -109,8 +113,7 @@ def _digest(reader: ByteReader, start: int, end: int) -> str:
 
 def described(stamp: Stamp) -> pa.Schema:
     """Return the schema of the index of a log, with its stamp."""
-    about = {"version": _VERSION, "log": stamp.name, "bytes": stamp.bytes,
-             "head": stamp.head, "tail": stamp.tail}  # fmt: skip
+    about = {"version": _VERSION, **stamp.to_json()}
     return COLUMNS.with_metadata({_METADATA: json.dumps(about).encode()})
 
 
@@ -120,7 +123,7 @@ def stamp_of(footer: Footer) -> Stamp:
         about = json.loads(footer.metadata[_METADATA])
         if about["version"] != _VERSION:
             raise ValueError(f"its version is {about['version']}")
-        return Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+        return Stamp.of_json(about)
     except (KeyError, TypeError, RecursionError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(_DAMAGED) from error
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zstandard
 
-from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader
+from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath
 from binlake.source.reader import ByteReader, source_error
-from binlake.stream.index.beside import read_beside
+from binlake.stream.index.beside import open_beside, read_beside
 from binlake.values.log_names import key_index_path
 
 if TYPE_CHECKING:
@@ -66,14 +65,11 @@ def _inflated_bytes(path: str) -> int | None:
     if not path.endswith(".zst"):
         return None
     try:
-        if is_uri(path):
-            files, inner = file_system_for(path)
-            with files.open_input_file(inner) as file:
-                start = file.read(_FRAME_HEADER_BYTES)
-        else:
-            with Path(local_path(path)).open("rb") as file:
-                start = file.read(_FRAME_HEADER_BYTES)
-        size = zstandard.frame_content_size(start)
+        file = open_beside(path)
+        if file is None:
+            return None
+        with file:
+            size = zstandard.frame_content_size(file.read(_FRAME_HEADER_BYTES))
     except OSError as error:
         raise source_error(path, error) from error
     except zstandard.ZstdError:

@@ -160,10 +160,7 @@ class KeyIndex:
         """The file, in Arrow's IPC file format: nothing of it has to be decoded to look a value up."""
         about = {
             "version": _VERSION,
-            "log": self.stamp.name,
-            "bytes": self.stamp.bytes,
-            "head": self.stamp.head,
-            "tail": self.stamp.tail,
+            **self.stamp.to_json(),
             "blocks": self.blocks.to_json(),
             "tables": {
                 name: [table.columns, table.key, table.is_described, table.first, table.moved]
@@ -202,7 +199,7 @@ class KeyIndex:
                 raise ValueError("its checksum is wrong")
             if any(rows[name].null_count for name in ("table", "column", "form", "always")):
                 raise ValueError("it is damaged")
-            stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+            stamp = Stamp.of_json(about)
             blocks = KeyBlocks.of_json(about["blocks"])
             tables = {
                 name: _table(name, blocks, *values) for name, values in about["tables"].items()

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import Protocol
 
 from binlake.stream.index.key_forms import BYTES, INTEGER
 from binlake.stream.index.key_index import KeyColumn, KeyIndex, KeyTable
@@ -35,23 +34,17 @@ from binlake.values.where import (
 _INTEGER = re.compile(r"[+-]?\d{1,20}")
 
 
-class LooksUpBlocks(Protocol):
-    """The interface for finding the blocks that a read needs."""
-
-    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
-        """For each table that the log changes and the read wants, the blocks that may have a row to show."""
-        ...
-
-
-class _Lookup(ABC):
-    """Looks up the blocks of each table that the read wants."""
+class LooksUpBlocks(ABC):
+    """Finds the blocks that a read needs of each table that it wants."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._tables = TableFilter(options)
         self._has_schema = options.schema is not None
 
     def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
-        """Return the blocks that `LooksUpBlocks` describes. Raises ValueError for a damaged index."""
+        """For each table that the log changes and the read wants, return the blocks that may have a row to
+        show. Raises ValueError for a damaged index.
+        """
         wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
         return {name: self._blocks_of(index, name) & index.blocks.all for name in wanted}
 
@@ -69,7 +62,7 @@ class _Lookup(ABC):
         """The blocks that a table needs; None for all. `columns` are those of its key."""
 
 
-class KeyLookup(_Lookup):
+class KeyLookup(LooksUpBlocks):
     """Looks up what the option `where` of a read needs."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -89,7 +82,7 @@ class KeyLookup(_Lookup):
         return _needed(self._condition, columns)
 
 
-class RowLookup(_Lookup):
+class RowLookup(LooksUpBlocks):
     """Looks up the changes of the row with a key, and all changes of keys. `columns` are those of the key; without,
     those of the primary key.
     """

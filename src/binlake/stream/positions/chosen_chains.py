@@ -38,7 +38,8 @@ def chosen_chains(
     """
     chains = wanted_chains(chains, options)
     chosen = chains
-    for name, place in _positions(options):
+    positions = list(_positions(options))
+    for name, place in positions:
         if len(chains) > 1:
             having = _having(name, place, chains)
             chosen = [chain for chain in chosen if chain in having]
@@ -47,10 +48,10 @@ def chosen_chains(
                     "options start and stop are positions in the logs of different sources",
                     name=name,
                 )
-    if len(chosen) > 1 and any(True for _ in _positions(options)):
-        name, place = next(_positions(options))
+    if len(chosen) > 1 and positions:
+        name, place = positions[0]
         raise several_sources(f"position {place} does not name one source", chosen, name)
-    for name, place in _positions(options):
+    for name, place in positions:
         if name != "stop":
             _check_inside(name, place, chosen[0])
     if len(chosen) > 1:

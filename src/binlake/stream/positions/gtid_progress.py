@@ -16,7 +16,7 @@ from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.format.event_types import GTID_LIST_EVENT, PREVIOUS_GTIDS_LOG_EVENT
+from binlake.format.event_types import GTID_LIST_EVENT, PREVIOUS_GTIDS_LOG_EVENT, any_code
 from binlake.stream.event_at import event_at
 from binlake.stream.positions.gtid_search import HEAD_BYTES
 from binlake.stream.runs import PlainRun
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 # The end of a GTID, too: a UUID of MySQL may begin with three groups of decimal digits.
 _MARIADB = re.compile(r"\d+-\d+-\d+(?:,|$)")
-_HEADS = re.compile(
-    b"[" + re.escape(bytes((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))) + b"]", re.DOTALL
-)
+_HEADS = any_code((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))
 
 
 class GtidProgress:

@@ -234,7 +234,7 @@ def files_of_chains(
     """
     splits: list[Split] = []
     inputs = [without_password(path) for path in inputs]  # splits travel, in plans that are logged
-    filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+    filters_of = [TransactionFilter.of(options, chain.names) for chain in chains]
     for chain, filters in zip(chains, filters_of, strict=True):
         reads_before = False
         for ordinal, log in enumerate(chain.files):

@@ -9,7 +9,7 @@ images (`ImageCheck`). Without a checksum, values cannot be proven right, only p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from binlake.errors import BinlogError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES, TRANSACTION_PAYLOAD_EVENT, event_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ImageCheck = Callable[["Window"], Iterator[BinlogError]]
 
 
-def no_images(_window: Window) -> Iterator[BinlogError]:
+def no_images(_window: Window) -> Iterator[Never]:
     """Checks no row image."""
     return iter(())
 

@@ -194,17 +194,11 @@ def _joint_problems(
     problems = []
     missing, known = _missing_numbers(before, after, lost)
     if missing and not known:
-        problems.append(
-            ChainProblem(after.file, Kind.MISSING_FILE, f"{missing} missing before this file")
-        )
+        message = f"{missing} missing before this file"
+        problems.append(ChainProblem(after.file, Kind.MISSING_FILE, message))
     if before.successor is not None and before.successor != after.file and not missing:
-        problems.append(
-            ChainProblem(
-                before.file,
-                Kind.WRONG_SUCCESSOR,
-                f"its last event names {before.successor}, but {after.file} follows",
-            )
-        )
+        message = f"its last event names {before.successor}, but {after.file} follows"
+        problems.append(ChainProblem(before.file, Kind.WRONG_SUCCESSOR, message))
     return problems
 
 
@@ -255,21 +249,11 @@ class _Executed:
 def _mysql_problems(file: str, executed: GtidSet, previous: GtidSet) -> list[ChainProblem]:
     problems = []
     if gap := previous - executed:
-        problems.append(
-            ChainProblem(
-                file,
-                Kind.GTID_GAP,
-                f"{gap} was executed before this file, but no earlier file contains it",
-            )
-        )
+        message = f"{gap} was executed before this file, but no earlier file contains it"
+        problems.append(ChainProblem(file, Kind.GTID_GAP, message))
     if overlap := executed - previous:
-        problems.append(
-            ChainProblem(
-                file,
-                Kind.GTID_OVERLAP,
-                f"{overlap} is in earlier files, but this file does not list it as executed",
-            )
-        )
+        message = f"{overlap} is in earlier files, but this file does not list it as executed"
+        problems.append(ChainProblem(file, Kind.GTID_OVERLAP, message))
     return problems
 
 

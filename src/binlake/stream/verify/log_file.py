@@ -8,7 +8,6 @@ after it is known to be an event.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -83,7 +82,6 @@ class FileReport:
     successor: str | None = None
     at_startup: bool | None = None
     is_relay: bool = False
-    in_use: bool = False
 
     @property
     def complete(self) -> bool:
@@ -206,7 +204,6 @@ class _Walk:
             if log.format.checksum_alg is None:
                 report.algorithm = None
         if log.in_use:
-            report.in_use = True
             report.add(FIRST_EVENT, Kind.IN_USE, "the server has not closed this file")
         try:
             # damage in one place of an .ibb file does not affect the places after it
@@ -394,13 +391,8 @@ _LAST_CHECKS: _Checks = {
     types.GTID_LOG_EVENT: _Walk._last_of_run,
     types.GTID_EVENT: _Walk._mariadb_gtid,
 }
-_CHECKED = re.compile(b"[" + re.escape(bytes(sorted(_CHECKS))) + b"]", re.DOTALL)
-_NO_GTIDS = re.compile(
-    b"["
-    + re.escape(bytes(sorted(_CHECKS.keys() - {*_LAST_CHECKS, types.GTID_TAGGED_LOG_EVENT})))
-    + b"]",
-    re.DOTALL,
-)
+_CHECKED = types.any_code(_CHECKS)
+_NO_GTIDS = types.any_code(_CHECKS.keys() - {*_LAST_CHECKS, types.GTID_TAGGED_LOG_EVENT})
 
 
 def _checked_frames(window: Window, codes: bytes, bad: set[int]) -> list[tuple[int, int]]:

@@ -23,6 +23,8 @@ from binlake.format.event_types import Role, event_name
 from binlake.source.access import DEFAULT_ACCESS, Access
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
+from binlake.stream.verify.bodies import no_images
+from binlake.stream.verify.log_file import LISTED_BAD
 from binlake.stream.verify.problems import Kind, Problem
 
 if TYPE_CHECKING:
@@ -33,15 +35,7 @@ if TYPE_CHECKING:
 #: Takes the windows of one log in order, and returns the problems of the row images in each.
 RowCheck = Callable[["Window"], Iterator[Problem]]
 
-#: Problems that are listed one by one in a file; all are counted.
-LISTED = 1000
-
 _SHOWN_BYTES = 8
-
-
-def no_rows(_window: Window) -> Iterator[Problem]:
-    """Checks no row image."""
-    return iter(())
 
 
 class Reencoding:
@@ -52,7 +46,7 @@ class Reencoding:
     """
 
     def __init__(
-        self, rows: Callable[[], RowCheck] = lambda: no_rows, access: Access = DEFAULT_ACCESS
+        self, rows: Callable[[], RowCheck] = lambda: no_images, access: Access = DEFAULT_ACCESS
     ) -> None:
         self.events = 0
         self._rows = rows
@@ -74,16 +68,16 @@ class Reencoding:
                 problems = [
                     p for p in reencode_problems(window, rows, inside) if p.pos not in known
                 ]
-                report.problems += problems[: max(LISTED - found, 0)]
+                report.problems += problems[: max(LISTED_BAD - found, 0)]
                 found += len(problems)
                 self.events += len(window) - len({problem.pos for problem in problems})
-        if found > LISTED:
+        if found > LISTED_BAD:
             last = report.problems[-1].pos
-            report.add(last, Kind.REENCODED, f"{found - LISTED} more events after it")
+            report.add(last, Kind.REENCODED, f"{found - LISTED_BAD} more events after it")
 
 
 def reencode_problems(
-    window: Window, rows: RowCheck = no_rows, inside: RowCheck = no_rows
+    window: Window, rows: RowCheck = no_images, inside: RowCheck = no_images
 ) -> Iterator[Problem]:
     """Yield the events of a window that do not decode, or that differ when they are encoded again.
 

@@ -15,7 +15,6 @@ more than they gain.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -25,11 +24,7 @@ import pyarrow.compute as pc
 from binlake.core.counting.change_sums import ChangeSums, sum_changes, sum_rows
 from binlake.core.rows.walk import WalkedRows
 from binlake.events.common.table_map import TableMapEvent
-from binlake.format.event_types import (
-    EVENT_TYPES,
-    TABLE_MAP_EVENT,
-    Role,
-)
+from binlake.format.event_types import EVENT_TYPES, TABLE_MAP_EVENT, Role, any_code
 from binlake.source.arrays import array, int64_array, integers, numbers
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
@@ -50,9 +45,7 @@ from binlake.values.table_filter import TableFilter
 _LARGE_BYTES = 16 << 20
 
 _ROW_TYPES = {code: known for code, known in EVENT_TYPES.items() if known.role is Role.ROWS}
-_HAS_ROWS = re.compile(
-    b"[" + re.escape(bytes((TABLE_MAP_EVENT, *sorted(_ROW_TYPES)))) + b"]", re.DOTALL
-)
+_HAS_ROWS = any_code((TABLE_MAP_EVENT, *_ROW_TYPES))
 
 
 class RunCounter:

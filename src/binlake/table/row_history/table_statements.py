@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run, Transaction
+from binlake.stream.spread import ReadsRuns
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables, dropped_database, may_change, takes_name
 from binlake.stream.sql.statements import TRUNCATE
-from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
+from binlake.stream.watched_statements import (
+    WatchedStatement,
+    watched_reader,
+    watched_statements,
+)
 from binlake.table.row_history.entries import TableStatement
 from binlake.table.schema.ddl_effects import brings_rows
 from binlake.values.option_texts import possible_names
@@ -57,9 +61,9 @@ class StatementsOfTable:
         """Return the statements that empty one of the tables, drop it or give its name away, in the order of the log."""
         return sorted(self._ends[database, table], key=lambda end: end.place)
 
-    def watch(self, reader: LogReader) -> WatchedReader:
+    def watch(self, reader: LogReader) -> ReadsRuns:
         """Return a reader of the same runs."""
-        return WatchedReader(reader, self.see)
+        return watched_reader(reader, self.see)
 
     def see(self, run: Run) -> None:
         """Take a run of the log. Raises BinlogError."""
@@ -77,7 +81,6 @@ class StatementsOfTable:
     def _made(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> TableStatement:
         assert isinstance(run, Transaction), "only transactions have statements"
         kind, found, event, position = statement
-        invoker = event.status_values.get("invoker")
         return TableStatement(
             op="truncate" if kind == TRUNCATE else "ddl",
             database=ddl.database,
@@ -88,7 +91,7 @@ class StatementsOfTable:
             pos=found.pos,
             end_pos=found.end_pos,
             thread_id=ddl.thread_id,
-            user=f"{invoker['user']}@{invoker['host']}" if isinstance(invoker, Mapping) else None,
+            user=event.user,
             query=ddl.sql,
         )
 

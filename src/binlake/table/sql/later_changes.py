@@ -21,6 +21,7 @@ from binlake.source.chain import Chain
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run
+from binlake.stream.spread import ReaderWithRuns, ReadsRuns
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.ddl_targets import may_change
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
@@ -164,7 +165,7 @@ class UndoneChanges:
             lambda hole: ledger.warn(f"binlake does not know all of them, because {hole}")
         )
         decoder = ChangeDecoder(plain, Target.TEXT, ledger, history=history)
-        for changes in decoder.read(_WithDdl(reader, self._take_ddl)):
+        for changes in decoder.read(_with_ddl(reader, self._take_ddl)):
             for table in changes.tables:
                 self._compare(changes, table)
         doubts = [f"{r.file}: {r.why}" for r in ledger.skipped]
@@ -236,22 +237,17 @@ class UndoneChanges:
             yield f"binlake checked the later log for the first {_MOST_ROWS:,} rows only"
 
 
-class _WithDdl:
-    """A reader that passes its DDL to another taker, too."""
+def _with_ddl(reader: LogReader, take: TakesDdl) -> ReadsRuns:
+    """Return a reader that passes its DDL to `take`, too."""
 
-    def __init__(self, reader: LogReader, take: TakesDdl) -> None:
-        self._reader = reader
-        self._take = take
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+    def runs(on_ddl: TakesDdl) -> Iterator[Run]:
         def both(ddl: DdlStatement) -> None:
-            self._take(ddl)
+            take(ddl)
             on_ddl(ddl)
 
-        return self._reader.runs(both)
+        return reader.runs(both)
 
-    def ddl_before(self) -> Iterable[DdlStatement]:
-        return self._reader.ddl_before()
+    return ReaderWithRuns(reader, runs)
 
 
 def _places(changes: Changes, table: TableChanges) -> list[_Start]:

@@ -22,7 +22,7 @@ from binlake.printable import printable
 from binlake.source.arrays import array, scalar
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun, Run
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.spread import ReaderWithRuns, ReadsRuns
 from binlake.table.batches import Changes
 from binlake.table.sql.backwards import BackwardsFile
 from binlake.table.sql.row_sql import SqlFaces
@@ -76,23 +76,9 @@ class ForeignKeys:
         return ["SET SESSION foreign_key_checks = 0;"] if self._logged else []
 
 
-class Watched:
-    """Yields the runs of a reader, which `keys` sees first; `shown_kinds` as LogReader.runs."""
-
-    def __init__(
-        self, reader: LogReader, keys: ForeignKeys, shown_kinds: Container[str] = ()
-    ) -> None:
-        self._reader = reader
-        self._keys = keys
-        self._shown_kinds = shown_kinds
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        """Yield the runs of the reader. Raises BinlogError."""
-        return self._keys.watch(self._reader.runs(on_ddl, self._shown_kinds))
-
-    def ddl_before(self) -> Iterable[DdlStatement]:
-        """Return the DDL before the range, as the reader reports it. Raises BinlogError."""
-        return self._reader.ddl_before()
+def watched(reader: LogReader, keys: ForeignKeys, shown_kinds: Container[str] = ()) -> ReadsRuns:
+    """Return a reader whose runs `keys` sees first; `shown_kinds` as LogReader.runs."""
+    return ReaderWithRuns(reader, lambda on_ddl: keys.watch(reader.runs(on_ddl, shown_kinds)))
 
 
 def session_lines(keys: ForeignKeys) -> bytes:

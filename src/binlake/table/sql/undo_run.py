@@ -20,7 +20,7 @@ from binlake.table.schema.declared import DeclaredSchema, ForeignKey, lacks_comp
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_changes import ChosenChanges, UndoneChanges
 from binlake.table.sql.row_sql import Undo, UndoGuard
-from binlake.table.sql.sql_script import ForeignKeys, Watched, backward_script
+from binlake.table.sql.sql_script import ForeignKeys, backward_script, watched
 from binlake.table.sql.undo_guards import Cascades, ServerComparison
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -172,7 +172,7 @@ class UndoRun:
             chosen = ChosenChanges() if self._chooses_rows else None
             undone = UndoneChanges(self._options, self._choices.generated, chosen)
             self._undone.append((chain, undone))
-            changes = decoder.read(Watched(reader, self._keys))
+            changes = decoder.read(watched(reader, self._keys))
             yield from undone.watch(changes if self._places is None else self._places.only(changes))
 
     @property
