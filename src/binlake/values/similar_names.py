@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["DID_YOU_MEAN", "did_you_mean", "question_of", "similar_names"]
-
 #: The beginning of each question.
 DID_YOU_MEAN = "did you mean "
 

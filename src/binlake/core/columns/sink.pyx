@@ -65,8 +65,6 @@ from binlake.values.plan import Kernel
 
 cimport cython
 
-__all__ = ["ColumnSink", "SinkBuffers", "make_sink", "make_skip"]
-
 
 cdef uint8_t _NO_BYTES = 0  # where an empty buffer is
 

@@ -10,8 +10,6 @@ from binlake.core.memory.failure cimport NO_FAULT, Failure, error_of
 from binlake.core.memory.growing cimport Bytes, detach, release, room
 from binlake.core.memory.reader cimport load32, load64, unlikely
 
-__all__ = ["is_ascii", "is_utf8", "spread"]
-
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 

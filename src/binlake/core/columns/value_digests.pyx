@@ -8,8 +8,6 @@ A call of hashlib for each takes three times as long.
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-__all__ = ["DIGEST_BYTES", "value_digests"]
-
 cdef enum:
     _DIGEST_BYTES = 16
     _BLOCK_BYTES = 128

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-__all__ = ["ChangeSums", "sum_changes", "sum_rows", "rows_by_transaction", "tables_by_transaction"]
-
 cdef enum:
     _OPERATIONS = 3  # INSERT, UPDATE, DELETE
 

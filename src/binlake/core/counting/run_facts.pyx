@@ -4,8 +4,6 @@ from libc.stdint cimport int64_t
 
 from binlake.core.events.plain_groups cimport PlainGroups
 
-__all__ = ["FACTS", "run_facts"]
-
 #: The columns of `run_facts`. `end_pos`, `pos` and `bytes` in the file; `duration_us` from the beginning of the
 #: transaction's work to its commit or to its last event; `thread_id` -1: the log does not contain it.
 FACTS = ("pos", "end_pos", "bytes", "commit_us", "duration_us", "server_id", "thread_id")

@@ -24,8 +24,6 @@ if not cython.compiled:  # compiled, they are the C constants of format_constant
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["crc32_library", "event_crc32", "first_bad", "stored_crc32"]
-
 POLYNOMIAL = cython.declare(cython.uint, 0xEDB88320)
 MASK32 = cython.declare(cython.uint, 0xFFFFFFFF)
 

@@ -13,8 +13,6 @@ from functools import lru_cache
 from binlake.format.sql_names import ANSI_NAME_BYTES
 from binlake.values.step import Step
 
-__all__ = ["text_step"]
-
 # Possessive quantifiers (`*+`, `++`): a hostile text costs linear time.
 _SPACE = rb"(?:\s|/\*(?!M?!).*?\*/|--[ \t\r\n][^\n]*+(?:\n|\Z)|#[^\n]*+(?:\n|\Z))"
 _END = rb"(?:" + _SPACE + rb"|;)*+\Z"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
     Words = memoryview
 
-__all__ = ["crc32c"]
-
 _REFLECTED = 0x82F63B78
 MASK32 = cython.declare(cython.uint, 0xFFFFFFFF)
 

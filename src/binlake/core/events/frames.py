@@ -29,19 +29,6 @@ if not cython.compiled:  # compiled, they are the C constants of format_constant
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = [
-    "BAD_LENGTH",
-    "FORMAT",
-    "MORE",
-    "FrameBlock",
-    "find_anchor",
-    "find_pair",
-    "first_unanchored",
-    "read_frame",
-    "scan",
-    "scan_v1",
-]
-
 MASK32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 # Why a scan stopped.

@@ -49,8 +49,6 @@ from binlake.format.flags import (
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["GtidFields"]
-
 # The bits that decide the layout, as C numbers.
 LOGICAL_CLOCK = cython.declare(cython.int, LOGICAL_TIMESTAMP_TYPECODE)
 HAS_ORIGINAL_COMMIT_US = cython.declare(cython.ulonglong, 1 << 55)
@@ -82,36 +80,13 @@ class GtidFields:
     """
 
     def __init__(self) -> None:
+        # the other numbers begin as 0
         self.sid = b""
         self.xid_gtrid = b""
         self.xid_bqual = b""
-        self.flags = 0
-        self.gno = 0
-        self.clock_type = 0
-        self.last_committed = 0
-        self.sequence_number = 0
-        self.immediate_commit_us = 0
-        self.original_commit_us = 0
-        self.transaction_length = 0
-        self.immediate_server_version = 0
-        self.original_server_version = 0
-        self.commit_group_ticket = 0
-        self.seq_no = 0
-        self.domain_id = 0
-        self.commit_id = 0
         self.xid_format = -1
         self.flags_extra = -1
-        self.extra_engines = 0
-        self.start_alter_seq_no = 0
         self.thread_id = -1
-        self.reached = 0
-        self.sid_at = 0
-        self._at = 0
-        self._end = 0
-        self._needed = 0
-        self._xid_at = 0
-        self._gtrid_bytes = 0
-        self._bqual_bytes = 0
 
     def parse_mysql(self, cursor: Cursor) -> int:
         """Read MySQL's body at the cursor; returns 0.

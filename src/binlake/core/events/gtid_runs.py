@@ -18,8 +18,6 @@ if not cython.compiled:  # compiled, it is the C constant of format_constants.px
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["gtid_runs"]
-
 _MYSQL = cython.declare(cython.int, GTID_LOG_EVENT)
 _TAGGED = cython.declare(cython.int, GTID_TAGGED_LOG_EVENT)
 _MARIADB = cython.declare(cython.int, GTID_EVENT)

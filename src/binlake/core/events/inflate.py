@@ -13,8 +13,6 @@ import zlib
 
 from binlake.errors import MalformedError, UnsupportedError
 
-__all__ = ["MAX_RATIO", "inflate_event_data", "refuse_inflated"]
-
 # deflate cannot shrink more than this (zlib's technical notes); a claim beyond it is refused
 # before memory is taken
 MAX_RATIO = 1032

@@ -25,8 +25,6 @@ if not cython.compiled:  # compiled, they are the C constants of format_constant
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["FULL", "MORE", "PACKET_HEADER_BYTES", "SPECIAL", "copy_events"]
-
 # Why a run of packets ended.
 MORE = 0  # the next packet is not wholly in the data
 FULL = 1  # there is no room for the next event

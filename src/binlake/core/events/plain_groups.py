@@ -32,8 +32,6 @@ from binlake.values.step import Step
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["MARIADB", "MYSQL", "NO_GTID", "GroupMask", "PlainGroups", "commit_time_us"]
-
 #: What a transaction's GTID is, in `PlainGroups.gtid_kind`.
 NO_GTID = 0
 MYSQL = 1

@@ -28,8 +28,6 @@ if not cython.compiled:  # compiled, they are the C constants of format_constant
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["StepRules", "Steps"]
-
 
 # The steps that the native loops compare with.
 _NEUTRAL = cython.declare(cython.int, int(Step.NEUTRAL))

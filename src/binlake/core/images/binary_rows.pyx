@@ -80,25 +80,17 @@ from binlake.core.values.temporal cimport days, time_us
 
 cimport cython
 
-__all__ = ["DURATION", "FULL", "MOMENT", "MORE", "SPECIAL", "STRING", "BinaryRows"]
-
-# The form in which the server sends a column: 1, 2, 4 or 8 bytes, or one of these.
-STRING = 16
-MOMENT = 17
-DURATION = 18
-
-# Why `feed` returned.
-MORE = 0  # the next packet is not wholly in the data
-FULL = 1  # the batch is as large as wanted
-SPECIAL = 2  # the next packet is not a row, or a row of more than one packet
+cpdef enum:
+    # The form in which the server sends a column: 1, 2, 4 or 8 bytes, or one of these.
+    STRING = 16
+    MOMENT = 17
+    DURATION = 18
+    # Why `feed` returned.
+    MORE = 0  # the next packet is not wholly in the data
+    FULL = 1  # the batch is as large as wanted
+    SPECIAL = 2  # the next packet is not a row, or a row of more than one packet
 
 cdef enum:
-    _STRING = 16
-    _MOMENT = 17
-    _DURATION = 18
-    _MORE = 0
-    _FULL = 1
-    _SPECIAL = 2
     _HEADER_BYTES = 4
     _LARGEST = 0xFFFFFF  # a packet of this length goes on in the next
     _MAX_HOUR = 838
@@ -200,15 +192,15 @@ cdef class BinaryRows:
         cdef int64_t size
         while True:
             if image.rows >= self.most_rows or self.taken >= self.most_bytes:
-                return _FULL
+                return FULL
             if end - pos[0] < _HEADER_BYTES:
-                return _MORE
+                return MORE
             at = data + pos[0]
             size = <int64_t>load(at, 3)
             if end - pos[0] - _HEADER_BYTES < size:
-                return _MORE
+                return MORE
             if size == 0 or size == _LARGEST or at[_HEADER_BYTES] != 0:
-                return _SPECIAL
+                return SPECIAL
             if _row(image, wires, count, at + _HEADER_BYTES, size, failure):
                 return -1
             self.taken += size
@@ -218,17 +210,17 @@ cdef class BinaryRows:
 cdef bint _fits(const Column* column, int wire):
     """Whether a column takes what the server sends; `_value` relies on it."""
     cdef Kind kind = column.kind
-    if wire == _STRING:
+    if wire == STRING:
         return kind in (
             BYTES, LATIN_TO_TEXT, JSON_TO_TEXT, SMALL_DECIMAL_TO_128, DECIMAL_TO_128, DECIMAL_TO_TEXT,
             BIG_TO_64, BIG_TO_128,
         )
-    if wire == _MOMENT:
+    if wire == MOMENT:
         return kind in (
             DATE_TO_DAYS, DATE_TO_TEXT, DATETIME2_TO_US, DATETIME2_TO_TEXT, TIMESTAMP2_TO_US,
             TIMESTAMP2_TO_TEXT,
         )
-    if wire == _DURATION:
+    if wire == DURATION:
         return kind == TIME2_TO_US or kind == TIME2_TO_TEXT
     if kind == YEAR_TO_16:
         return wire == 2
@@ -283,11 +275,11 @@ cdef inline int _value(
     """Decode the value at the reader, which steps over it, as the value of `row`."""
     cdef const uint8_t* at
     cdef uint64_t bits
-    if wire == _STRING:
+    if wire == STRING:
         return _string(column, r, row)
-    if wire == _MOMENT:
+    if wire == MOMENT:
         return _moment(column, r, row, capacity)
-    if wire == _DURATION:
+    if wire == DURATION:
         return _duration(column, r, row)
     at = take(r, wire)
     if unlikely(at == NULL):

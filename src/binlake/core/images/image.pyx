@@ -34,8 +34,6 @@ from binlake.core.columns.sink cimport ColumnSink, sink_of
 
 cimport cython
 
-__all__ = ["ImageBuffers", "ImageSink"]
-
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 

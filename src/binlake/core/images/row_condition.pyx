@@ -11,51 +11,23 @@ from binlake.core.images.strides cimport begin_strides, free_strides
 
 cimport cython
 
-__all__ = [
-    "AND",
-    "CHANGED",
-    "IN_RANGES",
-    "IS_NULL",
-    "NEVER_NULL",
-    "NOT",
-    "OF_AFTER",
-    "OF_BEFORE",
-    "OF_ROW",
-    "OR",
-    "UNKNOWN",
-    "XOR",
-    "RowCondition",
-]
-
-# The operations of a step. The first four name a column; the others use the results of earlier steps.
-IN_RANGES = 0
-IS_NULL = 1
-CHANGED = 2
-UNKNOWN = 3
-NOT = 4
-AND = 5
-OR = 6
-XOR = 7
-NEVER_NULL = 8
-
-# Whose image a step names: the side for which the condition is evaluated, or a certain one.
-OF_BEFORE = 0
-OF_AFTER = 1
-OF_ROW = 2
+cpdef enum:
+    # The operations of a step. The first four name a column; the others use the results of earlier steps.
+    IN_RANGES = 0
+    IS_NULL = 1
+    CHANGED = 2
+    UNKNOWN = 3
+    NOT = 4
+    AND = 5
+    OR = 6
+    XOR = 7
+    NEVER_NULL = 8
+    # Whose image a step names: the side for which the condition is evaluated, or a certain one.
+    OF_BEFORE = 0
+    OF_AFTER = 1
+    OF_ROW = 2
 
 cdef enum:
-    _IN_RANGES = 0
-    _IS_NULL = 1
-    _CHANGED = 2
-    _UNKNOWN = 3
-    _NOT = 4
-    _AND = 5
-    _OR = 6
-    _XOR = 7
-    _NEVER_NULL = 8
-    _BEFORE = 0
-    _AFTER = 1
-    _ROW = 2
     _MOST_HELD = 64  # results on the stack
 
 cdef int64_t _SIGN = <int64_t>1 << 63
@@ -77,10 +49,10 @@ cdef class RowCondition:
         cdef int64_t at
         self.cell_of = {}
         for code, _, ordinal, _ in steps:
-            held += 1 if code <= _UNKNOWN else 0 if code in (_NOT, _NEVER_NULL) else -1
+            held += 1 if code <= UNKNOWN else 0 if code in (NOT, NEVER_NULL) else -1
             if not 0 < held <= _MOST_HELD:
                 raise ValueError("a condition that is not in postfix order, or nested too deeply")
-            if code < _UNKNOWN:
+            if code < UNKNOWN:
                 self.cell_of.setdefault(ordinal, len(self.cell_of))
         if held != 1:
             raise ValueError("a condition has one result")
@@ -91,8 +63,8 @@ cdef class RowCondition:
         condition.steps = <Step*>calloc(condition.step_count, sizeof(Step))
         if condition.cells == NULL or condition.steps == NULL:
             raise MemoryError
-        begin_strides(&condition.strides[_BEFORE], condition.cell_count)
-        begin_strides(&condition.strides[_AFTER], condition.cell_count)
+        begin_strides(&condition.strides[OF_BEFORE], condition.cell_count)
+        begin_strides(&condition.strides[OF_AFTER], condition.cell_count)
         for ordinal, cell in self.cell_of.items():
             condition.cells[cell].is_unsigned = ordinal in unsigned_columns
         for at in range(condition.step_count):
@@ -105,15 +77,15 @@ cdef class RowCondition:
                 free(self.condition.steps[i].ranges)
         free(self.condition.steps)
         free(self.condition.cells)
-        free_strides(&self.condition.strides[_BEFORE])
-        free_strides(&self.condition.strides[_AFTER])
+        free_strides(&self.condition.strides[OF_BEFORE])
+        free_strides(&self.condition.strides[OF_AFTER])
 
     cdef int _add(self, int64_t at, tuple step) except -1:
         cdef Step* made = &self.condition.steps[at]
         cdef int64_t i
         made.code, made.side, ordinal, ranges = step
         made.cell = self.cell_of.get(ordinal, 0)
-        if made.code != _IN_RANGES:
+        if made.code != IN_RANGES:
             return 0
         bias = 1 << 63 if self.condition.cells[made.cell].is_unsigned else 0
         made.count = len(ranges)
@@ -133,8 +105,8 @@ cdef class RowCondition:
             cell = &self.condition.cells[<int64_t>number]
             if not 0 <= ordinal < after.width:
                 raise ValueError("a column that the table does not have")
-            cell.column[_BEFORE] = before.columns[<int64_t>ordinal]
-            cell.column[_AFTER] = after.columns[<int64_t>ordinal]
+            cell.column[OF_BEFORE] = before.columns[<int64_t>ordinal]
+            cell.column[OF_AFTER] = after.columns[<int64_t>ordinal]
             for side in range(2):
                 column = cell.column[<int>side]
                 if not column.kept or column.item not in (1, 2, 4, 8):
@@ -147,12 +119,12 @@ cdef bint matches(Condition* condition, bint has_before, bint has_after) noexcep
     """Whether a change matches whose images were stepped over last; one that is missing has nulls."""
     cdef int64_t i
     for i in range(condition.cell_count):
-        _load(&condition.cells[i], _BEFORE, condition.strides[_BEFORE].places[i])
-        _load(&condition.cells[i], _AFTER, condition.strides[_AFTER].places[i])
+        _load(&condition.cells[i], OF_BEFORE, condition.strides[OF_BEFORE].places[i])
+        _load(&condition.cells[i], OF_AFTER, condition.strides[OF_AFTER].places[i])
     if not condition.of_either:
-        return _result(condition, _ROW, has_before and has_after) == 1
-    return (has_before and _result(condition, _BEFORE, has_after) == 1) or (
-        has_after and _result(condition, _AFTER, has_before) == 1
+        return _result(condition, OF_ROW, has_before and has_after) == 1
+    return (has_before and _result(condition, OF_BEFORE, has_after) == 1) or (
+        has_after and _result(condition, OF_AFTER, has_before) == 1
     )
 
 
@@ -201,29 +173,29 @@ cdef int _result(Condition* condition, int row, bint is_update) noexcept nogil:
     cdef Step* step
     cdef Cell* cell
     cdef int64_t i
-    if condition.step_count == 1 and condition.steps[0].code == _IN_RANGES:  # by far the most frequent
+    if condition.step_count == 1 and condition.steps[0].code == IN_RANGES:  # by far the most frequent
         step = condition.steps
-        return _in_ranges(step, &condition.cells[step.cell], row if step.side == _ROW else step.side)
+        return _in_ranges(step, &condition.cells[step.cell], row if step.side == OF_ROW else step.side)
     for i in range(condition.step_count):
         step = &condition.steps[i]
         cell = &condition.cells[step.cell]
-        if step.code == _IN_RANGES:
+        if step.code == IN_RANGES:
             top += 1
-            held[top] = _in_ranges(step, cell, row if step.side == _ROW else step.side)
-        elif step.code == _IS_NULL:
+            held[top] = _in_ranges(step, cell, row if step.side == OF_ROW else step.side)
+        elif step.code == IS_NULL:
             top += 1
-            held[top] = cell.is_null[row if step.side == _ROW else step.side]
-        elif step.code == _CHANGED:
+            held[top] = cell.is_null[row if step.side == OF_ROW else step.side]
+        elif step.code == CHANGED:
             top += 1
             held[top] = is_update and (
                 cell.is_null[0] != cell.is_null[1] or cell.value[0] != cell.value[1]
             )
-        elif step.code == _UNKNOWN:
+        elif step.code == UNKNOWN:
             top += 1
             held[top] = 2
-        elif step.code == _NOT:
+        elif step.code == NOT:
             held[top] = 2 if held[top] == 2 else 1 - held[top]
-        elif step.code == _NEVER_NULL:
+        elif step.code == NEVER_NULL:
             held[top] = held[top] == 1
         else:
             other = held[top]
@@ -234,11 +206,11 @@ cdef int _result(Condition* condition, int row, bint is_update) noexcept nogil:
 
 
 cdef inline uint8_t _joined(int code, int one, int other) noexcept nogil:
-    if code == _AND:
+    if code == AND:
         if one == 0 or other == 0:
             return 0
         return 1 if one == 1 and other == 1 else 2
-    if code == _OR:
+    if code == OR:
         if one == 1 or other == 1:
             return 1
         return 0 if one == 0 and other == 0 else 2

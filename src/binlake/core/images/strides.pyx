@@ -8,8 +8,6 @@ from binlake.core.memory.growing cimport resize
 from binlake.core.memory.reader cimport load, load16, load32, take, unlikely
 from binlake.core.columns.column cimport ALWAYS_NULL, CANNOT, SKIP_PREFIXED
 
-__all__ = []
-
 cdef enum:
     # A place for each is chosen by a hash. Tables have few patterns of nulls that are frequent.
     _KEPT = 16

@@ -17,8 +17,6 @@ from binlake.errors import MalformedError, TruncatedError
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["Cursor"]
-
 
 @cython.final
 @cython.cclass
@@ -41,11 +39,8 @@ class Cursor:
 
     def enter(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
         """Stand at the start of the body [start, end) of the same buffer; returns 0."""
-        if start < 0 or end < start or end > self.data.shape[0]:
-            raise ValueError(f"range [{start}, {end}) is outside the buffer")
+        self.bound(start, end)
         self.start = start
-        self.pos = start
-        self.end = end
         return 0
 
     def bound(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:

@@ -14,8 +14,6 @@ from binlake.format.event_types import (
     Role,
 )
 
-__all__ = ["ACTION_OF", "COMPRESSED", "OPERATION_OF", "VERSION_OF", "Action"]
-
 COMPRESSED = 0x80  # a bit in VERSION_OF
 
 

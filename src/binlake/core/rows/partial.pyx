@@ -31,6 +31,13 @@ cdef enum:
     _PARTIAL_JSON = 1  # bit of the value options
 
 
+cdef int _check(TableSink sink, Reader* r, bint failed) except -1:
+    """Raise the error of a step that failed at the reader."""
+    if failed:
+        raise error_of(r.failure, sink.plans)
+    return 0
+
+
 cdef int change_partially(
     TableSink sink, Reader* r, const RowsHead* head, object data, const uint8_t* base
 ) except -1:
@@ -44,8 +51,7 @@ cdef int change_partially(
     if sink.applies_differences:
         documents = _documents(sink, r, head, base)
         r.pos = image
-    if append_before(&sink.table, r):
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, append_before(&sink.table, r))
     _append_after(sink, sink.table.after, r, documents, data, base)
     sink.table.after.rows += 1
     sink.table.after.filled = sink.table.after.rows
@@ -55,10 +61,8 @@ cdef int change_partially(
 cdef int pass_partially(TableSink sink, Reader* r, const RowsHead* head) except -1:
     """Step over one row change. Raises FormatError."""
     cdef Layout* layout = choose(sink.table.passed, head.present, NULL, r.failure)
-    if layout == NULL or step_over(&layout.image, r):
-        raise error_of(r.failure, sink.plans)
-    if choose(sink.table.passed, head.present + head.bitmap_bytes, NULL, r.failure) == NULL:
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, layout == NULL or step_over(&layout.image, r))
+    _check(sink, r, choose(sink.table.passed, head.present + head.bitmap_bytes, NULL, r.failure) == NULL)
     _append_after(sink, sink.table.passed, r, {}, None, NULL)
     return 0
 
@@ -72,19 +76,16 @@ cdef object _documents(TableSink sink, Reader* r, const RowsHead* head, const ui
     cdef const uint8_t* start
     cdef Column* column
     cdef int64_t i
-    if layout == NULL:
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, layout == NULL)
     nulls = take(r, layout.image.null_bytes)
-    if nulls == NULL:
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, nulls == NULL)
     found = {}
     for i in range(layout.image.count):
         column = layout.image.columns[i]
         if nulls[i >> 3] >> (i & 7) & 1:
             continue
         start = r.pos
-        if put_value(column, r, 0, 0):
-            raise error_of(r.failure, sink.plans)
+        _check(sink, r, put_value(column, r, 0, 0))
         if sink.plans[column.ordinal].kernel is Kernel.JSON:
             found[column.ordinal] = (start + column.width - base, r.pos - base)
     return found
@@ -101,21 +102,17 @@ cdef int _append_after(
     cdef int64_t i
     partial = _partial_columns(sink, r)
     nulls = take(r, layout.image.null_bytes)
-    if nulls == NULL or begin_row(image, r.failure):
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, nulls == NULL or begin_row(image, r.failure))
     for i in range(layout.image.count):
         column = layout.image.columns[i]
         if nulls[i >> 3] >> (i & 7) & 1:
-            if put_null(column, row, image.capacity, r.failure):
-                raise error_of(r.failure, sink.plans)
+            _check(sink, r, put_null(column, row, image.capacity, r.failure))
         elif column.ordinal not in partial:
-            if put_value(column, r, row, image.capacity):
-                raise error_of(r.failure, sink.plans)
+            _check(sink, r, put_value(column, r, row, image.capacity))
         else:
             _put_difference(sink, column, r, row, documents.get(column.ordinal), data, base)
     for i in range(layout.absent_count):
-        if put_null(layout.absent[i], row, image.capacity, r.failure):
-            raise error_of(r.failure, sink.plans)
+        _check(sink, r, put_null(layout.absent[i], row, image.capacity, r.failure))
     return 0
 
 
@@ -124,16 +121,14 @@ cdef object _partial_columns(TableSink sink, Reader* r):
     cdef const uint8_t* bits
     cdef int64_t offset = r.pos - r.start
     cdef uint64_t options = 0
-    if read_lenenc(r, &options):
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, read_lenenc(r, &options))
     if options & ~<uint64_t>_PARTIAL_JSON:
         raise UnsupportedError(f"no value options {options:#x} are known", offset=offset)
     if not options:
         return ()
     columns = [i for i, plan in enumerate(sink.plans) if plan.kernel is Kernel.JSON]
     bits = take(r, (len(columns) + 7) >> 3)
-    if bits == NULL:
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, bits == NULL)
     return {column for i, column in enumerate(columns) if bits[<int>i >> 3] >> (<int>i & 7) & 1}
 
 
@@ -153,8 +148,7 @@ cdef int _put_difference(
     cdef bytes text
     if at != NULL:
         value = take(r, load32(at))
-    if value == NULL:
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, value == NULL)
     if not column.kept:
         return 0
     cursor = Cursor(data)
@@ -167,7 +161,6 @@ cdef int _put_difference(
     else:
         document = render(data, before[0], before[1], r.start - base).decode()
         text = apply_differences(document, differences).encode()
-    if append(&column.data, <const uint8_t*><const char*>text, len(text), r.failure):
-        raise error_of(r.failure, sink.plans)
+    _check(sink, r, append(&column.data, <const uint8_t*><const char*>text, len(text), r.failure))
     column.offsets[row + 1] = <uint32_t>column.data.count
     return 0

@@ -14,6 +14,7 @@ from binlake.core.memory.reader cimport Reader
 from binlake.core.rows.row_selection cimport has_selected
 from binlake.core.rows.rows_header cimport RowsHead
 from binlake.core.rows.table_sink cimport (
+    UPDATE,
     Table,
     TableSink,
     begin_change,
@@ -34,12 +35,10 @@ from binlake.core.rows.walk_loop cimport (
     seek_selected,
 )
 
-from binlake.core.rows.table_sink import UPDATE
 from binlake.errors import BinlogError, MalformedError
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT
 
 cdef int _PARTIAL = PARTIAL_UPDATE_ROWS_EVENT
-cdef int _UPDATE = UPDATE
 
 
 cdef int take_partial_rows(Walk* w, object data) except -1:
@@ -59,7 +58,7 @@ cdef int take_partial_rows(Walk* w, object data) except -1:
     start, images = r.start, r.pos
     table = w.slots[head.table_id & (SLOTS - 1)].table
     sink = <TableSink>table.owner  # stays alive meanwhile
-    wanted = table.operations >> _UPDATE & 1
+    wanted = table.operations >> UPDATE & 1
     if w.resume_frame == w.frame:
         r.pos += w.resume_at
     else:
@@ -97,7 +96,7 @@ cdef int _begin(Walk* w, TableSink sink, RowsHead* head) except -1:
     w.facts.server_id = w.server_id[w.frame]
     w.facts.row = w.next_row
     w.facts.seq = w.rows
-    if begin_event(table, head, _UPDATE, &w.failure):
+    if begin_event(table, head, UPDATE, &w.failure):
         raise error_of(&w.failure, sink.plans)
     return 0
 
@@ -120,7 +119,7 @@ cdef int _change_all(Walk* w, TableSink sink, RowsHead* head, Reader* r, object 
                 break
     finally:
         drop_unfinished(table)
-        note_changes(table, first, _UPDATE, &w.facts)
+        note_changes(table, first, UPDATE, &w.facts)
     w.next_row += table.rows - first
     w.rows += table.rows - first
     if r.pos >= r.end:
@@ -146,7 +145,7 @@ cdef int _change_selected(
         except BinlogError:
             drop_unfinished(table)
             raise
-        note_changes(table, first, _UPDATE, &w.facts)
+        note_changes(table, first, UPDATE, &w.facts)
         w.rows += 1
         count_held(w, table, r.pos - pos, 1)
     if not has_selected(w.selected, w.offset[w.frame]):

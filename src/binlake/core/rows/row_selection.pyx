@@ -4,8 +4,6 @@ from binlake.core.memory.growing cimport detach, release
 
 cimport cython
 
-__all__ = ["RowSelection"]
-
 
 @cython.final
 cdef class RowSelection:

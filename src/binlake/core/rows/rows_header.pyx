@@ -19,8 +19,6 @@ from binlake.core.memory.reader cimport load, load16, read_lenenc, take
 
 cimport cython
 
-__all__ = ["RowsHeader"]
-
 cdef enum:
     _MAX_COLUMNS = 4096  # MAX_FIELDS of both servers
 

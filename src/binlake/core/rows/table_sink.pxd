@@ -10,6 +10,11 @@ from binlake.core.images.row_condition cimport Condition, RowCondition
 from binlake.core.rows.row_selection cimport FoundRows
 from binlake.core.rows.rows_header cimport RowsHead
 
+cpdef enum:
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+
 # Which image goes where: with MATCHES, nowhere.
 cdef enum Mode:
     BOTH_IMAGES

@@ -24,27 +24,7 @@ from binlake.core.images.row_condition cimport RowCondition, matches
 from binlake.core.rows.row_selection cimport add_found
 from binlake.core.images.strides cimport Strides, clear_places, forget_strides, stride_over
 
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "UPDATE",
-    "BothImages",
-    "CurrentRow",
-    "RowMatches",
-    "StoredImages",
-    "TableBuffers",
-    "TableSink",
-    "unwanted",
-]
-
-INSERT = 0
-UPDATE = 1
-DELETE = 2
-
 cdef enum:
-    _INSERT = 0
-    _UPDATE = 1
-    _DELETE = 2
     _FACTS_BYTES = 1 + 3 * 8 + 4 * 4  # of op … start
     _FEWEST_ROWS = 64
 
@@ -118,8 +98,8 @@ cdef class TableSink:
     def taken(self):
         """How many inserts, updates and deletes were taken since the last call of this."""
         cdef int64_t* counts = self.table.counts
-        found = counts[_INSERT], counts[_UPDATE], counts[_DELETE]
-        counts[_INSERT] = counts[_UPDATE] = counts[_DELETE] = 0
+        found = counts[INSERT], counts[UPDATE], counts[DELETE]
+        counts[INSERT] = counts[UPDATE] = counts[DELETE] = 0
         return found
 
     cdef object finish_rows(self):
@@ -222,17 +202,17 @@ cdef int begin_event(
     trim_layouts(table.before)
     trim_layouts(table.after)
     trim_layouts(table.passed)
-    if op == _UPDATE or (op == _DELETE and table.mode == BOTH_IMAGES):
+    if op == UPDATE or (op == DELETE and table.mode == BOTH_IMAGES):
         if choose(table.before, present, NULL, failure) == NULL or begin_run(table.before, failure):
             return -1
-    if op == _UPDATE and table.mode == BOTH_IMAGES:
+    if op == UPDATE and table.mode == BOTH_IMAGES:
         present += head.bitmap_bytes
-    if op != _DELETE or table.mode == CURRENT_ROW:
+    if op != DELETE or table.mode == CURRENT_ROW:
         if (
             choose(
                 table.after,
                 present,
-                table.passed if op == _UPDATE and table.mode == CURRENT_ROW else NULL,
+                table.passed if op == UPDATE and table.mode == CURRENT_ROW else NULL,
                 failure,
             ) == NULL
             or begin_run(table.after, failure)
@@ -314,8 +294,8 @@ cdef Found find_changes(
     cdef Image* before = table.before
     cdef Image* after = table.after
     cdef Strides* strides
-    cdef bint has_before = op != _INSERT
-    cdef bint has_after = op != _DELETE
+    cdef bint has_before = op != INSERT
+    cdef bint has_after = op != DELETE
     cdef const uint8_t* start
     cdef int32_t row = 0
     if table.condition == NULL:
@@ -365,11 +345,11 @@ cdef int _choose_for_one(
 
 cdef inline int _change(Table* table, Reader* r, int op) noexcept nogil:
     """Decode one row change into both images."""
-    if op == _UPDATE:
+    if op == UPDATE:
         if append_before(table, r):
             return -1
         return append_image(table.after, r)
-    if op == _DELETE and table.mode == BOTH_IMAGES:
+    if op == DELETE and table.mode == BOTH_IMAGES:
         if append_image(table.before, r):
             return -1
         return append_missing(table.after, r.failure)
@@ -454,7 +434,7 @@ cdef int64_t pass_over(Table* table, const RowsHead* head, Reader* r, int op) no
     if first == NULL:
         return -1
     second = first
-    if op == _UPDATE:
+    if op == UPDATE:
         second = choose(table.passed, head.present + head.bitmap_bytes, NULL, r.failure)
         if second == NULL:
             return -1
@@ -462,7 +442,7 @@ cdef int64_t pass_over(Table* table, const RowsHead* head, Reader* r, int op) no
         pos = r.pos
         if step_over(&first.image, r):
             return -1
-        if op == _UPDATE and step_over(&second.image, r):
+        if op == UPDATE and step_over(&second.image, r):
             return -1
         count += 1
         if r.pos >= r.end:

@@ -6,8 +6,6 @@ from binlake.core.memory.growing cimport Bytes, append, mark, room
 from binlake.core.values.number_text cimport put_number
 from binlake.core.columns.column cimport BYTES, COPY_64, held_bytes, put_null, reserve
 
-__all__ = ["TransactionBuffers", "TransactionSink"]
-
 cdef enum:
     _FEWEST = 64
     _GTID_ROOM = 80  # "uuid:gno", "domain-server-sequence"

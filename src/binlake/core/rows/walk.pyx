@@ -42,8 +42,6 @@ from binlake.format.event_types import event_name
 
 cimport cython
 
-__all__ = ["NO_LIMIT", "RowWalker", "UndecidedError", "WalkedRows"]
-
 #: A limit for walks that give out whole rows events, however large.
 NO_LIMIT = 1 << 62
 
@@ -148,11 +146,6 @@ cdef class RowWalker:
     def held_bytes(self):
         """Bytes of the buffers that `finish` would hand over."""
         return self.walk.held_bytes
-
-    @property
-    def limit_bytes(self):
-        """The limit on held bytes."""
-        return self.walk.limit_bytes
 
     @property
     def rows(self):

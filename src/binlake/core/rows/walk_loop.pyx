@@ -26,6 +26,7 @@ from binlake.core.rows.table_sink cimport (
     FOUND,
     IN_DOUBT,
     MATCHES,
+    UPDATE,
     Found,
     add_changes,
     begin_event,
@@ -46,7 +47,6 @@ from binlake.core.rows.transactions cimport (
 
 from binlake.core.rows.actions import COMPRESSED, Action
 from binlake.core.events.plain_groups import MARIADB, MYSQL
-from binlake.core.rows.table_sink import UPDATE
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT
 
 # The action of the walk for an event.
@@ -63,7 +63,6 @@ cdef enum:
 cdef int _PARTIAL = PARTIAL_UPDATE_ROWS_EVENT
 cdef int _MYSQL = MYSQL
 cdef int _MARIADB = MARIADB
-cdef int _UPDATE = UPDATE
 cdef int _COMPRESSED = COMPRESSED
 
 
@@ -211,7 +210,7 @@ cdef int _table_map(Walk* w, int code, Reader* r) noexcept nogil:
 
 cdef int read_head(Walk* w, int code, Reader* r, RowsHead* head) noexcept nogil:
     return read_rows_head(
-        r, w.id_bytes_of[code], w.version_of[code] & 3, 2 if w.op_of[code] == _UPDATE else 1, head
+        r, w.id_bytes_of[code], w.version_of[code] & 3, 2 if w.op_of[code] == UPDATE else 1, head
     )
 
 

@@ -59,8 +59,6 @@ from binlake.core.text.text_output cimport (
 
 from enum import IntEnum
 
-__all__ = ["EventJson", "SqlText"]
-
 
 class SqlText(IntEnum):
     """Which statements of a character set are written as they are."""

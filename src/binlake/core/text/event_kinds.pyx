@@ -15,8 +15,6 @@ from binlake.format.event_types import (
     XID_EVENT,
 )
 
-__all__ = ["EventKind", "KindTable", "kind_table"]
-
 _KINDS = {
     QUERY_EVENT: EventKind.QUERY,
     TABLE_MAP_EVENT: EventKind.TABLE_MAP,

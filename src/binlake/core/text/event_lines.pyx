@@ -50,8 +50,6 @@ from binlake.core.text.text_output cimport (
     put_utc,
 )
 
-__all__ = ["EventLines"]
-
 
 cdef enum:
     PLACE_WIDTH = 24

@@ -20,8 +20,6 @@ from binlake.core.text.text_output cimport (
 
 from binlake.core.events.plain_groups import MARIADB, MYSQL
 
-__all__ = ["gtid_texts"]
-
 cdef int _MYSQL = MYSQL
 cdef int _MARIADB = MARIADB
 cdef enum:

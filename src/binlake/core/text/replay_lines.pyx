@@ -24,8 +24,6 @@ from binlake.core.text.text_output cimport (
     reserve,
 )
 
-__all__ = ["base64_lines"]
-
 cdef enum:
     BASE64_BYTES = 57  # in a line of 76 characters
 

@@ -66,8 +66,6 @@ from binlake.core.text.text_output cimport (
     put_text,
 )
 
-__all__ = ["ReplayText"]
-
 
 cdef class ReplayText(TextWriter):
     """Writes the text of plain events of one log format.

@@ -6,8 +6,6 @@ from libc.stdlib cimport free
 
 from binlake.core.values.civil cimport Civil, civil_of
 
-__all__ = ["TextBuffer", "TextWriter"]
-
 
 cdef class TextBuffer:
     """Bytes that were written, for everything that takes a buffer. They are not copied."""

@@ -34,8 +34,6 @@ from binlake.core.text.value_text cimport (
 
 from enum import IntEnum
 
-__all__ = ["RowTemplate", "ValueForm", "ValueColumn", "write_rows", "write_values"]
-
 
 class ValueForm(IntEnum):
     """How a value is written."""

@@ -40,12 +40,10 @@ from binlake.core.values.json_opaque cimport render_opaque
 from binlake.core.values.number_text cimport NUMBER_ROOM, put_double, write_digits
 from binlake.core.memory.reader cimport likely, load, load16, load32, load64, unlikely
 
-__all__ = ["MAX_DEPTH", "render"]
-
-MAX_DEPTH = 100  # JSON_DOCUMENT_MAX_DEPTH: nested containers that a server accepts
+cpdef enum:
+    MAX_DEPTH = 100  # JSON_DOCUMENT_MAX_DEPTH: nested containers that a server accepts
 
 cdef enum:
-    _DEPTH = 100
     # value types (json_binary.cc)
     _LARGE_OBJECT = 0x01
     _LARGE_ARRAY = 0x03
@@ -165,8 +163,8 @@ cdef int _container(
     cdef Bytes* out = d.out
     cdef uint8_t* to
     cdef uint8_t* full
-    if depth >= _DEPTH:
-        return refuse(d, start, JSON_DEPTH, _DEPTH)
+    if depth >= MAX_DEPTH:
+        return refuse(d, start, JSON_DEPTH, MAX_DEPTH)
     if end - start < 2 * width:
         return refuse(d, start, JSON_BEYOND, 0)
     count = _number(start, width)

@@ -23,16 +23,6 @@ from binlake.core.memory.cursor import Cursor
 from binlake.core.values.json_binary import render
 from binlake.errors import MalformedError
 
-__all__ = [
-    "MARK",
-    "Difference",
-    "apply_differences",
-    "differences_text",
-    "parse_json",
-    "read_differences",
-    "write_json",
-]
-
 #: The prefix of a list of differences whose document is not in the log. No JSON text begins with it.
 MARK = "JSON_DIFF "
 
