@@ -1,4 +1,4 @@
-"""What a round does with the range that it has read."""
+"""A round and the range of the log that it has read."""
 
 from __future__ import annotations
 

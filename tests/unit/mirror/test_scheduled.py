@@ -13,8 +13,9 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.errors import BinlogError, ServerError, SourceError
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror import verification
-from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.equality.compare import TableComparison, VerifyOptions
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse, last_beat
@@ -95,19 +96,27 @@ def test_tables_that_are_not_compared_are_reported(tmp_path: Path) -> None:
 
 def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a process on another machine takes over the lake after ten minutes."""
-    source = SimpleNamespace(position=Position("uuid", "binlog.000001", 4))
-    monkeypatch.setattr(verification, "exact_session", lambda _url: nullcontext(source))
+    place = Position("uuid", "binlog.000001", 4)
     present = pa.table({"id": [1]})
+    rules = SimpleNamespace(lake_schema=lambda *_: present.schema, in_lake=lambda *_: None)
+    table = SimpleNamespace(
+        schema="a", name="t", types=None, arrow_schema=present.schema, id=("a", "t"), full_name="a.t",
+        offset=StreamOffset(place), lake=SimpleNamespace(schema=present.schema), columns=("id",),
+        present=lambda: [present, present], rules=lambda _rules: rules,
+    )  # fmt: skip
 
-    def compared(_source: Any, name: str, mirror: Any, _options: Any) -> Any:
-        assert list(verification._keeping_lease([present, present], mirror)) == [present, present]
-        return TableVerification(name, "equal"), False
+    def compared(_server: Any, _table: Any, lake: Any, **_: Any) -> TableComparison:
+        assert list(lake.scan()) == [present, present]
+        return TableComparison("a.t", 2, 2, 1, 0, ())
 
-    monkeypatch.setattr(verification, "_verified", compared)
+    source = SimpleNamespace(position=place, server=None)
+    monkeypatch.setattr(verification, "exact_session", lambda _url: nullcontext(source))
+    monkeypatch.setattr(verification, "read_table", lambda *_: table)
+    monkeypatch.setattr(verification, "compare", compared)
     kept: list[int] = []
     mirror: Any = SimpleNamespace(
-        url="mysql://db/", tables={"a.t": "a.t", "a.u": "a.u"}, gone={}, not_copied={}, quarantined={},
-        reach=lambda *_: True, keep_lease=lambda: kept.append(1),
+        url="mysql://db/", tables={"a.t": table, "a.u": table}, gone={}, not_copied={}, quarantined={},
+        options=MirrorOptions(), reach=lambda *_: True, keep_lease=lambda: kept.append(1),
     )  # fmt: skip
     assert verification.compare_tables(mirror).is_equal
     assert len(kept) == 2 + 2 * 2

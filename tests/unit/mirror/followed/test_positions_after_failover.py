@@ -101,7 +101,7 @@ def test_tables_at_one_place_get_their_positions_in_the_new_log_before_it_is_rea
 
 
 @pytest.mark.parametrize("is_reached", [False, True])
-def test_a_statement_is_not_passed_over_if_the_server_changes_after_it_was_found(is_reached: bool) -> None:  # fmt: skip
+def test_a_change_of_servers_does_not_hide_a_statement(is_reached: bool) -> None:  # fmt: skip
     """The next round finds it in the log of the new server."""
     truncate = DdlStatement(
         ChainPosition(3, "binlog.000003", 900), "shop", "TRUNCATE t", 1, None, 0
