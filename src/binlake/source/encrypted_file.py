@@ -47,12 +47,6 @@ class FileDecryptor(WrappedReader):
         block, skip = divmod(offset, BLOCK_BYTES)
         return self._aes.decrypt_ctr(self._nonce + block.to_bytes(8, "big"), skip, data)
 
-    def retain(self, offset: int | None) -> None:
-        self._inner.retain(None if offset is None else _FILE_HEADER_BYTES + offset)
-
-    def release(self, offset: int) -> None:
-        self._inner.release(_FILE_HEADER_BYTES + offset)
-
     def _follow(self) -> None:
         super()._follow()
         if self.size is not None:

@@ -75,12 +75,6 @@ class IbbReader(WrappedReader):
         self._follow()
         return data
 
-    def retain(self, offset: int | None) -> None:
-        self._inner.retain(offset)
-
-    def release(self, offset: int) -> None:
-        self._inner.release(offset)
-
     def pinned(self, size: int) -> int | None:
         return None  # how much of its pages holds so many bytes is not known
 

@@ -299,15 +299,13 @@ class LogFile(Closing):
     def _read_start(self) -> None:
         """Read magic and format; leave `format` None if the file ends within them."""
         head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
-        if head.startswith(ENCRYPTED_MAGIC):
+        is_encrypted = head.startswith(ENCRYPTED_MAGIC)
+        if is_encrypted or self._is_ibb(head[:FIRST_EVENT]):
             try:
-                self.reader = decrypted_file(self.reader, self._keyring)
-            except BinlogError as error:
-                raise error.at(file=self.name) from None
-            head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
-        elif self._is_ibb(head[:FIRST_EVENT]):
-            try:
-                self.reader = self.ibb = IbbReader(self.reader, self.name)
+                if is_encrypted:
+                    self.reader = decrypted_file(self.reader, self._keyring)
+                else:
+                    self.reader = self.ibb = IbbReader(self.reader, self.name)
             except BinlogError as error:
                 raise error.at(file=self.name) from None
             head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)

@@ -103,6 +103,12 @@ class WrappedReader(ByteReader):
     def packed_bytes(self) -> int | None:
         return self._inner.packed_bytes
 
+    def retain(self, offset: int | None) -> None:
+        self._inner.retain(None if offset is None else self.lead_bytes + offset)
+
+    def release(self, offset: int) -> None:
+        self._inner.release(self.lead_bytes + offset)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -127,7 +127,7 @@ def _connected(
     try:
         driver.connect()
     except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
-        raise _login_error(error, where, driver) from None
+        raise _login_error(error, where) from None
     return ServerConnection(url, where, driver)
 
 
@@ -192,7 +192,7 @@ def _public_key(url: ServerUrl) -> bytes | None:
         ) from None
 
 
-def _login_error(error: Exception, where: str, driver: Driver) -> BinlogError:
+def _login_error(error: Exception, where: str) -> BinlogError:
     """Convert the error of a login to a binlake error."""
     found = server_error(error, where)
     cause = getattr(error, "original_exception", None)
@@ -220,9 +220,7 @@ def server_error(error: Exception, where: str) -> BinlogError:
         message = f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]
         return ServerError(f"{where} does not follow the protocol: {message}")
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    if (
-        isinstance(error, pymysql.InterfaceError) and not code
-    ):  # PyMySQL's error for a closed connection
+    if isinstance(error, pymysql.InterfaceError) and not code:  # PyMySQL: a closed connection
         return ConnectionLostError(f"{where}: the connection was lost")
     return error_of_answer(code, str(error.args[-1]) if error.args else str(error), where)
 
@@ -386,12 +384,16 @@ class ServerConnection(Closing):
 
     def _end(self) -> tuple[str, int, str]:
         """The current log, its length, and the set of MySQL's GTIDs that the server read just before these."""
-        newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
-        rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 2)
+        rows = self.log_status(2)
         if not rows:
             raise ServerError(f"{self.where} writes no binary log", hint="start it with log_bin")
         name, offset = checked_log_name(rows[0][0] or ""), whole_number(rows[0][1], "Position")
         return name, offset, without_spaces(rows[0][4] if len(rows[0]) > 4 else "")
+
+    def log_status(self, columns: int) -> list[tuple[str | None, ...]]:
+        """The row of SHOW BINARY LOG STATUS, with at least so many columns; none if the server writes no log."""
+        newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
+        return self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", columns)
 
     def _gtids_at(self, name: str, offset: int) -> str:
         """MariaDB's GTIDs before a position."""

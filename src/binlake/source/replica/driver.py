@@ -66,7 +66,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._wanted = compression
         self._zstd_level = zstd_level
         self._from = (bind_address, 0) if bind_address else None
-        self._compression = ""
+        #: The compression of the connection: "", zlib or zstd.
+        self.compression = ""
         self._patience_s = patience_s
         self._silence_s = silence_s
         self._deadline: float | None = None
@@ -119,11 +120,6 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             ) from None
         self._credentials.channel = ChannelKind.UNIX_SOCKET
         return sock
-
-    @property
-    def compression(self) -> str:
-        """The compression of the connection: "", zlib or zstd."""
-        return self._compression
 
     @property
     def is_encrypted(self) -> bool:
@@ -184,8 +180,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             certificate = self._sock.getpeercert(binary_form=True) or b""
             credentials.check_proof(info_of_ok(ok), certificate)
         if flags & (ZSTD_COMPRESSION | COMPRESS):
-            self._compression = "zstd" if flags & ZSTD_COMPRESSION else "zlib"
-            self._receiver = CompressedReceiver(self._sock, self._compression)
+            self.compression = "zstd" if flags & ZSTD_COMPRESSION else "zlib"
+            self._receiver = CompressedReceiver(self._sock, self.compression)
 
     def _starts_tls(self, offered: int) -> bool:
         """Begin TLS if the policy wants it; tell the credentials how the channel is protected.
@@ -282,7 +278,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             ) from None
 
     def _write_bytes(self, data: bytes) -> None:
-        if not self._compression:
+        if not self.compression:
             super()._write_bytes(data)
             return
         if data[3] == 0:  # a new command: both counts begin again
@@ -295,6 +291,6 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             super()._write_bytes(piece)
 
     def _packed(self, data: bytes) -> bytes:
-        if self._compression == "zstd":
+        if self.compression == "zstd":
             return zstandard.ZstdCompressor(level=self._zstd_level).compress(data)
         return zlib.compress(data)

@@ -34,6 +34,7 @@ from binlake.source.replica.connection import (
     ServerConnection,
     ServerLog,
     connect,
+    without_spaces,
 )
 from binlake.source.replica.handshake import FollowOptions, start_dump
 from binlake.source.replica.packets import PacketReader
@@ -458,7 +459,7 @@ def _check_gtids(server: ServerConnection, gtids: str) -> None:
     if server.flavour == "mariadb":
         return
     ours = GtidSet.parse(gtids)
-    executed = GtidSet.parse("".join((server.value("SELECT @@GLOBAL.gtid_executed") or "").split()))
+    executed = GtidSet.parse(without_spaces(server.value("SELECT @@GLOBAL.gtid_executed")))
     errant = ours - executed
     if errant:
         raise PositionLostError(

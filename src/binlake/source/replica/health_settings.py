@@ -103,8 +103,7 @@ class LogFilters:
     @classmethod
     def of(cls, server: ServerConnection) -> LogFilters:
         """The filters of a server. Raises ServerError, also without the privilege to see its position."""
-        newer = server.flavour == "mysql" and server.version >= (8, 2, 0)
-        rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 4)
+        rows = server.log_status(4)
         return cls(rows[0][2] or "", rows[0][3] or "") if rows else cls("", "")
 
     def logs(self, database: str) -> bool:

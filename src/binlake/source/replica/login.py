@@ -130,11 +130,6 @@ class Login:
             )
         return answer(self, data)
 
-    def _continued(self, data: bytes) -> bytes:
-        if self.method == CACHING_SHA2:
-            return self._caching_sha2_result(data)
-        raise self._error(f"the server asks for more than {self.method} has")
-
     def _sent(self, answer: bytes) -> bytes:
         self._wire.write_packet(answer)
         return self._wire.read_payload()
@@ -146,7 +141,9 @@ class Login:
         self._nonce = _nonce_of(data)
         return self._sent(self._credentials.caching_sha2(self._nonce))
 
-    def _caching_sha2_result(self, data: bytes) -> bytes:
+    def _continued(self, data: bytes) -> bytes:
+        if self.method != CACHING_SHA2:
+            raise self._error(f"the server asks for more than {self.method} has")
         if data == _FAST_OK:
             return self._wire.read_payload()
         if data != _FULL_LOGIN:

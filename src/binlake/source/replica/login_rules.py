@@ -185,9 +185,8 @@ class Credentials:
             expected = certificate_proof(self._stored.data, self._stored.nonce, fingerprint)
         if not expected or not hmac.compare_digest(info, expected):
             raise AuthError(
-                f"{self._where}: the server does not prove with the password that the TLS"
-                " certificate "
-                "is its own: it is older than MariaDB 11.4, or another server answers",
+                f"{self._where}: the server does not prove with the password that the TLS "
+                "certificate is its own: it is older than MariaDB 11.4, or another server answers",
                 hint="ssl-ca names the authority that signed the certificate; "
                 "ssl-mode=preferred accepts any certificate",
             )
