@@ -389,7 +389,7 @@ class _RowsOfEvents:
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
         frame = Frame(0, types.TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
         event = TableMapEvent.decode(frame, BodyReader(body), fmt)
-        if event.description.column_metadata is None:
+        if event.description.columns.metadata is None:
             return None
         plans = TableTypes.of(event.definition(), _OPTIONS, Target.TEXT, lambda _: None).plan
         return CurrentRow(plans.columns, plans.columns, [0, 1, 2])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.body.fields import REST, FieldFormat
+from binlake.events.body.fields import REST
 
 
 @dataclass(slots=True)
@@ -17,6 +15,6 @@ class RawEvent(Event):
     `body` is everything between the common header and the checksum.
     """
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"body": REST}
+    layout = {"body": REST}
 
     body: bytes

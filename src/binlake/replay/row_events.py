@@ -19,9 +19,8 @@ from binlake.core.rows.walk import RowWalker
 from binlake.core.text.replay_lines import base64_lines
 from binlake.core.text.text_rows import RowTemplate, write_values
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
-from binlake.events.body.reader import BodyReader
 from binlake.events.common.rows import RowsEvent
-from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.table_map import TableMapEvent, table_map_of
 from binlake.format.event_header import TYPE_AT, U32
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.format.flags import (
@@ -34,10 +33,10 @@ from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.replay.event_text import END, TextOptions
 from binlake.replay.shown import Shown
+from binlake.source.arrays import numbers
 from binlake.source.window import Window
 from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables
-from binlake.table.text.json_values import int64_array
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 
 _IN_MEMORY_BYTES = 8 << 20
 _CHUNK_BYTES = 1 << 20
@@ -101,8 +100,7 @@ class PseudoSql:
         self._walker.begin_transaction(None, 0, None, 0)
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink:
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(body), fmt)
+        event = table_map_of(body, fmt)
         table = self._tables.table(event, self._name_of(event))
         sink = table.new_sink()
         sink.purpose = table
@@ -212,8 +210,8 @@ class PseudoSql:
                 template = table.commented_template if self._has_types else table.template
                 shown = template(rows)
             templates.append(shown or RowTemplate(rows.count))
-            positions.append(int64_array(rows.pos, rows.count))
-            sequences.append(int64_array(rows.seq, rows.count))
+            positions.append(numbers(pa.int64(), rows.count, rows.pos))
+            sequences.append(numbers(pa.int64(), rows.count, rows.seq))
         order = pc.sort_indices(pa.concat_arrays(sequences))
         written, offsets = write_values(templates, order.buffers()[1])
         text, starts = memoryview(written), memoryview(offsets).cast("q")

@@ -23,7 +23,7 @@ _MADE_KEY = "my_row_id"  # MySQL 8.0.30, sql_generate_invisible_primary_key
 def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
     """`# Columns(…)` and `# Primary Key(…)`, what the log tells of them."""
     table = event.definition()
-    named = event.description.optional.column_names is not None
+    named = event.description.columns.optional.column_names is not None
     members = _members_of(event)
     lead = b"# Columns("
     # of the key that the server made itself, its flag tells what optional metadata may leave out
@@ -43,7 +43,7 @@ def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
         lead = b"#         "
     if made_key is not None:
         yield b"# Primary Key(" + _MADE_KEY.encode() + b")\n"
-    elif event.description.optional.primary_key is not None:
+    elif event.description.columns.optional.primary_key is not None:
         yield b"# Primary Key(" + b", ".join(_key_parts(table)) + b")\n"
 
 
@@ -86,7 +86,7 @@ def _members(column: ColumnDefinition, members: tuple[bytes, ...] | None, flavou
 
 def _members_of(event: TableMapEvent) -> dict[int, tuple[bytes, ...]]:
     """The members of each ENUM and SET by column, as bytes in the column's character set."""
-    optional = event.description.optional
+    optional = event.description.columns.optional
     found: dict[int, tuple[bytes, ...]] = {}
     for code, lists in (
         (ct.MYSQL_TYPE_ENUM, optional.enum_members),

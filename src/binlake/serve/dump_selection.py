@@ -7,7 +7,6 @@ position.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -57,18 +56,11 @@ class Everything(DumpSelection):
         yield SelectedEvents(0, len(window))
 
 
-_BOUNDARIES = re.compile(
-    b"["
-    + re.escape(
-        bytes(
-            (
-                types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT, types.ANONYMOUS_GTID_LOG_EVENT, types.ROTATE_EVENT,
-                types.STOP_EVENT, types.FORMAT_DESCRIPTION_EVENT, types.PREVIOUS_GTIDS_LOG_EVENT,
-            )
-        )
+_BOUNDARIES = types.any_code(
+    (
+        types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT, types.ANONYMOUS_GTID_LOG_EVENT, types.ROTATE_EVENT,
+        types.STOP_EVENT, types.FORMAT_DESCRIPTION_EVENT, types.PREVIOUS_GTIDS_LOG_EVENT,
     )
-    + b"]",
-    re.DOTALL,
 )  # fmt: skip
 _NAMED = (types.GTID_LOG_EVENT, types.GTID_TAGGED_LOG_EVENT)
 

@@ -17,8 +17,9 @@ from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
-from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.table.types.base import Target
 from binlake.values.builds import PickledByName
 from binlake.values.options import ReadOptions

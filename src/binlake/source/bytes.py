@@ -37,27 +37,6 @@ from binlake.source.stores.heads import KeptHead
 from binlake.source.stores.s3 import shared_s3
 from binlake.source.streams import StreamReader
 
-__all__ = [
-    "LOG_DIRECTORY_MODE",
-    "LOG_FILE_MODE",
-    "ByteReader",
-    "create_new",
-    "file_system_for",
-    "is_read_once",
-    "is_uri",
-    "keep_from_others",
-    "local_path",
-    "mode_like",
-    "open_reader",
-    "refuse_secrets",
-    "remove_partials",
-    "replacing",
-    "sync_directory",
-    "write_whole",
-    "writing_error",
-    "writing_whole",
-]
-
 #: Permissions of files and directories with data from logs, as on the servers.
 LOG_FILE_MODE, LOG_DIRECTORY_MODE = 0o640, 0o750
 

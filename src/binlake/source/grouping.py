@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 from binlake.core.counting.change_sums import rows_by_transaction
 from binlake.source.arrays import array, int64_array, integers, scalar
 
-__all__ = ["COUNT", "KEY", "operations_summed", "summed"]
-
 #: Columns of `summed` beside the sums.
 KEY, COUNT = "key", "count"
 

@@ -19,9 +19,10 @@ from binlake.state.dump_file import open_dump
 from binlake.state.dump_values import DumpLiteral, insert_head, insert_rows, value_reader
 from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
-from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
+from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.values.options import ReadOptions
 
 _BATCH_ROWS = 8192

@@ -16,8 +16,9 @@ from binlake.state.origin import Origin
 from binlake.state.parquet_pages import ParquetPages
 from binlake.state.shape import TableShape, collations_in, key_of
 from binlake.stream.index.parquet_footer import MAGIC
-from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.schema_file import declared_schema
+from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.table.types.base import ColumnType
 from binlake.table.types.temporal import TimeType
 from binlake.values.option_texts import parse_file_position

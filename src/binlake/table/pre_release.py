@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from binlake.core.events.frames import FrameBlock, scan
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
+from binlake.events.body.writer import lenenc_bytes
 from binlake.events.common.format_description import effective_type
 from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
@@ -30,7 +31,7 @@ from binlake.format.charsets import CHARSETS
 from binlake.format.event_header import HEADER, HEADER_BYTES
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, member_bytes
 from binlake.values.frame import Frame
 
 #: Returns the table of a name at the current place; None if there is no declaration.
@@ -118,7 +119,7 @@ def _described(
 def _columns(table: TableMapEvent, declared: DeclaredTable | None) -> list[_Column]:
     """Return the layout of the values of a table. Raises UnsupportedError."""
     name = f"{table.database}.{table.table}"
-    types_of_log = table.description.column_types
+    types_of_log = table.description.columns.types
     if declared is None or len(declared.columns) != len(types_of_log):
         raise UnsupportedError(
             f"the log does not describe the columns of {name}: pre-releases of MySQL 5.1 log "
@@ -167,11 +168,8 @@ def _column(column: DeclaredColumn, nullable: bool, where: str) -> _Column:
         width = sum(4 * (n // 9) + (n % 9 + 1) // 2 for n in (digits - decimals, decimals))
         return _Column(ct.MYSQL_TYPE_NEWDECIMAL, bytes((digits, decimals)), width, 0, nullable)
     if column.members is not None:
-        is_enum = ct.MYSQL_TYPE_ENUM in codes
-        count = len(column.members)
-        width = (1 if count <= 255 else 2) if is_enum else (count + 7) // 8
-        width = 8 if width > 4 else width
-        kind = ct.MYSQL_TYPE_ENUM if is_enum else ct.MYSQL_TYPE_SET
+        kind = ct.MYSQL_TYPE_ENUM if ct.MYSQL_TYPE_ENUM in codes else ct.MYSQL_TYPE_SET
+        width = member_bytes(kind, len(column.members))
         return _Column(ct.MYSQL_TYPE_STRING, bytes((kind, width)), width, 0, nullable)
     if ct.MYSQL_TYPE_BLOB in codes:
         prefix = 3 if column.sql == "long" else ct.blob_length_bytes(column.sql)
@@ -209,12 +207,12 @@ def _table_map(table: TableMapEvent, columns: list[_Column]) -> bytes:
     names = b"".join(
         bytes((len(raw),)) + raw + b"\0" for raw in (table.database.encode(), table.table.encode())
     )
-    count = _lenenc(len(columns)) + bytes(column.type_code for column in columns)
+    count = lenenc_bytes(len(columns)) + bytes(column.type_code for column in columns)
     metadata = b"".join(column.metadata for column in columns)
     nullable = sum(column.nullable << i for i, column in enumerate(columns))
     bitmap = nullable.to_bytes((len(columns) + 7) // 8, "little")
     head = _TABLE_ID.to_bytes(6, "little") + bytes(2)
-    return head + names + count + _lenenc(len(metadata)) + metadata + bitmap
+    return head + names + count + lenenc_bytes(len(metadata)) + metadata + bitmap
 
 
 def _rows_body(rows: RowsEvent, columns: list[_Column]) -> bytes:
@@ -223,7 +221,7 @@ def _rows_body(rows: RowsEvent, columns: list[_Column]) -> bytes:
     images = b"".join(_images(rows.rows, columns, present))
     bitmaps = rows.present * (2 if rows.operation == "update" else 1)
     head = _TABLE_ID.to_bytes(6, "little") + rows.flags.to_bytes(2, "little")
-    return head + _lenenc(rows.width) + bitmaps + images
+    return head + lenenc_bytes(rows.width) + bitmaps + images
 
 
 def _images(data: memoryview, columns: list[_Column], present: list[int]) -> Iterator[bytes]:
@@ -268,10 +266,6 @@ def _end_of_value(data: memoryview, pos: int, column: _Column) -> int:
     if end > len(data):
         raise MalformedError("the rows do not fit the declaration of the table")
     return end
-
-
-def _lenenc(value: int) -> bytes:
-    return bytes((value,)) if value < 251 else b"\xfc" + value.to_bytes(2, "little")
 
 
 def _event(frame: Frame, code: int, body: bytes) -> bytes:

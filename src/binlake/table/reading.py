@@ -42,14 +42,6 @@ def keep_renames(ddl: DdlStatement, ledger: Ledger) -> None:
     ledger.renamed.extend(renames_of(ddl))
 
 
-def _unwatched(reader: LogReader) -> ReadsRuns:
-    return reader
-
-
-def _as_resolved(tables: TableResolver) -> ResolvesTables:
-    return tables
-
-
 def read_changes(
     chains: Sequence[Chain],
     options: ReadOptions,
@@ -59,9 +51,9 @@ def read_changes(
     shape: Callable[[Changes], T],
     *,
     lacks: Lacks = lacks_something,
-    watched: Callable[[LogReader], ReadsRuns] = _unwatched,
+    watched: Callable[[LogReader], ReadsRuns] = lambda reader: reader,
     rows: ChoosesRows | None = None,
-    resolved: Callable[[TableResolver], ResolvesTables] = _as_resolved,
+    resolved: Callable[[TableResolver], ResolvesTables] = lambda tables: tables,
 ) -> Iterator[T]:
     """Yield the row changes of the chains, in commit order, each batch in the form that `shape`
     returns.
@@ -87,7 +79,7 @@ def decoded(
     shape: Callable[[Changes], T],
     lacks: Lacks = lacks_something,
     rows: ChoosesRows | None = None,
-    resolved: Callable[[TableResolver], ResolvesTables] = _as_resolved,
+    resolved: Callable[[TableResolver], ResolvesTables] = lambda tables: tables,
 ) -> Iterator[T]:
     """Yield the row changes of one reader, which counts in the ledger of `spread` for readers."""
 

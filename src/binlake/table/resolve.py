@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from binlake.events.body.reader import BodyReader
-from binlake.events.common.table_map import TableMapEvent
-from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.events.common.table_map import table_map_of
 from binlake.table.plan import ColumnsOf, TableTypes, TypesOfTables
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
@@ -59,8 +57,7 @@ class TableResolver:
 
         Raises FormatError, OptionError.
         """
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+        event = table_map_of(body, fmt)
         if not self._wanted.wants(event.database, event.table):
             self.unwanted.add(f"{event.database}.{event.table}")
             return None

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
 from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.format import event_types as types
-from binlake.format.event_types import Role
+from binlake.format.event_types import Role, codes_of
 from binlake.source.arrays import runs, scalar
 from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
 
 _STATEMENT_TEXTS = (types.ROWS_QUERY_LOG_EVENT, types.ANNOTATE_ROWS_EVENT)
-_ROWS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.ROWS)
-_GTIDS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.GTID)
-_QUERIES = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.QUERY)
-_ENDS = frozenset(code for code, known in types.EVENT_TYPES.items() if known.role is Role.XID)
+_ROWS, _GTIDS, _QUERIES, _ENDS = map(codes_of, (Role.ROWS, Role.GTID, Role.QUERY, Role.XID))
 
 
 class RowOriginFinder:

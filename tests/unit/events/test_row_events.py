@@ -56,7 +56,7 @@ def test_table_map() -> None:
     assert (columns[8].geometry_type, columns[10].dimensionality) == (1, 3)
     assert [c.name for c in columns if not c.visible] == ["c1"]
     assert [c.name for c in columns if not c.nullable] == ["c0"]
-    assert event.description.optional.unknown == ((0x63, b"\xab\xcd"),)
+    assert event.description.columns.optional.unknown == ((0x63, b"\xab\xcd"),)
     assert event.to_fields()["primary_key"] == ["c1", "c0"]
 
 

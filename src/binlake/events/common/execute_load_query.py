@@ -10,31 +10,25 @@ Since 5.0.3. A QUERY event (query.py) whose post-header continues with:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from binlake.events.base import Render
-from binlake.events.body.fields import U8, U32, FieldFormat
-from binlake.events.body.reader import BodyReader
-from binlake.events.body.writer import BodyWriter
+from binlake.events.body.fields import U8, U32
 from binlake.events.common.query import QueryEvent
 
 _DUPLICATES = {0: "ERROR", 1: "IGNORE", 2: "REPLACE"}
-
-_OWN: Mapping[str, FieldFormat] = {
-    "file_id": U32,
-    "file_name_start": U32,
-    "file_name_end": U32,
-    "duplicate_handling": U8,
-}
 
 
 @dataclass(slots=True)
 class ExecuteLoadQueryEvent(QueryEvent):
     """LOAD DATA INFILE of the blocks of `file_id`."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
+    layout = {
+        "file_id": U32,
+        "file_name_start": U32,
+        "file_name_end": U32,
+        "duplicate_handling": U8,
+    }
+    renders = {
         **QueryEvent.renders,
         "duplicate_handling": lambda value: _DUPLICATES.get(value, f"UNKNOWN_{value}"),
     }
@@ -43,11 +37,3 @@ class ExecuteLoadQueryEvent(QueryEvent):
     file_name_start: int
     file_name_end: int
     duplicate_handling: int
-
-    @classmethod
-    def _decode_own(cls, reader: BodyReader) -> tuple[int, ...]:
-        return tuple(wire.read(reader, name) for name, wire in _OWN.items())
-
-    def _encode_own(self, writer: BodyWriter) -> None:
-        for name, wire in _OWN.items():
-            wire.write(writer, name, getattr(self, name))

@@ -16,12 +16,11 @@ Body:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.base import HIDDEN, Event, text_or_hex
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format import event_types as types
@@ -61,8 +60,8 @@ class FormatDescriptionEvent(Event):
     none or the body was passed without it.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"server_version_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("server_version", "flavour")
+    renders = {"server_version_raw": HIDDEN}
+    extra_fields = ("server_version", "flavour")
 
     binlog_version: int
     server_version_raw: bytes

@@ -12,11 +12,10 @@ Body of 41: entries (type, length, value), all lenenc, until type 0:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
-from binlake.events.base import HIDDEN, Event, Render, file_name_text
+from binlake.events.base import HIDDEN, Event, file_name_text
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter, lenenc_bytes
 from binlake.values.frame import EventFormat, Frame
@@ -30,8 +29,8 @@ _V2_POSITION = 2
 class HeartbeatEvent(Event):
     """The position of the source: `position` is a byte offset in `file`."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("file",)
+    renders = {"file_raw": HIDDEN}
+    extra_fields = ("file",)
 
     position: int
     file_raw: bytes
@@ -59,8 +58,8 @@ class HeartbeatV2Event(Event):
     `unknown` are entries of later servers, as (type, value).
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN, "unknown": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("file",)
+    renders = {"file_raw": HIDDEN, "unknown": HIDDEN}
+    extra_fields = ("file",)
 
     position: int
     file_raw: bytes

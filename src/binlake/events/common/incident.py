@@ -9,11 +9,10 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
-from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.base import HIDDEN, Event, text_or_hex
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
@@ -25,8 +24,8 @@ _NAMES = {0: "NONE", 1: "LOST_EVENTS"}
 class IncidentEvent(Event):
     """The log is incomplete from here on; `number` is the reason as a code, `message` as text."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"message_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("message", "incident")
+    renders = {"message_raw": HIDDEN}
+    extra_fields = ("message", "incident")
 
     number: int
     message_raw: bytes | None

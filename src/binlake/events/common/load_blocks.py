@@ -11,21 +11,19 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from binlake.events.base import HIDDEN, Event, Render
-from binlake.events.body.fields import REST, U32, FieldFormat
+from binlake.events.base import HIDDEN, Event
+from binlake.events.body.fields import REST, U32
 
 
 @dataclass(slots=True)
 class FileBlockEvent(Event):
     """A piece of the file `file_id`, `block_bytes` long (APPEND_BLOCK, BEGIN_LOAD_QUERY)."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"file_id": U32, "block": REST}
-    renders: ClassVar[Mapping[str, Render | None]] = {"block": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("block_bytes",)
+    layout = {"file_id": U32, "block": REST}
+    renders = {"block": HIDDEN}
+    extra_fields = ("block_bytes",)
 
     file_id: int
     block: bytes
@@ -40,6 +38,6 @@ class FileBlockEvent(Event):
 class LoadedFileEvent(Event):
     """The file `file_id` is whole and is loaded, or is not needed (EXEC_LOAD, DELETE_FILE)."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"file_id": U32}
+    layout = {"file_id": U32}
 
     file_id: int

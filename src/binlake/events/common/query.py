@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from binlake.core.events.inflate import inflate_event_data
 from binlake.errors import MalformedError
-from binlake.events.base import HIDDEN, Event, Render, json_value
+from binlake.events.base import HIDDEN, Event, json_value
 from binlake.events.body.collated_text import collation_text
 from binlake.events.body.deflate import deflate_event_data
 from binlake.events.body.reader import BodyReader
@@ -49,15 +49,12 @@ class QueryEvent(Event):
 
     `exec_time` in seconds. `status_items` are the status variables as (code, value), in order
     (events/common/status_variables.py); `status_unknown` the rest from an unknown code on. `sql_raw` is
-    the statement, decompressed, in the client's character set; `sql` the same as text.
+    the statement, decompressed, in the client's character set; `sql` the same as text. A subclass
+    names in `layout` the fields that it adds to the post-header.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "status_items": HIDDEN,
-        "sql_raw": HIDDEN,
-        "flavour": HIDDEN,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("status", "sql")
+    renders = {"status_items": HIDDEN, "sql_raw": HIDDEN, "flavour": HIDDEN}
+    extra_fields = ("status", "sql")
 
     thread_id: int
     exec_time: int
@@ -75,7 +72,7 @@ class QueryEvent(Event):
         database_bytes = reader.u8("database_length")
         error_code = reader.u16("error_code")
         status_bytes = reader.u16("status_length") if _has_status(fmt) else 0
-        own = cls._decode_own(reader)
+        own = [wire.read(reader, name) for name, wire in cls.layout.items()]
         if fmt is not None:
             listed = fmt.post_header_length(QUERY_EVENT, _POST_HEADER_BYTES)
             reader.at("post_header").skip(max(listed - _POST_HEADER_BYTES, 0))
@@ -102,7 +99,7 @@ class QueryEvent(Event):
             writer.u16("status_length", len(status))
         elif status:
             raise MalformedError("logs before version 4 have no status variables", field="status")
-        self._encode_own(writer)
+        Event.encode(self, writer, fmt)  # the fields of `layout`
         if fmt is not None:
             listed = fmt.post_header_length(QUERY_EVENT, _POST_HEADER_BYTES)
             writer.rest("post_header", bytes(max(listed - _POST_HEADER_BYTES, 0)))
@@ -111,14 +108,6 @@ class QueryEvent(Event):
         writer.nul("database")
         compressed = EVENT_TYPES[self.frame.type_code].compressed
         writer.rest("sql", deflate_event_data(self.sql_raw) if compressed else self.sql_raw)
-
-    @classmethod
-    def _decode_own(cls, reader: BodyReader) -> tuple[int, ...]:
-        """Decode the fields that a subclass adds after those of every query; a plain query adds none."""
-        return ()
-
-    def _encode_own(self, writer: BodyWriter) -> None:
-        """Write the fields that `_decode_own` reads."""
 
     @property
     def status_values(self) -> dict[str, Any]:

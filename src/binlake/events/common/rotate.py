@@ -12,11 +12,10 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
-from binlake.events.base import HIDDEN, Event, Render, file_name_text
+from binlake.events.base import HIDDEN, Event, file_name_text
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format.magic import FIRST_EVENT
@@ -29,8 +28,8 @@ from binlake.values.frame import EventFormat, Frame
 class RotateEvent(Event):
     """Name the next log file and the byte offset at which reading continues in it."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"next_file_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("next_file",)
+    renders = {"next_file_raw": HIDDEN}
+    extra_fields = ("next_file",)
 
     position: int
     next_file_raw: bytes

@@ -16,14 +16,13 @@ An unknown type ends the parsing of the extra data, which is kept as `extra_raw`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.core.events.inflate import inflate_event_data
 from binlake.core.rows.rows_header import RowsHeader
 from binlake.errors import BinlogError, MalformedError
-from binlake.events.base import HIDDEN, Event, Render, bits
+from binlake.events.base import HIDDEN, Event, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.events.common.format_description import table_id_bytes
@@ -57,12 +56,8 @@ class RowsEvent(Event):
     `partition_id`, `source_partition_id` and `ndb` come from `extra_raw`.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "flags": bits(ROWS_FLAGS),
-        "present": HIDDEN,
-        "present_after": HIDDEN,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("columns", "columns_after")
+    renders = {"flags": bits(ROWS_FLAGS), "present": HIDDEN, "present_after": HIDDEN}
+    extra_fields = ("columns", "columns_after")
 
     table_id: int
     flags: int

@@ -12,12 +12,10 @@ Body of 13:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.body.fields import U8, U64, FieldFormat
+from binlake.events.body.fields import U8, U64
 
 _VARIABLES = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}
 
@@ -26,8 +24,8 @@ _VARIABLES = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}
 class IntvarEvent(Event):
     """An integer for the next statement: `kind` is LAST_INSERT_ID or INSERT_ID."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"kind": U8, "value": U64}
-    extra_fields: ClassVar[tuple[str, ...]] = ("variable",)
+    layout = {"kind": U8, "value": U64}
+    extra_fields = ("variable",)
 
     kind: int
     value: int
@@ -42,7 +40,7 @@ class IntvarEvent(Event):
 class RandEvent(Event):
     """Seeds of RAND() in the next statement."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"seed1": U64, "seed2": U64}
+    layout = {"seed1": U64, "seed2": U64}
 
     seed1: int
     seed2: int

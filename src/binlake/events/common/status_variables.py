@@ -7,11 +7,13 @@ the parsing, since the length of its data is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from binlake.errors import MalformedError
 from binlake.events.base import text_or_hex
+from binlake.events.body.fields import REST, FieldFormat
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format.flags import FL_COMMIT_ALTER, FL_ROLLBACK_ALTER
@@ -20,7 +22,6 @@ from binlake.format.query_status import (
     Q_AUTO_INCREMENT,
     Q_CHARSET_CODE,
     STATUS_VARIABLES,
-    StatusVariable,
 )
 
 #: Code and value of one variable.
@@ -37,154 +38,114 @@ _PARTS = {
 
 
 class _Layout(NamedTuple):
-    """Reader, writer and rendering of the data of a variable."""
+    """How the data of a variable is read, written and shown."""
 
-    read: Callable[[BodyReader, StatusVariable], Any]
-    write: Callable[[BodyWriter, StatusVariable, Any], None]
-    show: Callable[[StatusVariable, Any], Any]
-
-
-# --- integers: as many as `widths` has
+    wire: FieldFormat
+    show: Callable[[Any], Any]
 
 
-def _read_integers(reader: BodyReader, variable: StatusVariable) -> tuple[int, ...]:
-    cursor = reader.at(variable.name)
-    return tuple(cursor.le_uint(width) for width in variable.widths or ())
+def _integers(code: int, widths: Sequence[int]) -> _Layout:
+    """The layout of as many integers as `widths` has."""
+    parts = _PARTS.get(code)
+
+    def read(reader: BodyReader, name: str) -> tuple[int, ...]:
+        cursor = reader.at(name)
+        return tuple(cursor.le_uint(width) for width in widths)
+
+    def write(writer: BodyWriter, name: str, value: tuple[int, ...]) -> None:
+        for width, number in zip(widths, value, strict=True):
+            writer.le_uint(name, width, number)
+
+    def show(value: tuple[int, ...]) -> Any:
+        return dict(zip(parts, value, strict=True)) if parts else value[0]
+
+    return _Layout(FieldFormat(read, write), show)
 
 
-def _write_integers(writer: BodyWriter, variable: StatusVariable, value: tuple[int, ...]) -> None:
-    for width, number in zip(variable.widths or (), value, strict=True):
-        writer.le_uint(variable.name, width, number)
-
-
-def _show_integers(variable: StatusVariable, value: tuple[int, ...]) -> Any:
-    names = _PARTS.get(variable.code)
-    return dict(zip(names, value, strict=True)) if names else value[0]
-
-
-# --- texts
-
-
-def _read_text(reader: BodyReader, variable: StatusVariable) -> bytes:
-    return reader.short(variable.name)
-
-
-def _write_text(writer: BodyWriter, variable: StatusVariable, value: bytes) -> None:
-    writer.short(variable.name, value)
-
-
-def _show_text(variable: StatusVariable, value: bytes) -> str:
-    return text_or_hex(value)
-
-
-def _read_text_nul(reader: BodyReader, variable: StatusVariable) -> bytes:
-    value = reader.short(variable.name)
+def _read_text_nul(reader: BodyReader, name: str) -> bytes:
+    value = reader.short(name)
     if value:
-        reader.nul(variable.name)
+        reader.nul(name)
     return value
 
 
-def _write_text_nul(writer: BodyWriter, variable: StatusVariable, value: bytes) -> None:
-    writer.short(variable.name, value)
+def _write_text_nul(writer: BodyWriter, name: str, value: bytes) -> None:
+    writer.short(name, value)
     if value:
-        writer.nul(variable.name)
+        writer.nul(name)
 
 
-def _read_user(reader: BodyReader, variable: StatusVariable) -> tuple[bytes, bytes]:
-    return reader.short(variable.name), reader.short(variable.name)
-
-
-def _write_user(writer: BodyWriter, variable: StatusVariable, value: tuple[bytes, bytes]) -> None:
+def _write_user(writer: BodyWriter, name: str, value: tuple[bytes, bytes]) -> None:
     for part in value:
-        writer.short(variable.name, part)
+        writer.short(name, part)
 
 
-def _show_user(variable: StatusVariable, value: tuple[bytes, bytes]) -> dict[str, str]:
-    return {"user": text_or_hex(value[0]), "host": text_or_hex(value[1])}
-
-
-def _read_names(reader: BodyReader, variable: StatusVariable) -> tuple[bytes, ...] | None:
-    count = reader.u8(variable.name)
+def _read_names(reader: BodyReader, name: str) -> tuple[bytes, ...] | None:
+    count = reader.u8(name)
     if count == OVER_MAX_DBS_IN_EVENT_MTS:
         return None
-    return tuple(reader.until_nul(variable.name) for _ in range(count))
+    return tuple(reader.until_nul(name) for _ in range(count))
 
 
-def _write_names(
-    writer: BodyWriter, variable: StatusVariable, value: tuple[bytes, ...] | None
-) -> None:
+def _write_names(writer: BodyWriter, name: str, value: tuple[bytes, ...] | None) -> None:
     if value is not None and len(value) == OVER_MAX_DBS_IN_EVENT_MTS:
-        raise MalformedError("too many databases to name them", field=variable.name)
-    writer.u8(variable.name, OVER_MAX_DBS_IN_EVENT_MTS if value is None else len(value))
-    for name in value or ():
-        writer.until_nul(variable.name, name)
+        raise MalformedError("too many databases to name them", field=name)
+    writer.u8(name, OVER_MAX_DBS_IN_EVENT_MTS if value is None else len(value))
+    for database in value or ():
+        writer.until_nul(name, database)
 
 
-def _show_names(variable: StatusVariable, value: tuple[bytes, ...] | None) -> list[str] | None:
-    return None if value is None else [text_or_hex(name) for name in value]
+def _read_flags3(reader: BodyReader, name: str) -> tuple[int, ...]:
+    flags = reader.u8(name)
+    return (flags, reader.u64(name)) if flags & _ALTER_END else (flags,)
 
 
-# --- MariaDB's
-
-
-def _read_flags3(reader: BodyReader, variable: StatusVariable) -> tuple[int, ...]:
-    flags = reader.u8(variable.name)
-    return (flags, reader.u64(variable.name)) if flags & _ALTER_END else (flags,)
-
-
-def _write_flags3(writer: BodyWriter, variable: StatusVariable, value: tuple[int, ...]) -> None:
+def _write_flags3(writer: BodyWriter, name: str, value: tuple[int, ...]) -> None:
     if bool(value[0] & _ALTER_END) != (len(value) == 2):
-        raise MalformedError("the flags and the number contradict each other", field=variable.name)
-    writer.u8(variable.name, value[0])
+        raise MalformedError("the flags and the number contradict each other", field=name)
+    writer.u8(name, value[0])
     for number in value[1:]:
-        writer.u64(variable.name, number)
+        writer.u64(name, number)
 
 
-def _show_flags3(variable: StatusVariable, value: tuple[int, ...]) -> dict[str, int]:
-    return dict(zip(("flags", "start_alter_seq_no"), value, strict=False))
+def _read_pairs(reader: BodyReader, name: str) -> tuple[tuple[int, int], ...]:
+    return tuple((reader.u16(name), reader.u16(name)) for _ in range(reader.u8(name)))
 
 
-def _read_pairs(reader: BodyReader, variable: StatusVariable) -> tuple[tuple[int, int], ...]:
-    count = reader.u8(variable.name)
-    return tuple((reader.u16(variable.name), reader.u16(variable.name)) for _ in range(count))
+def _write_pairs(writer: BodyWriter, name: str, value: tuple[tuple[int, int], ...]) -> None:
+    writer.u8(name, len(value))
+    for number in chain.from_iterable(value):
+        writer.u16(name, number)
 
 
-def _write_pairs(
-    writer: BodyWriter, variable: StatusVariable, value: tuple[tuple[int, int], ...]
-) -> None:
-    writer.u8(variable.name, len(value))
-    for charset, collation in value:
-        writer.u16(variable.name, charset)
-        writer.u16(variable.name, collation)
+#: The layouts of `StatusVariable.layout` that are not integers.
+_OTHERS = {
+    "text8": _Layout(FieldFormat(BodyReader.short, BodyWriter.short), text_or_hex),
+    "text8_nul": _Layout(FieldFormat(_read_text_nul, _write_text_nul), text_or_hex),
+    "text8_twice": _Layout(
+        FieldFormat(lambda reader, name: (reader.short(name), reader.short(name)), _write_user),
+        lambda value: {"user": text_or_hex(value[0]), "host": text_or_hex(value[1])},
+    ),
+    "nul_texts": _Layout(
+        FieldFormat(_read_names, _write_names),
+        lambda value: None if value is None else [text_or_hex(name) for name in value],
+    ),
+    "gtid_flags3": _Layout(
+        FieldFormat(_read_flags3, _write_flags3),
+        lambda value: dict(zip(("flags", "start_alter_seq_no"), value, strict=False)),
+    ),
+    "collation_pairs": _Layout(
+        FieldFormat(_read_pairs, _write_pairs),
+        lambda value: [
+            {"charset": charset, "collation": collation} for charset, collation in value
+        ],
+    ),
+    "padding": _Layout(REST, len),
+}
 
-
-def _show_pairs(
-    variable: StatusVariable, value: tuple[tuple[int, int], ...]
-) -> list[dict[str, int]]:
-    return [{"charset": charset, "collation": collation} for charset, collation in value]
-
-
-def _read_padding(reader: BodyReader, variable: StatusVariable) -> bytes:
-    return reader.rest(variable.name)
-
-
-def _write_padding(writer: BodyWriter, variable: StatusVariable, value: bytes) -> None:
-    writer.rest(variable.name, value)
-
-
-def _show_padding(variable: StatusVariable, value: bytes) -> int:
-    return len(value)
-
-
-_LAYOUTS: dict[str, _Layout] = {
-    "integers": _Layout(_read_integers, _write_integers, _show_integers),
-    "text8": _Layout(_read_text, _write_text, _show_text),
-    "text8_nul": _Layout(_read_text_nul, _write_text_nul, _show_text),
-    "text8_twice": _Layout(_read_user, _write_user, _show_user),
-    "nul_texts": _Layout(_read_names, _write_names, _show_names),
-    "gtid_flags3": _Layout(_read_flags3, _write_flags3, _show_flags3),
-    "collation_pairs": _Layout(_read_pairs, _write_pairs, _show_pairs),
-    "padding": _Layout(_read_padding, _write_padding, _show_padding),
+_LAYOUTS = {
+    code: _integers(code, variable.widths) if variable.widths else _OTHERS[variable.layout]
+    for code, variable in STATUS_VARIABLES.items()
 }
 
 
@@ -202,7 +163,7 @@ def decode_status(reader: BodyReader, status_bytes: int) -> tuple[tuple[StatusIt
             if variable is None:
                 unknown = bytes((code,)) + reader.rest("status")
                 break
-            items.append((code, _LAYOUTS[variable.layout].read(reader, variable)))
+            items.append((code, _LAYOUTS[code].wire.read(reader, variable.name)))
     return tuple(items), unknown
 
 
@@ -210,9 +171,8 @@ def encode_status(items: tuple[StatusItem, ...], unknown: bytes) -> bytes:
     """The bytes that `decode_status` reads. Raises MalformedError."""
     writer = BodyWriter()
     for code, value in items:
-        variable = STATUS_VARIABLES[code]
         writer.u8("status", code)
-        _LAYOUTS[variable.layout].write(writer, variable, value)
+        _LAYOUTS[code].wire.write(writer, STATUS_VARIABLES[code].name, value)
     writer.rest("status", unknown)
     return bytes(writer.data)
 
@@ -221,6 +181,5 @@ def status_values(items: tuple[StatusItem, ...]) -> dict[str, Any]:
     """The variables by name: numbers and texts, several of them as dicts and lists."""
     shown: dict[str, Any] = {}
     for code, value in items:
-        variable = STATUS_VARIABLES[code]
-        shown[variable.name] = _LAYOUTS[variable.layout].show(variable, value)
+        shown[STATUS_VARIABLES[code].name] = _LAYOUTS[code].show(value)
     return shown

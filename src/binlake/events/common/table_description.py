@@ -71,22 +71,23 @@ class TableDescription:
         Raises MalformedError when fields disagree, UnsupportedError when the server was too old
         to describe its columns.
         """
-        return _definition(self)
-
-    @property
-    def column_types(self) -> bytes:
-        """The types of the columns, as in the event."""
-        return self.columns.types
-
-    @property
-    def column_metadata(self) -> tuple[ColumnMetadata, ...] | None:
-        """The metadata of the columns; None if the event ends before it."""
-        return self.columns.metadata
-
-    @property
-    def optional(self) -> OptionalMetadata:
-        """The optional metadata."""
-        return self.columns.optional
+        columns = self.columns
+        if columns.metadata is None:
+            raise UnsupportedError(
+                f"the log does not describe the columns of {self.database}.{self.table}: "
+                "pre-releases of MySQL 5.1 log their types only"
+            )
+        key = columns.optional.primary_key or ()
+        named = columns.optional.column_names is not None
+        return TableDefinition(
+            database=self.database,
+            table=self.table,
+            columns=columns.definitions,
+            primary_key=tuple(column for column, _ in key),
+            key_prefixes=tuple(prefix for _, prefix in key),
+            name_source=NameSource.METADATA if named else NameSource.NONE,
+            flavour=columns.flavour,
+        )
 
 
 def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
@@ -107,26 +108,6 @@ def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
     if not column.visible:
         shown["visible"] = False
     return shown
-
-
-def _definition(described: TableDescription) -> TableDefinition:
-    columns = described.columns
-    if columns.metadata is None:
-        raise UnsupportedError(
-            f"the log does not describe the columns of {described.database}.{described.table}: "
-            "pre-releases of MySQL 5.1 log their types only"
-        )
-    key = columns.optional.primary_key or ()
-    named = columns.optional.column_names is not None
-    return TableDefinition(
-        database=described.database,
-        table=described.table,
-        columns=columns.definitions,
-        primary_key=tuple(column for column, _ in key),
-        key_prefixes=tuple(prefix for _, prefix in key),
-        name_source=NameSource.METADATA if named else NameSource.NONE,
-        flavour=columns.flavour,
-    )
 
 
 # A column without members takes some 300 bytes, and its name.

@@ -18,12 +18,11 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from binlake.errors import BinlogError, MalformedError
-from binlake.events.base import HIDDEN, Event, Render, bits
+from binlake.events.base import HIDDEN, Event, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.events.common.column_metadata import (
@@ -39,6 +38,7 @@ from binlake.events.common.optional_metadata import (
 )
 from binlake.events.common.table_description import ColumnsDescription, TableDescription
 from binlake.format.column_types import MOST_COLUMNS
+from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.format.flags import TABLE_MAP_FLAGS
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.plan import TableDefinition
@@ -85,12 +85,8 @@ _COLUMNS: _KnownBytes[ColumnsDescription] = _KnownBytes()
 class TableMapEvent(Event):
     """A table's columns as the server logged them; `definition()` relates them to each other."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "flags": bits(TABLE_MAP_FLAGS),
-        "description": HIDDEN,
-        "columns": list,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("database", "table", "columns", "primary_key")
+    renders = {"flags": bits(TABLE_MAP_FLAGS), "description": HIDDEN, "columns": list}
+    extra_fields = ("database", "table", "columns", "primary_key")
 
     table_id: int
     flags: int
@@ -105,7 +101,7 @@ class TableMapEvent(Event):
         known = _DESCRIPTIONS.get(raw, flavour)
         if known is None:
             known = _decode_description(reader, flavour)
-            _DESCRIPTIONS.keep(raw, flavour, known, len(known.column_types))
+            _DESCRIPTIONS.keep(raw, flavour, known, len(known.columns.types))
         else:
             reader.rest_view("description")
         return cls(frame, table_id, flags, known)
@@ -141,17 +137,23 @@ class TableMapEvent(Event):
     @property
     def columns(self) -> list[dict[str, Any]]:
         """The columns as `to_fields` shows them, with the metadata that the log contains."""
-        if self.description.column_metadata is not None:
+        if self.description.columns.metadata is not None:
             self.definition()  # its errors name the event
         return self.description.columns.shown
 
     @property
     def primary_key(self) -> list[str] | None:
         """Names of the primary key's columns, None if the log does not contain them."""
-        if self.description.optional.primary_key is None:
+        if self.description.columns.optional.primary_key is None:
             return None
         definition = self.definition()
         return [definition.columns[ordinal].name for ordinal in definition.primary_key]
+
+
+def table_map_of(body: bytes, fmt: EventFormat) -> TableMapEvent:
+    """Decode the body of a TABLE_MAP event whose place in the log is unknown. Raises FormatError."""
+    frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+    return TableMapEvent.decode(frame, BodyReader(body), fmt)
 
 
 def _decode_description(reader: BodyReader, flavour: str) -> TableDescription:

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.core.columns.sink import make_sink
 from binlake.errors import MalformedError
-from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.base import HIDDEN, Event, text_or_hex
 from binlake.events.body.collated_text import collation_text
 from binlake.events.body.fields import FieldFormat, counted
 from binlake.events.body.reader import BodyReader
@@ -43,13 +42,13 @@ _SIGNED, _UNSIGNED, _DATA_TYPE = b"\x00", b"\x01", 2
 class UserVarEvent(Event):
     """The name and value of a variable; `type_code`, `collation_id`, `value_raw` None for NULL."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
+    renders = {
         "name_raw": HIDDEN,
         "type_code": HIDDEN,
         "value_raw": HIDDEN,
         "tail": HIDDEN,
     }
-    extra_fields: ClassVar[tuple[str, ...]] = ("variable", "type", "value", "unsigned", "data_type")
+    extra_fields = ("variable", "type", "value", "unsigned", "data_type")
 
     name_raw: bytes
     type_code: int | None

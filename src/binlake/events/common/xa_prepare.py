@@ -15,7 +15,7 @@ Body:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.events.base import Event
 from binlake.events.body.reader import BodyReader
@@ -27,7 +27,7 @@ from binlake.values.frame import EventFormat, Frame
 class XaPrepareEvent(Event):
     """Prepares (or, one-phase, commits) the XA transaction named by its three xid parts."""
 
-    extra_fields: ClassVar[tuple[str, ...]] = ("xid",)
+    extra_fields = ("xid",)
 
     one_phase: bool
     format_id: int

@@ -7,18 +7,16 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.body.fields import U64, FieldFormat
+from binlake.events.body.fields import U64
 
 
 @dataclass(slots=True)
 class XidEvent(Event):
     """Commits the open transaction; `xid` is the server's internal number of it."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"xid": U64}
+    layout = {"xid": U64}
 
     xid: int

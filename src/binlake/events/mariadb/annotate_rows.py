@@ -6,21 +6,19 @@ Body: the text, without length or terminator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from binlake.events.base import HIDDEN, Event, Render, text_or_hex
-from binlake.events.body.fields import REST, FieldFormat
+from binlake.events.base import HIDDEN, Event, text_or_hex
+from binlake.events.body.fields import REST
 
 
 @dataclass(slots=True)
 class AnnotateRowsEvent(Event):
     """The statement that produced the next row events; `query_raw` is its text as logged, in bytes."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"query_raw": REST}
-    renders: ClassVar[Mapping[str, Render | None]] = {"query_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("query",)
+    layout = {"query_raw": REST}
+    renders = {"query_raw": HIDDEN}
+    extra_fields = ("query",)
 
     query_raw: bytes
 

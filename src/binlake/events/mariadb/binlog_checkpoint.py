@@ -8,21 +8,19 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from binlake.events.base import HIDDEN, Event, Render, file_name_text
-from binlake.events.body.fields import FieldFormat, counted
+from binlake.events.base import HIDDEN, Event, file_name_text
+from binlake.events.body.fields import counted
 
 
 @dataclass(slots=True)
 class BinlogCheckpointEvent(Event):
     """XA recovery can start from `file`."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"file_raw": counted(4)}
-    renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("file",)
+    layout = {"file_raw": counted(4)}
+    renders = {"file_raw": HIDDEN}
+    extra_fields = ("file",)
 
     file_raw: bytes
 

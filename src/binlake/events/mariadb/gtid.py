@@ -5,12 +5,11 @@ Layout and sources: core/events/gtid.py, which reads it. The event replaces BEGI
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.core.events.gtid import GtidFields
-from binlake.events.base import Event, Render, bits
+from binlake.events.base import Event, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.events.common.xa_prepare import xid_text
@@ -35,11 +34,11 @@ class MariadbGtidEvent(Event):
     beyond the first, `start_alter_seq_no` names the START ALTER that this group ends.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
+    renders = {
         "flags": bits(MARIADB_GTID_FLAGS),
         "flags_extra": bits(MARIADB_GTID_EXTRA_FLAGS),
     }
-    extra_fields: ClassVar[tuple[str, ...]] = ("gtid", "xid")
+    extra_fields = ("gtid", "xid")
 
     seq_no: int
     domain_id: int

@@ -9,12 +9,11 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.errors import MalformedError
-from binlake.events.base import Event, Render, bits
+from binlake.events.base import Event, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
@@ -29,10 +28,7 @@ _FLAGS = {1 << 28: "UNTIL_REACHED", 1 << 29: "IGN_GTIDS"}
 class GtidListEvent(Event):
     """Last GTIDs per domain and server; the last one in the list of a domain is its current one."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "flags": bits(_FLAGS),
-        "gtids": lambda gtids: ",".join(map(str, gtids)),
-    }
+    renders = {"flags": bits(_FLAGS), "gtids": lambda gtids: ",".join(map(str, gtids))}
 
     flags: int
     gtids: tuple[MariaGtid, ...]

@@ -14,11 +14,10 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
-from binlake.events.base import HIDDEN, Event, Render, bits
+from binlake.events.base import HIDDEN, Event, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
@@ -30,11 +29,8 @@ _HAS_SIZE = 0x01
 class PartialRowDataEvent(Event):
     """One of `total` pieces of a rows event of `original_size` bytes (None after the first)."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "flags": bits({_HAS_SIZE: "ORIG_EVENT_SIZE"}),
-        "chunk": HIDDEN,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("chunk_bytes",)
+    renders = {"flags": bits({_HAS_SIZE: "ORIG_EVENT_SIZE"}), "chunk": HIDDEN}
+    extra_fields = ("chunk_bytes",)
 
     total: int
     sequence: int

@@ -10,23 +10,17 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.body.fields import U8, U32, FieldFormat, fixed
+from binlake.events.body.fields import U8, U32, fixed
 
 
 @dataclass(slots=True)
 class StartEncryptionEvent(Event):
     """How the events after this one are encrypted; the key is not in the log."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {
-        "scheme": U8,
-        "key_version": U32,
-        "nonce": fixed(12),
-    }
+    layout = {"scheme": U8, "key_version": U32, "nonce": fixed(12)}
 
     scheme: int
     key_version: int

@@ -22,20 +22,18 @@ Body of 37:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.errors import BinlogError
-from binlake.events.base import HIDDEN, Event, Render, text_or_hex
-from binlake.events.body.fields import U64, FieldFormat, counted, fixed
+from binlake.events.base import HIDDEN, Event, text_or_hex
+from binlake.events.body.fields import counted
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GtidSet
 
-_ITEM = counted(2)
-_KEY = counted(2)
+_HASH = counted(2)  # of a row
 _VALUE = counted(4)
 _VIEW_ID_BYTES = 40
 
@@ -44,11 +42,8 @@ _VIEW_ID_BYTES = 40
 class TransactionContextEvent(Event):
     """The row hashes that a transaction read and wrote, and the GTID set that it could see."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "server_uuid_raw": HIDDEN,
-        "snapshot_raw": HIDDEN,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("server_uuid", "snapshot")
+    renders = {"server_uuid_raw": HIDDEN, "snapshot_raw": HIDDEN}
+    extra_fields = ("server_uuid", "snapshot")
 
     server_uuid_raw: bytes
     thread_id: int
@@ -82,7 +77,7 @@ class TransactionContextEvent(Event):
         writer.rest("server_uuid", self.server_uuid_raw)
         writer.rest("snapshot", self.snapshot_raw)
         for item in self.write_set + self.read_set:
-            _ITEM.write(writer, "item", item)
+            _HASH.write(writer, "item", item)
 
     @property
     def server_uuid(self) -> str:
@@ -103,11 +98,8 @@ class ViewChangeEvent(Event):
     that wrote it.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "view_id_raw": HIDDEN,
-        "entries_raw": HIDDEN,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("view_id", "certification_info")
+    renders = {"view_id_raw": HIDDEN, "entries_raw": HIDDEN}
+    extra_fields = ("view_id", "certification_info")
 
     view_id_raw: bytes
     sequence_number: int
@@ -115,20 +107,21 @@ class ViewChangeEvent(Event):
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        view_id, sequence_number = (wire.read(reader, name) for name, wire in _HEAD.items())
+        view_id = reader.take("view_id", _VIEW_ID_BYTES)
+        sequence_number = reader.u64("sequence_number")
         count = reader.u32("entry_count")
         reader.at("entries").need(count * 6)
         entries = tuple(
-            (_KEY.read(reader, "key"), _VALUE.read(reader, "value")) for _ in range(count)
+            (_HASH.read(reader, "key"), _VALUE.read(reader, "value")) for _ in range(count)
         )
         return cls(frame, view_id, sequence_number, entries)
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
-        _HEAD["view_id"].write(writer, "view_id", self.view_id_raw)
-        _HEAD["sequence_number"].write(writer, "sequence_number", self.sequence_number)
+        writer.take("view_id", _VIEW_ID_BYTES, self.view_id_raw)
+        writer.u64("sequence_number", self.sequence_number)
         writer.u32("entry_count", len(self.entries_raw))
         for key, value in self.entries_raw:
-            _KEY.write(writer, "key", key)
+            _HASH.write(writer, "key", key)
             _VALUE.write(writer, "value", value)
 
     @property
@@ -142,12 +135,9 @@ class ViewChangeEvent(Event):
         return {text_or_hex(key): _gtids_text(value) for key, value in self.entries_raw}
 
 
-_HEAD: Mapping[str, FieldFormat] = {"view_id": fixed(_VIEW_ID_BYTES), "sequence_number": U64}
-
-
 def _items(reader: BodyReader, name: str, count: int) -> tuple[bytes, ...]:
     reader.at(name).need(count * 2)
-    return tuple(_ITEM.read(reader, name) for _ in range(count))
+    return tuple(_HASH.read(reader, name) for _ in range(count))
 
 
 def _gtids_text(raw: bytes) -> str:

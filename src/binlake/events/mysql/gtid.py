@@ -6,13 +6,12 @@ fields in another encoding: tagged_gtid.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.core.events.gtid import GtidFields
 from binlake.errors import MalformedError
-from binlake.events.base import HIDDEN, Event, Render, bits
+from binlake.events.base import HIDDEN, Event, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import ANONYMOUS_GTID_LOG_EVENT
@@ -39,11 +38,8 @@ class GtidEvent(Event):
     fields of other clock types.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
-        "flags": bits(MYSQL_GTID_FLAGS),
-        "clock_type": HIDDEN,
-    }
-    extra_fields: ClassVar[tuple[str, ...]] = ("gtid",)
+    renders = {"flags": bits(MYSQL_GTID_FLAGS), "clock_type": HIDDEN}
+    extra_fields = ("gtid",)
 
     flags: int
     sid: bytes

@@ -7,18 +7,16 @@ IGNORABLE flag. MySQL gives it the type to announce such an event in its text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.body.fields import REST, FieldFormat
+from binlake.events.body.fields import REST
 
 
 @dataclass(slots=True)
 class IgnorableEvent(Event):
     """An event that readers may skip; `body` is its content, undecoded."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"body": REST}
+    layout = {"body": REST}
 
     body: bytes

@@ -13,12 +13,11 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from binlake.errors import UnsupportedError
-from binlake.events.base import Event, Render
+from binlake.events.base import Event
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import event_name
@@ -31,7 +30,7 @@ _VERSION = 1
 class LargeTransactionHeaderEvent(Event):
     """Where the transaction of this file ends, and how."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"terminating_event_type": event_name}
+    renders = {"terminating_event_type": event_name}
 
     version: int
     terminating_event_offset: int

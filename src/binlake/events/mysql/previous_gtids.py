@@ -6,11 +6,10 @@ sql/rpl_gtid_set.cc's, with tags since 8.3: values/gtid.py decodes both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
-from binlake.events.base import HIDDEN, Event, Render
+from binlake.events.base import HIDDEN, Event
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
@@ -27,7 +26,7 @@ class PreviousGtidsEvent(Event):
     tagged GTID, even if no GTID of the set has a tag.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"tagged": HIDDEN}
+    renders = {"tagged": HIDDEN}
 
     gtids: GtidSet
     tagged: bool = False

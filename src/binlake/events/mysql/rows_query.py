@@ -9,12 +9,10 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from binlake.events.base import HIDDEN, Event, Render, text_or_hex
-from binlake.events.body.fields import REST, U8, FieldFormat
+from binlake.events.base import HIDDEN, Event, text_or_hex
+from binlake.events.body.fields import REST, U8
 
 
 @dataclass(slots=True)
@@ -24,9 +22,9 @@ class RowsQueryEvent(Event):
     `length_byte` has no meaning; it is kept so that the event encodes to the same bytes.
     """
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {"length_byte": U8, "query_raw": REST}
-    renders: ClassVar[Mapping[str, Render | None]] = {"length_byte": HIDDEN, "query_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("query",)
+    layout = {"length_byte": U8, "query_raw": REST}
+    renders = {"length_byte": HIDDEN, "query_raw": HIDDEN}
+    extra_fields = ("query",)
 
     length_byte: int
     query_raw: bytes

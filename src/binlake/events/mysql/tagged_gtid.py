@@ -13,12 +13,11 @@ are zig-zag. Message:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.base import HIDDEN, Render
+from binlake.events.base import HIDDEN
 from binlake.events.body.fields import FieldFormat
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
@@ -119,7 +118,7 @@ class GtidTaggedEvent(GtidEvent):
     `last_needed` is its last_non_ignorable, `unread` its fields of a later server.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
+    renders = {
         **GtidEvent.renders,
         "field_ids": HIDDEN,
         "last_needed": HIDDEN,

@@ -12,15 +12,15 @@ The payload is one or more zstd frames; inside are whole events from BEGIN to XI
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import zstandard
 
 from binlake.core.memory.cursor import Cursor
 from binlake.errors import FormatError, MalformedError, UnsupportedError
-from binlake.events.base import HIDDEN, Event, Render
+from binlake.events.base import HIDDEN, Event
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter, lenenc_bytes
 from binlake.values.frame import EventFormat, Frame
@@ -55,12 +55,12 @@ class TransactionPayloadEvent(Event):
     of one that is known is in its own field, and b"" here.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
+    renders = {
         "compression": lambda value: COMPRESSIONS.get(value, f"UNKNOWN_{value}"),
         "fields": HIDDEN,
         "payload": HIDDEN,
     }
-    extra_fields: ClassVar[tuple[str, ...]] = ("payload_size",)
+    extra_fields = ("payload_size",)
 
     compression: int
     uncompressed_size: int | None

@@ -25,11 +25,11 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from binlake.events.base import HIDDEN, Event, Render, bits, file_name_text, text_or_hex
+from binlake.events.base import HIDDEN, Event, bits, file_name_text, text_or_hex
+from binlake.events.body.fields import U32
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import LOAD_EVENT
@@ -44,10 +44,11 @@ class LoadEvent(Event):
     """A LOAD DATA INFILE statement, as fields.
 
     `delimiters_raw` are those of `delimiters` as they are stored, `empty_flags` the bits of those
-    that are stored although they are empty (None in the newer layout, which has lengths).
+    that are stored although they are empty (None in the newer layout, which has lengths). A
+    subclass names in `layout` the fields that it adds before the delimiters.
     """
 
-    renders: ClassVar[Mapping[str, Render | None]] = {
+    renders = {
         "delimiters_raw": HIDDEN,
         "opt_flags": bits(_OPT_FLAGS),
         "empty_flags": HIDDEN,
@@ -79,7 +80,7 @@ class LoadEvent(Event):
         table_bytes = reader.u8("table_length")
         database_bytes = reader.u8("database_length")
         field_count = reader.u32("field_count")
-        file_id = cls._decode_file_id(reader)
+        file_id = [wire.read(reader, name) for name, wire in cls.layout.items()]
         old = frame.type_code == LOAD_EVENT
         delimiters = tuple(
             reader.take(name, 1) if old else reader.short(name) for name in _DELIMITERS
@@ -103,7 +104,7 @@ class LoadEvent(Event):
         writer.u8("table_length", len(self.table_raw))
         writer.u8("database_length", len(self.database_raw))
         writer.u32("field_count", len(self.field_names_raw))
-        self._encode_file_id(writer)
+        Event.encode(self, writer, fmt)  # the fields of `layout`
         old = self.frame.type_code == LOAD_EVENT
         for name, raw in zip(_DELIMITERS, self.delimiters_raw, strict=True):
             if old:
@@ -119,14 +120,6 @@ class LoadEvent(Event):
             writer.rest("name", raw)
             writer.nul("name")
         self._encode_file(writer)
-
-    @classmethod
-    def _decode_file_id(cls, reader: BodyReader) -> tuple[int, ...]:
-        """The id of the file, where it is in the log."""
-        return ()
-
-    def _encode_file_id(self, writer: BodyWriter) -> None:
-        """Write the fields that `_decode_file_id` reads."""
 
     @classmethod
     def _decode_file(cls, reader: BodyReader) -> tuple[bytes, ...]:
@@ -171,18 +164,12 @@ class LoadEvent(Event):
 class CreateFileEvent(LoadEvent):
     """A LoadEvent with the first block of the file: `file_id` joins it with the others."""
 
-    renders: ClassVar[Mapping[str, Render | None]] = {**LoadEvent.renders, "block": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = (*LoadEvent.extra_fields, "block_bytes")
+    layout = {"file_id": U32}
+    renders = {**LoadEvent.renders, "block": HIDDEN}
+    extra_fields = (*LoadEvent.extra_fields, "block_bytes")
 
     file_id: int
     block: bytes
-
-    @classmethod
-    def _decode_file_id(cls, reader: BodyReader) -> tuple[int, ...]:
-        return (reader.u32("file_id"),)
-
-    def _encode_file_id(self, writer: BodyWriter) -> None:
-        writer.u32("file_id", self.file_id)
 
     @classmethod
     def _decode_file(cls, reader: BodyReader) -> tuple[bytes, ...]:

@@ -11,13 +11,11 @@ Body:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.base import HIDDEN, Event, Render
-from binlake.events.body.fields import U16, U32, FieldFormat, fixed
+from binlake.events.base import HIDDEN, Event
+from binlake.events.body.fields import U16, U32, fixed
 from binlake.events.common.format_description import (
     SERVER_VERSION_BYTES,
     version_numbers,
@@ -39,13 +37,13 @@ _LAST_TYPE = USER_VAR_EVENT  # later types came with version 4
 class StartV3Event(Event):
     """The server, and the version of its log."""
 
-    layout: ClassVar[Mapping[str, FieldFormat]] = {
+    layout = {
         "binlog_version": U16,
         "server_version_raw": fixed(SERVER_VERSION_BYTES),
         "created": U32,
     }
-    renders: ClassVar[Mapping[str, Render | None]] = {"server_version_raw": HIDDEN}
-    extra_fields: ClassVar[tuple[str, ...]] = ("server_version",)
+    renders = {"server_version_raw": HIDDEN}
+    extra_fields = ("server_version",)
 
     binlog_version: int
     server_version_raw: bytes

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from binlake.core.rows.table_sink import BothImages, TableSink
 from binlake.core.rows.walk import RowWalker
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.events.body.reader import BodyReader
-from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.table_map import table_map_of
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, TABLE_MAP_EVENT
 from binlake.table.checks.logged_fractions import LoggedFractions
 from binlake.table.plan import TypesOfTables
 from binlake.table.types.base import Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -91,8 +90,7 @@ class RowImages:
 
     def _sink(self, body: bytes, fmt: EventFormat) -> TableSink | None:
         """Return a sink for all columns of the table of a TABLE_MAP event, None if there is none."""
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+        event = table_map_of(body, fmt)
         try:
             definition = (
                 event.description.definition

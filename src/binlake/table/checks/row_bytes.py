@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from binlake.core.rows.table_sink import BothImages, TableBuffers, TableSink
 from binlake.core.rows.walk import NO_LIMIT, RowWalker
 from binlake.errors import BinlogError, MissingContextError, UnsupportedError
-from binlake.events.body.reader import BodyReader
 from binlake.events.common.rows import RowsEvent
-from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.table_map import table_map_of
 from binlake.format.event_types import (
     PARTIAL_UPDATE_ROWS_EVENT,
     TABLE_MAP_EVENT,
@@ -30,8 +29,9 @@ from binlake.stream.verify.problems import Kind, Problem
 from binlake.table.checks.logged_fractions import LoggedFractions
 from binlake.table.images import Image
 from binlake.table.plan import TableTypes, TypesOfTables
+from binlake.table.resolve import silent
 from binlake.table.types.base import ColumnType, Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.options import ReadOptions
 from binlake.values.plan import Kernel
 
@@ -57,7 +57,8 @@ class RowBytes:
     def __init__(self, fractions: LoggedFractions | None = None) -> None:
         self.rows = 0
         self._fractions = fractions or LoggedFractions()
-        self._types = TypesOfTables(_OPTIONS, Target.TEXT, _be_silent)
+        # unknown facts do not matter, since bytes are compared
+        self._types = TypesOfTables(_OPTIONS, Target.TEXT, silent)
         self._start()
 
     def _start(self) -> None:
@@ -133,9 +134,8 @@ class RowBytes:
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
         """Return the sink of a table; None if the log does not describe its columns."""
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(body), fmt)
-        if event.description.column_metadata is None:
+        event = table_map_of(body, fmt)
+        if event.description.columns.metadata is None:
             return None
         definition = self._fractions.complete(event, event.definition())
         types = self._types.types(definition)
@@ -226,9 +226,3 @@ class _PartialSide(_Side):
 def _spare_bits(fmt: EventFormat) -> int:
     clear = fmt.flavour == "mysql" and fmt.version >= _FIRST_WITH_CLEAR_BITS
     return _SPARE_BITS_CLEAR if clear else _SPARE_BITS_SET
-
-
-def _be_silent(_sentence: str) -> None:
-    """Return a definition with unknown facts filled in: they do not matter, since bytes are
-    compared.
-    """

@@ -10,7 +10,6 @@ statement count by table and operation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from binlake.events.common.query import QueryEvent
 from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
 from binlake.events.mysql.rows_query import RowsQueryEvent
-from binlake.format.event_types import EVENT_TYPES, TABLE_MAP_EVENT, Role
+from binlake.format.event_types import TABLE_MAP_EVENT, Role, any_code, codes_of
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, Transaction
 from binlake.stream.sql.digest import digest_text
@@ -33,14 +32,7 @@ from binlake.values.times import utc_text
 
 _MOST_DIGESTS = 1 << 16
 _CHARACTERS = 2000
-_ROWS = re.compile(
-    b"["
-    + re.escape(
-        bytes([TABLE_MAP_EVENT, *(c for c, t in EVENT_TYPES.items() if t.role is Role.ROWS)])
-    )
-    + b"]",
-    re.DOTALL,
-)
+_ROWS = any_code({TABLE_MAP_EVENT, *codes_of(Role.ROWS)})
 
 
 class _Key(NamedTuple):

@@ -69,7 +69,7 @@ class StatementsOfTable:
         """Take a run of the log. Raises BinlogError."""
         for statement in watched_statements(run):
             ddl = DdlStatement.of(statement.event, statement.position)
-            if tables := self._concerned(ddl):
+            if tables := [name for name in self._names if may_change(ddl, *name)]:
                 place = (statement.position.ordinal, statement.position.offset)
                 made = self._made(run, statement, ddl)
                 self._found[place] = (made, tables)
@@ -94,10 +94,6 @@ class StatementsOfTable:
             user=event.user,
             query=ddl.sql,
         )
-
-    def _concerned(self, ddl: DdlStatement) -> list[tuple[str, str]]:
-        """The tables that a statement may be about."""
-        return [name for name in self._names if may_change(ddl, *name)]
 
 
 def _end(

@@ -28,6 +28,7 @@ from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
     closing,
+    outer,
     outer_words,
     split,
 )
@@ -283,10 +284,8 @@ def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:
     column = column_of(definition, work.charset, work.table.table)
     if is_key_column(definition):
         work.key = (column.name,)
-    depth = 0
-    for at, token in enumerate(definition):
-        depth += (token.word == "(") - (token.word == ")")
-        if depth == 0 and at > 1:
+    for at, token in outer(definition):
+        if at > 1:
             if token.word == "FIRST":
                 return _Placed(column, first=True)
             if token.word == "AFTER" and at + 1 < len(definition):

@@ -19,26 +19,13 @@ from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
     closing,
+    outer,
     outer_words,
     read_name,
     source_text,
     split,
     statement_tokens,
 )
-
-__all__ = [
-    "UnreadableTableError",
-    "attributes_of",
-    "charset_in",
-    "check_count",
-    "column_of",
-    "is_column",
-    "is_key_column",
-    "lists_columns",
-    "parse_create_table",
-    "primary_key_of",
-    "table_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,14 +256,12 @@ def _members(
 
 def _expression(attributes: Sequence[Token], table: str) -> str:
     """Return the text after AS: an expression in parentheses, ROW START, ROW END."""
-    depth = 0
-    for at, token in enumerate(attributes):
-        if depth == 0 and token.word == "AS":
+    for at, token in outer(attributes):
+        if token.word == "AS":
             rest = attributes[at + 1 :]
             if rest[:1] and rest[0].word == "(":
                 return source_text(rest[: closing(rest, 0, table) + 1])
             return source_text(rest[:2])
-        depth += (token.word == "(") - (token.word == ")")
     return ""
 
 
@@ -307,10 +292,8 @@ def _type_word(item: Sequence[Token]) -> tuple[str, int]:
 def _attribute_words(tokens: Sequence[Token]) -> list[str]:
     """Words outside parentheses, and quoted names of character sets and collations."""
     words: list[str] = []
-    depth = 0
-    for token in tokens:
-        depth += (token.word == "(") - (token.word == ")")
-        if depth == 0 and (token.word or words[-1:] in (["SET"], ["CHARSET"], ["COLLATE"])):
+    for _, token in outer(tokens):
+        if token.word or words[-1:] in (["SET"], ["CHARSET"], ["COLLATE"]):
             words.append(token.text.upper())
     return words
 

@@ -248,14 +248,9 @@ def _expression_words(text: str) -> list[tuple[str, bool]]:
 
 _SIZES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "integer": 4, "bigint": 8}
 _TEXTS = {
-    "tinytext": 1,
-    "text": 2,
-    "mediumtext": 3,
-    "longtext": 4,
-    "tinyblob": 1,
-    "blob": 2,
-    "mediumblob": 3,
-    "longblob": 4,
+    size + kind: number
+    for number, size in enumerate(("tiny", "", "medium", "long"), 1)
+    for kind in ("text", "blob")
 }
 
 

@@ -54,7 +54,7 @@ class SchemaHistory:
     """The versions of tables while a chain of logs is read.
 
         for run in reader.runs(history.note):
-            if history.at(spot_of(run)) != before: …    # answers may have changed
+            if history.at(position_of(run)) != before: …    # answers may have changed
             definition, sentences = history.complete(definition)
 
     Two readings of the same log get the same answers at the same place, provided that both see its

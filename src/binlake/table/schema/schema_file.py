@@ -21,10 +21,11 @@ from binlake.errors import SchemaError, SourceError
 from binlake.format.sql_names import ANSI_NAME_BYTES, unquoted_name
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.replica.url import ServerUrl, is_server_url
-from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable
 from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_text import read_note
+from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
 from binlake.values.position import LogPosition

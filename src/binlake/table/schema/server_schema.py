@@ -15,7 +15,7 @@ from binlake.errors import BinlogError, SchemaError, ServerError
 from binlake.format.sql_names import quoted_name
 from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
-from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import (
     DeclaredSchema,
     DeclaredTable,
@@ -26,6 +26,7 @@ from binlake.table.schema.declared import (
     lacks_something,
     misfit,
 )
+from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.table.text.sql_text import string_text
 from binlake.values.plan import NameSource, TableDefinition
 

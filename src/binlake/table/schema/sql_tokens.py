@@ -11,7 +11,7 @@ of 1 MB may contain 40,000 statements.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from binlake.stream.sql.comments import text_without_comments
@@ -171,12 +171,15 @@ def source_text(tokens: Sequence[Token]) -> str:
     return "".join(token.source for token in tokens).strip()
 
 
+def outer(tokens: Sequence[Token]) -> Iterator[tuple[int, Token]]:
+    """Yield the tokens outside parentheses, with their places; the closing ones are outside."""
+    depth = 0
+    for at, token in enumerate(tokens):
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0:
+            yield at, token
+
+
 def outer_words(tokens: Sequence[Token]) -> list[str]:
     """Return words outside parentheses, without strings and quoted names."""
-    words = []
-    depth = 0
-    for token in tokens:
-        depth += (token.word == "(") - (token.word == ")")
-        if depth == 0 and token.word:
-            words.append(token.word)
-    return words
+    return [token.word for _, token in outer(tokens) if token.word]

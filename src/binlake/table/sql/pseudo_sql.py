@@ -29,7 +29,7 @@ from binlake.printable import printable_bytes
 from binlake.table.batches import OPERATIONS
 from binlake.table.images import Presence, has_column
 from binlake.table.plan import ByColumns, TableTypes, TypesOfTables
-from binlake.table.sql.pseudo_values import Around, Comments, FixedWidth, Show, type_form
+from binlake.table.sql.pseudo_values import Comments, FixedWidth, Show, type_form
 from binlake.table.text.json_values import row_index
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
@@ -90,9 +90,9 @@ def _comments(entry: ColumnMetadata, nullable: bool, dimensionality: int | None)
 
 
 class _ValueTexts(NamedTuple):
-    """The text around the values of each column, and the maker of its values if it has numbers, else None."""
+    """The comments after the values of each column, and the maker of its values if it has numbers, else None."""
 
-    around: Sequence[Around]
+    comments: Sequence[Comments]
     numbers: Sequence[_MakeValues | None]
 
 
@@ -108,7 +108,7 @@ class _PseudoColumns:
         self.shows = [
             type_form(column.type_code, definition.flavour).show for column in definition.columns
         ]
-        entries = table_map.description.column_metadata or ()
+        entries = table_map.description.columns.metadata or ()
         self.comments = [
             _comments(entry, column.nullable, column.dimensionality)
             for column, entry in zip(definition.columns, entries, strict=True)
@@ -128,15 +128,14 @@ class _PseudoColumns:
         return self._texts([_NO_COMMENTS] * len(self.logged))
 
     def _texts(self, comments: Sequence[Comments]) -> _ValueTexts:
-        around = [Around(one) for one in comments]
         made: dict[tuple[int, int, Comments], _MakeValues | None] = {}
         numbers = []
         for at, column in enumerate(self.logged):
             like = column.type_code, column.length, comments[at]
             if like not in made:
-                made[like] = _number_maker(self.shows[at], self._kinds[at], column, around[at])
+                made[like] = _number_maker(self.shows[at], self._kinds[at], column, comments[at])
             numbers.append(made[like])
-        return _ValueTexts(around, numbers)
+        return _ValueTexts(comments, numbers)
 
 
 #: Makes values of the number of rows, the validity, the offsets (None) and the data of a column.
@@ -144,11 +143,11 @@ _MakeValues = Callable[[int, Any, None, Any], ValueColumn]
 
 
 def _number_maker(
-    show: Show | FixedWidth, kind: ColumnType, column: ColumnDefinition, around: Around
+    show: Show | FixedWidth, kind: ColumnType, column: ColumnDefinition, comments: Comments
 ) -> _MakeValues | None:
     if not isinstance(show, FixedWidth):
         return None
-    written: dict[str, Any] = around.of(show.before, show.after)
+    written: dict[str, Any] = comments.around(show.before, show.after)
     return partial(
         ValueColumn,
         show.form,
@@ -243,7 +242,7 @@ class PseudoTable:
             show = self._columns.shows[at]
             assert not isinstance(show, FixedWidth)
             values = self.types.columns[at].finish(decoded)
-            found.append(show(self._columns.logged[at], values, texts.around[at]))
+            found.append(show(self._columns.logged[at], values, texts.comments[at]))
         return found
 
 

@@ -55,20 +55,9 @@ class Comments(NamedTuple):
     value: bytes
     null: bytes
 
-
-class Around(NamedTuple):
-    """The text around the values of one column."""
-
-    comments: Comments
-
-    def of(self, before: bytes = b"", after: bytes = b"") -> dict[str, bytes]:
+    def around(self, before: bytes = b"", after: bytes = b"") -> dict[str, bytes]:
         """Return arguments of `ValueColumn`, with `before` and `after` directly around a value."""
-        comments = self.comments
-        return {
-            "before": before,
-            "after": after + comments.value,
-            "null": b"NULL" + comments.null,
-        }
+        return {"before": before, "after": after + self.value, "null": b"NULL" + self.null}
 
 
 def quoted_text(raw: bytes, flavour: str) -> bytes:
@@ -77,7 +66,7 @@ def quoted_text(raw: bytes, flavour: str) -> bytes:
     return b"'" + _ESCAPED.sub(lambda found: escapes[found[0]], raw) + b"'"
 
 
-Show = Callable[[ColumnDefinition, pa.Array, Around], ValueColumn]
+Show = Callable[[ColumnDefinition, pa.Array, Comments], ValueColumn]
 
 
 class FixedWidth(NamedTuple):
@@ -99,49 +88,40 @@ _bits = FixedWidth(ValueForm.BITS, lambda column: column.length, b"b'", b"'")
 _real = FixedWidth(ValueForm.REAL, lambda _column: 0)
 
 
-def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
+def _set(column: ColumnDefinition, values: pa.Array, comments: Comments) -> ValueColumn:
     """The bits of every byte, the first byte first: in the stored order, not as a number."""
     bits = 8 * column.length
-    return number_values(values, ValueForm.SET_BITS, bits=bits, **around.of(b"b'", b"'"))
+    return number_values(values, ValueForm.SET_BITS, bits=bits, **comments.around(b"b'", b"'"))
 
 
-def _plain(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    return text_values(values.cast(_TEXT), ValueForm.RAW, **around.of())
+def _text(
+    form: ValueForm,
+    quote: bytes = b"",
+    prepare: Callable[[pa.Array], pa.Array] = lambda values: values,
+) -> Show:
+    """Show the text of values, after `prepare`, between quotes."""
+
+    def show(_column: ColumnDefinition, values: pa.Array, comments: Comments) -> ValueColumn:
+        return text_values(prepare(values), form, **comments.around(quote, quote))
+
+    return show
 
 
-def _year(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    years = pc.utf8_lpad(values.cast(_TEXT), 4, "0")
-    return text_values(years, ValueForm.RAW, **around.of())
+_plain = _text(ValueForm.RAW, prepare=lambda values: values.cast(_TEXT))
+_year = _text(ValueForm.RAW, prepare=lambda values: pc.utf8_lpad(values.cast(_TEXT), 4, "0"))
+_quoted = _text(ValueForm.RAW, b"'")
+_date = _text(ValueForm.RAW, b"'", lambda values: pc.replace_substring(values, "-", ":"))
+_timestamp = _text(ValueForm.UNIX_TIME)  # seconds since 1970, with the fraction in its stored form
+_mysql_text = _text(ValueForm.MYSQL_TEXT, b"'")
+_mariadb_text = _text(ValueForm.MARIADB_TEXT, b"'")
 
 
-def _quoted(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    return text_values(values, ValueForm.RAW, **around.of(b"'", b"'"))
-
-
-def _date(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    dates = pc.replace_substring(values, "-", ":")
-    return text_values(dates, ValueForm.RAW, **around.of(b"'", b"'"))
-
-
-def _timestamp(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    """Seconds since 1970, with the fraction in its stored form."""
-    return text_values(values, ValueForm.UNIX_TIME, **around.of())
-
-
-def _mysql_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    return text_values(values, ValueForm.MYSQL_TEXT, **around.of(b"'", b"'"))
-
-
-def _mariadb_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
-    return text_values(values, ValueForm.MARIADB_TEXT, **around.of(b"'", b"'"))
-
-
-def _json(column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
+def _json(column: ColumnDefinition, values: pa.Array, comments: Comments) -> ValueColumn:
     odd = pc.or_(pc.starts_with(values, MARK), pc.starts_with(values, '"'))
     if not pc.any(odd).as_py():
-        return _mysql_text(column, values, around)
+        return _mysql_text(column, values, comments)
     shown = [None if value is None else _json_text(column, value) for value in values.to_pylist()]
-    return text_values(array(shown, pa.binary()), ValueForm.RAW, **around.of())
+    return text_values(array(shown, pa.binary()), ValueForm.RAW, **comments.around())
 
 
 def _json_text(column: ColumnDefinition, value: str) -> bytes:
@@ -187,9 +167,9 @@ def _literal(text: str) -> str:
     return quoted_text(text.encode(), "mysql").decode()
 
 
-def _vector(_column: ColumnDefinition, values: pa.Array, around: Around) -> ValueColumn:
+def _vector(_column: ColumnDefinition, values: pa.Array, comments: Comments) -> ValueColumn:
     shown = [None if value is None else _vector_text(value) for value in values.to_pylist()]
-    return text_values(array(shown, pa.binary()), ValueForm.RAW, **around.of())
+    return text_values(array(shown, pa.binary()), ValueForm.RAW, **comments.around())
 
 
 def _vector_text(raw: bytes) -> bytes:

@@ -96,11 +96,6 @@ def _texts(values: pa.Array, form: ValueForm, before: bytes, after: bytes) -> Va
     return text_values(values, form, before=before, after=after)
 
 
-def int64_array(data: Any, count: int) -> pa.Array:
-    """An array over `count` int64 of a buffer."""
-    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(data)])
-
-
 def row_index(values: pa.Array) -> Any:
     """An integer array without nulls as the int32 entries that a `RowTemplate` takes."""
     values = values.cast(pa.int32())

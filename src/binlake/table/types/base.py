@@ -119,12 +119,13 @@ class ColumnType(ABC):
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         """The kernel that decodes this column, and the Arrow type of the result of `finish`."""
 
-    @abstractmethod
     def finish(self, buffers: Buffers) -> pa.Array:
         """The kernel's buffers as an array of `arrow_type`.
 
         Raises MalformedError with `row` (ordinal in the buffers) in its context.
         """
+        values = var_width if self.arrow_type in (pa.string(), pa.binary()) else fixed_width
+        return values(self.arrow_type, buffers)
 
     @abstractmethod
     def to_json(self, values: pa.Array) -> ValueColumn:

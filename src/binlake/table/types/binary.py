@@ -14,7 +14,7 @@ from binlake.core.text.text_rows import ValueColumn
 from binlake.format import column_types as ct
 from binlake.table.text.json_values import base64_values, hex_values
 from binlake.table.text.sql_text import bytes_literal
-from binlake.table.types.base import Buffers, ColumnType, fixed_bytes, var_width
+from binlake.table.types.base import ColumnType, fixed_bytes
 from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
@@ -57,9 +57,6 @@ class BinaryType(ColumnType):
     def padded_bytes(self) -> int:
         """Length that shorter values are padded to with 0x00; 0 for none."""
         return self.column.length if self.column.type_code == ct.MYSQL_TYPE_STRING else 0
-
-    def finish(self, buffers: Buffers) -> pa.Array:
-        return var_width(self.arrow_type, buffers)
 
     def to_json(self, values: pa.Array) -> ValueColumn:
         if self.context.options.binary == "base64":

@@ -7,7 +7,7 @@ import pyarrow as pa
 from binlake.core.text.text_rows import ValueColumn
 from binlake.table.text.json_text import number
 from binlake.table.text.json_values import integers
-from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
+from binlake.table.types.base import ColumnType, Target, fixed_bytes
 from binlake.values.plan import ColumnPlan, Kernel
 
 
@@ -22,9 +22,6 @@ class BitType(ColumnType):
             return self._plan(Kernel.BIT_DECIMAL, 8), pa.decimal128(20, 0)
         # 64 bits: the kernel writes the bit pattern of an unsigned number
         return self._plan(Kernel.BIT, (bits + 7) // 8), pa.uint64() if bits == 64 else pa.int64()
-
-    def finish(self, buffers: Buffers) -> pa.Array:
-        return fixed_width(self.arrow_type, buffers)
 
     def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values)

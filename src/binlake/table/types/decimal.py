@@ -12,14 +12,7 @@ import pyarrow as pa
 
 from binlake.core.text.text_rows import ValueColumn
 from binlake.table.text.json_values import plain_strings
-from binlake.table.types.base import (
-    Buffers,
-    ColumnType,
-    Target,
-    fixed_bytes,
-    fixed_width,
-    var_width,
-)
+from binlake.table.types.base import ColumnType, Target, fixed_bytes
 from binlake.values.plan import ColumnPlan, Kernel
 
 _MAX_DECIMAL128_DIGITS = 38
@@ -36,11 +29,6 @@ class DecimalType(ColumnType):
         if self.context.target is not Target.TEXT and precision <= _MAX_DECIMAL128_DIGITS:
             return self._plan(Kernel.DECIMAL, precision, scale), pa.decimal128(precision, scale)
         return self._plan(Kernel.DECIMAL_TEXT, precision, scale), pa.string()
-
-    def finish(self, buffers: Buffers) -> pa.Array:
-        if self.plan.kernel is Kernel.DECIMAL_TEXT:
-            return var_width(self.arrow_type, buffers)
-        return fixed_width(self.arrow_type, buffers)
 
     def to_json(self, values: pa.Array) -> ValueColumn:
         return plain_strings(values)

@@ -13,7 +13,7 @@ from binlake.source.arrays import scalar
 from binlake.table.text.json_text import join
 from binlake.table.text.json_values import reals
 from binlake.table.text.sql_text import float_literal
-from binlake.table.types.base import Buffers, ColumnType, fixed_width
+from binlake.table.types.base import ColumnType
 from binlake.values.plan import ColumnPlan, Kernel
 
 _LIKE_NEGATIVE = scalar(" LIKE '-%'", pa.large_string())
@@ -27,9 +27,6 @@ class FloatingType(ColumnType):
         if self.column.type_code == ct.MYSQL_TYPE_FLOAT:
             return self._plan(Kernel.FLOAT), pa.float32()
         return self._plan(Kernel.DOUBLE), pa.float64()
-
-    def finish(self, buffers: Buffers) -> pa.Array:
-        return fixed_width(self.arrow_type, buffers)
 
     def to_json(self, values: pa.Array) -> ValueColumn:
         return reals(values)

@@ -14,7 +14,7 @@ from binlake.format import column_types as ct
 from binlake.table.text.json_text import number
 from binlake.table.text.json_values import integers
 from binlake.table.text.sql_text import plain_string
-from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
+from binlake.table.types.base import ColumnType, Target, fixed_bytes
 from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -40,9 +40,6 @@ class IntegerType(ColumnType):
             return self._plan(Kernel.UINT64), pa.uint64()
         return self._plan(Kernel.UINT64_DECIMAL), pa.decimal128(20, 0)
 
-    def finish(self, buffers: Buffers) -> pa.Array:
-        return fixed_width(self.arrow_type, buffers)
-
     def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values)
 
@@ -59,9 +56,6 @@ class YearType(ColumnType):
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         return self._plan(Kernel.YEAR), pa.int16()
-
-    def finish(self, buffers: Buffers) -> pa.Array:
-        return fixed_width(self.arrow_type, buffers)
 
     def to_json(self, values: pa.Array) -> ValueColumn:
         return integers(values)

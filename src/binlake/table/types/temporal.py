@@ -18,7 +18,7 @@ from binlake.format import column_types as ct
 from binlake.source.arrays import scalar
 from binlake.table.text.json_values import plain_strings
 from binlake.table.text.sql_text import plain_string
-from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
+from binlake.table.types.base import Buffers, ColumnType, Target, var_width
 from binlake.table.types.temporal_wire import WIRE_OF_TEXT
 from binlake.values.plan import ColumnPlan, Kernel
 from binlake.values.times import IN_MICROSECONDS
@@ -47,10 +47,9 @@ class TemporalType(ColumnType):
         return self._plan(text if policy == "error" else typed, digits), self.typed_type
 
     def finish(self, buffers: Buffers) -> pa.Array:
-        if buffers.offsets is None:
-            return fixed_width(self.arrow_type, buffers)
-        texts = var_width(pa.string(), buffers)
-        return texts if pa.types.is_string(self.arrow_type) else self._dates_of(texts)
+        if buffers.offsets is None or pa.types.is_string(self.arrow_type):
+            return super().finish(buffers)
+        return self._dates_of(var_width(pa.string(), buffers))
 
     def _dates_of(self, texts: pa.Array) -> pa.Array:
         """The server's texts as values of the type. Raises UnsupportedError with the `row`."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.images import row_condition as core
 from binlake.core.images.row_condition import RowCondition
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.arrays import scalar
@@ -122,21 +123,20 @@ class BoundCondition:
                 inner = self._condition(part)
                 return _Decider(
                     lambda rows, image: negated(inner.decide(rows, image)),
-                    compiled.negated(inner.steps),
+                    compiled.applied(core.NOT, inner.steps),
                 )
             case Both(parts) | Either(parts):
-                is_both = isinstance(condition, Both)
-                join, steps_of = (both, compiled.all_of) if is_both else (either, compiled.any_of)
+                join, code = (both, core.AND) if isinstance(condition, Both) else (either, core.OR)
                 deciders = [self._condition(part) for part in parts]
                 return _Decider(
                     lambda rows, image: reduce(join, (d.decide(rows, image) for d in deciders)),
-                    steps_of([d.steps for d in deciders]),
+                    compiled.joined(code, [d.steps for d in deciders]),
                 )
             case OneOf(left, right):
                 one, other = self._condition(left), self._condition(right)
                 return _Decider(
                     lambda rows, image: one_of(one.decide(rows, image), other.decide(rows, image)),
-                    compiled.one_of(one.steps, other.steps),
+                    compiled.joined(core.XOR, (one.steps, other.steps)),
                 )
             case Changed(name):
                 return self._changed(name)
@@ -161,7 +161,7 @@ class BoundCondition:
             if other.value is None:
                 if sign == "<=>":
                     return self._is_null(one)
-                return _Decider(lambda rows, _: repeated(None, rows.count), compiled.unknown())
+                return _Decider(lambda rows, _: repeated(None, rows.count), compiled.UNKNOWN)
             if sign == "<=>":
                 return _never_null(self._with_constant(one, "=", other, collation))
             return self._with_constant(one, sign, other, collation)  # type: ignore[arg-type]
@@ -390,4 +390,4 @@ def _never_null(decider: _Decider) -> _Decider:
             plain = plain.doubted(doubt, where)
         return plain
 
-    return _Decider(decided, compiled.never_null(decider.steps))
+    return _Decider(decided, compiled.applied(core.NEVER_NULL, decider.steps))

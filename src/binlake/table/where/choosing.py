@@ -17,18 +17,18 @@ import pyarrow.compute as pc
 
 from binlake.core.images.row_condition import RowCondition
 from binlake.core.rows.row_selection import RowSelection
+from binlake.core.rows.walk import UndecidedError
 from binlake.errors import BinlogError, OptionError, UnsupportedError
-from binlake.source.arrays import scalar
+from binlake.source.arrays import numbers, scalar
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.history import SchemaHistory
-from binlake.table.text.json_values import int64_array
 from binlake.table.types.base import Target
 from binlake.table.where.binding import BoundCondition
 from binlake.table.where.compiled import nothing
-from binlake.table.where.finding import RowFinder, UndecidedError
+from binlake.table.where.finding import RowFinder
 from binlake.table.where.images import Rows
 from binlake.table.where.truth import Truth
 from binlake.values.ledger import Ledger
@@ -339,8 +339,8 @@ def _values(column: pa.Array, kind: Literal["q", "i", "I"]) -> memoryview:
 
 def _groups(run: PlainRun, starts: pa.Array) -> list[int]:
     """The transactions of a run that start at these offsets, which are in order."""
-    firsts = int64_array(run.plain.first, run.high).slice(run.low)
-    offsets = int64_array(run.plain.block.offset, run.last)
+    firsts = numbers(pa.int64(), run.high, run.plain.first).slice(run.low)
+    offsets = numbers(pa.int64(), run.last, run.plain.block.offset)
     found = pc.index_in(starts, value_set=offsets.take(firsts))
     return [run.low + group for group in found.to_pylist()]
 

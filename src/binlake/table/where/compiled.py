@@ -19,6 +19,9 @@ Range = tuple[int, int]
 #: (code, image, ordinal, ranges) as `RowCondition` takes them; None: there is no such form.
 Steps = tuple[tuple[int, int, int, tuple[Range, ...]], ...] | None
 
+#: A comparison with NULL.
+UNKNOWN = ((core.UNKNOWN, core.OF_ROW, 0, ()),)
+
 _SIDES = {"before": core.OF_BEFORE, "after": core.OF_AFTER}
 
 
@@ -39,7 +42,7 @@ def compiled(steps: Steps, types: TableTypes, *, of_either: bool) -> RowConditio
 
 def nothing() -> RowCondition:
     """The condition that no row change matches."""
-    return RowCondition(((core.UNKNOWN, core.OF_ROW, 0, ()),))
+    return RowCondition(UNKNOWN)
 
 
 def compares(
@@ -65,47 +68,19 @@ def changed(kind: ColumnType, ordinal: int) -> Steps:
     return ((core.CHANGED, core.OF_ROW, ordinal, ()),) if _is_integer(kind) else None
 
 
-def unknown() -> Steps:
-    """A comparison with NULL."""
-    return ((core.UNKNOWN, core.OF_ROW, 0, ()),)
+def applied(code: int, steps: Steps) -> Steps:
+    """NOT or NEVER_NULL of a condition."""
+    return None if steps is None else (*steps, (code, core.OF_ROW, 0, ()))
 
 
-def negated(steps: Steps) -> Steps:
-    """NOT."""
-    return _then(steps, core.NOT)
-
-
-def never_null(steps: Steps) -> Steps:
-    """False where it is NULL."""
-    return _then(steps, core.NEVER_NULL)
-
-
-def all_of(parts: Sequence[Steps]) -> Steps:
-    """AND of all parts."""
-    return _folded(parts, core.AND)
-
-
-def any_of(parts: Sequence[Steps]) -> Steps:
-    """OR of all parts."""
-    return _folded(_united(parts), core.OR)
-
-
-def one_of(left: Steps, right: Steps) -> Steps:
-    """XOR."""
-    return _folded((left, right), core.XOR)
-
-
-def _folded(parts: Sequence[Steps], code: int) -> Steps:
+def joined(code: int, parts: Sequence[Steps]) -> Steps:
+    """AND, OR or XOR of all parts."""
     steps: Steps = ()
-    for part in parts:
+    for part in _united(parts) if code == core.OR else parts:
         if part is None or steps is None:
             return None
         steps = steps + part + ((code, core.OF_ROW, 0, ()),) if steps else part
     return steps
-
-
-def _then(steps: Steps, code: int) -> Steps:
-    return None if steps is None else (*steps, (code, core.OF_ROW, 0, ()))
 
 
 def _united(parts: Sequence[Steps]) -> Sequence[Steps]:

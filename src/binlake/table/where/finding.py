@@ -18,8 +18,6 @@ from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
 from binlake.values.options import ReadOptions
 
-__all__ = ["RowFinder", "UndecidedError"]
-
 
 class RowFinder:
     """Finds rows in plain runs. `options` and `columns` as for a decoder of the columns of the condition.

@@ -123,13 +123,8 @@ def bytes_test(operator: Operator, value: object) -> Test:
     raw = value.encode() if isinstance(value, str) else value
     if not isinstance(raw, bytes):
         raise ValueError("compare it with bytes, like 0x4d5a or 'MZ'")
-    literal = scalar_of_bytes(raw)
+    literal = array([raw], pa.binary())[0]
     return lambda values, _: COMPARE[operator](values, literal)
-
-
-def scalar_of_bytes(raw: bytes) -> pa.Scalar:
-    """Bytes as an Arrow scalar."""
-    return array([raw], pa.binary())[0]
 
 
 def collation_of(kind: ColumnType) -> tuple[str, str | None]:
