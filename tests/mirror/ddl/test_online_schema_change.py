@@ -225,8 +225,8 @@ class GhostTool:
 
     def _apply_changes(self, reader: Session, applier: Session) -> None:
         """Write what gh-ost finds in the log: all changes since the copy of a row."""
-        there = dict(reader.rows(f"SELECT id, v FROM {self._table}"))
-        here = dict(applier.rows(f"SELECT id, v FROM {self._ghost}"))
+        there = {row[0]: row[1] for row in reader.rows(f"SELECT id, v FROM {self._table}")}
+        here = {row[0]: row[1] for row in applier.rows(f"SELECT id, v FROM {self._ghost}")}
         name = f"`{DATABASE}`.`{self._ghost}`"
         for number, value in there.items() - here.items():
             values = f"({number}, {value})"
