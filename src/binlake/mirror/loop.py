@@ -124,9 +124,6 @@ class Mirror:
             self._task_files.begin()
             opened.callback(self._task_files.clear)
             self._tables = self._followed_tables(watch, copy_s)
-            self._server_check = ServerCheck(
-                self._host, self._logs, self._tables.source.names, options, note, self._stop
-            )
             self._schema_changes = SchemaChanges(
                 options, self._rules, self._control, self._tables, note, self._planner
             )
@@ -259,7 +256,10 @@ class Mirror:
 
     def _run(self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float) -> None:
         url = self._host.url()
-        self._server_check.begin(url)
+        server_check = ServerCheck(
+            self._host, self._logs, self._tables.source.names, self.options, self._note, self._stop
+        )
+        server_check.begin(url)
         check_task_login(self._engine, url)
         self._tables.open()
         self._tables.check_options()
@@ -275,7 +275,7 @@ class Mirror:
         while not self._stop.is_set():
             self._control.refresh()
             self._lease.keep()
-            self._server_check.work()
+            server_check.work()
             if not self._control.paused:
                 self._obey(to_compact())
                 if not progressed or self._tables.copies_are_due():
