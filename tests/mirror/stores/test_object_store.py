@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Iterator
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,3 +127,86 @@ def test_a_cluster_reads_the_keys_of_a_lost_index(
     assert (table["table"], table["state"]) == ("moved.large", "equal")
     assert str(table["lake_rows"]) == count
     server.execute("DROP DATABASE moved")
+
+
+# more than 32 MiB of row events: 1800 rows of 2000, before and after the statement
+LONG_TEXT = 12_000
+PATIENCE_S = 300
+DECODING = "1.0"  # the stage after the login that the mirror tries
+
+
+def kill_the_decoding_executor(cluster: Cluster, folder: Path, run: Future[Any]) -> Path:
+    """Kill the executor that decodes the log for a new application; return the executor's log."""
+    known = set(folder.glob("work*/app-*/*/stderr"))
+    deadline = time.monotonic() + PATIENCE_S
+    while not run.done() and time.monotonic() < deadline:
+        for log in set(folder.glob("work*/app-*/*/stderr")) - known:
+            if f"Running task 0.0 in stage {DECODING} " in log.read_text():
+                cluster.kill_executor(log.parent.parent.name, log.parent.name)
+                return log
+        time.sleep(0.02)
+    if run.done():
+        run.result()  # raises the error of the run
+    raise AssertionError("no executor has decoded the log")
+
+
+def finished_tasks(logs: Iterable[Path]) -> Counter[str]:
+    """How many tasks of each stage executors have finished, by their logs."""
+    text = "".join(log.read_text() for log in logs)
+    return Counter(re.findall(r"Finished task \S+ in stage (\S+) ", text))
+
+
+def rows_in_store(store: Mapping[str, str], folder: Path) -> list[list[str]]:
+    """The rows that PyIceberg reads of the only followed table, by `id`, with the SHA-256 hash of the text."""
+    from pyiceberg.table import StaticTable
+
+    with closing(sqlite3.connect(folder / "catalog.db")) as catalog:
+        query = "SELECT metadata_location FROM iceberg_tables WHERE table_name = 'large'"
+        [[metadata]] = catalog.execute(query)
+    properties = {
+        "s3.endpoint": store["AWS_ENDPOINT_URL"],
+        "s3.access-key-id": store["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": store["AWS_SECRET_ACCESS_KEY"],
+        "s3.region": store["AWS_DEFAULT_REGION"],
+    }
+    rows = StaticTable.from_metadata(metadata, properties).scan().to_arrow().to_pylist()
+    return [
+        [str(row["id"]), str(row["v"]), sha256(row["t"].encode()).hexdigest()]
+        for row in sorted(rows, key=itemgetter("id"))
+    ]
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8")
+def test_tasks_of_a_cluster_apply_a_large_transaction(
+    server: Server, store: dict[str, str], tmp_path: Path
+) -> None:
+    """An executor is killed while it decodes the log; then a compaction, and another reader."""
+    server.execute(
+        "CREATE DATABASE bulk",
+        "CREATE TABLE bulk.large (id INT PRIMARY KEY, v INT, t LONGTEXT)",
+        "INSERT INTO bulk.large VALUES " + ", ".join(f"({i}, {i}, NULL)" for i in range(2000)),
+        f"UPDATE bulk.large SET t = REPEAT(CHAR(65 + id % 26), {LONG_TEXT})",
+    )
+    cluster = Cluster(tmp_path, **store)
+    try:
+        commands = commands_of(store, cluster.url, tmp_path)
+        words = (url_of(server), "--once", "--table", "bulk.*", "--compact", "off")
+        commands.mirror(*words)
+        server.execute("UPDATE bulk.large SET v = v + 1, t = CONCAT(t, 'é') WHERE id % 10 > 0")
+        with ThreadPoolExecutor(1) as pool:
+            run = pool.submit(commands.mirror, *words)
+            killed = kill_the_decoding_executor(cluster, tmp_path, run)
+            run.result(2 * PATIENCE_S)
+        assert DECODING not in finished_tasks([killed])
+        finished = finished_tasks(tmp_path.glob(f"work*/{killed.parts[-3]}/*/stderr"))
+        assert finished == {"0.0": 1, DECODING: 1, "2.0": 2}, "the third one writes two shares"
+        there = server.rows("SELECT id, v, SHA2(t, 256) FROM bulk.large ORDER BY id")
+        assert rows_in_store(store, tmp_path) == there
+        commands.of_lake("compact")
+        assert "bulk.large: 3 data files compacted in " in commands.messages
+        [table] = json.loads(commands.of_lake("verify", "--json"))["tables"]
+    finally:
+        cluster.stop()
+    assert (table["state"], table["lake_rows"]) == ("equal", 2000)
+    assert rows_in_store(store, tmp_path) == there
+    server.execute("DROP DATABASE bulk")

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -90,6 +91,15 @@ class Cluster:
         """The processes that the workers have started for applications."""
         parents = {daemon.pid for daemon in self._daemons}
         return [pid for pid, parent in _processes() if parent in parents]
+
+    def kill_executor(self, application: str, number: str) -> None:
+        """Kill the process of an executor of an application."""
+        for pid in self.executors():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if application in words and words[words.index("--executor-id") + 1] == number:
+                os.kill(pid, signal.SIGKILL)
+                return
+        raise AssertionError(f"{application} has no executor {number}")
 
     def stop(self) -> None:
         """End the daemons, workers first."""
