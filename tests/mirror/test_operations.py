@@ -29,7 +29,14 @@ from dev.servers.ports import ReservedPort
 from mirror.killed_mirror import Kill, killed
 from support.servers.archiving import until
 from support.servers.live import tcp_url, url_of
-from support.spark.mirrored import Lake, iceberg_jar, quarantined, states
+from support.spark.mirrored import (
+    Lake,
+    current_position,
+    iceberg_jar,
+    quarantined,
+    recorded_position,
+    states,
+)
 from support.spark.spark_processes import environment
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -344,6 +351,7 @@ def test_failover_to_a_replica(
         lake.server = second
         lake.catch_up()
         assert quarantined(lake) == {}
+        assert recorded_position(lake, "two.a") == current_position(second)
         assert lake.equals_source("two.*") == ["two.a", "two.b"]
         assert not any("copied again" in note for note in lake.notes)
 

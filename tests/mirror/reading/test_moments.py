@@ -23,7 +23,7 @@ from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.moments import Moment
 from dev.servers import Server
-from support.spark.mirrored import Lake, quarantined, rows_of
+from support.spark.mirrored import Lake, current_position, quarantined, recorded_position, rows_of
 
 pytestmark = [
     pytest.mark.server,
@@ -72,6 +72,8 @@ def test_named_moments(
     assert (made.round, made.names) == (newest.round, ("first",))
     server.execute("UPDATE moments.a SET v = 10", "DELETE FROM moments.b")
     lake.catch_up()
+    assert recorded_position(lake, names[0]) == current_position(server)
+    assert recorded_position(lake, names[1]) == current_position(server)
     second = of_now(lake, *names)
     assert second != first
     assert rows_at(lake, "first") == first

@@ -39,12 +39,14 @@ __all__ = [
     "RestLake",
     "Writer",
     "chunk_by_chunk",
+    "current_position",
     "format_jars",
     "gone",
     "iceberg_jar",
     "iceberg_table",
     "jdbc_driver",
     "quarantined",
+    "recorded_position",
     "rows_of",
     "set_catalog",
     "states",
@@ -256,6 +258,28 @@ def gone(lake: Lake) -> dict[str, str]:
     """The tables that the server no longer has, and how they went."""
     found = Control(open_lake(lake.spark, lake.catalog, str(lake.folder)), None, None).gone
     return {name: entry.reason for name, entry in found.items()}
+
+
+def recorded_position(lake: Lake, full_name: str) -> dict[str, str]:
+    """The position in the source that the properties of a table's newest snapshot contain."""
+    tables = open_lake(lake.spark, lake.catalog, str(lake.folder))
+    summary = tables.load(*table_name(full_name)).describe()["summary"]
+    names = ("binlake.source", "binlake.file", "binlake.position", "binlake.gtid-set")
+    return {name: summary[name] for name in names}
+
+
+def current_position(server: Server) -> dict[str, str]:
+    """The position at the end of a server's log, as `recorded_position` returns it."""
+    file, offset = server.position()
+    is_mysql = server.flavour == "mysql"
+    query = "@@server_uuid, @@GLOBAL.gtid_executed" if is_mysql else "@@server_id, @@GLOBAL.gtid_binlog_state"  # fmt: skip
+    [[identity, gtids]] = server.rows(f"SELECT {query}")
+    return {
+        "binlake.source": str(identity) if is_mysql else f"server-{identity}",
+        "binlake.file": file,
+        "binlake.position": str(offset),
+        "binlake.gtid-set": (gtids or "").replace("\n", ""),
+    }
 
 
 def source_rows(server: Server, full_name: str, options: MirrorOptions) -> list[str]:
