@@ -171,7 +171,9 @@ def _listeners(serve: Table) -> Iterator[tuple[str, Settings]]:
         password = _password(table, given)
         if not password:
             raise table.error(
-                "password_file", "replicas need a password to log in with", "or password_variable"
+                "password_file",
+                "the password with which replicas log in is missing",
+                "or password_variable",
             )
         for key in ("ssl_cert", "ssl_key", "keyring"):
             if key in given and not is_uri(given[key]) and not Path(given[key]).is_file():
@@ -186,7 +188,7 @@ def _settings(table: Table, given: dict[str, Any], password: str) -> Settings:
     elif "keyring_password_file" in given:
         raise table.error("keyring_password_file", "it needs keyring")
     if ("ssl_cert" in given) != ("ssl_key" in given):
-        raise table.error("ssl_cert", "ssl_cert and ssl_key belong together")
+        raise table.error("ssl_cert", "ssl_cert and ssl_key must be given together")
     left_out = ("password_file", "password_variable", "user")
     values = {key: value for key, value in given.items() if key not in left_out}
     user = given.get("user", "replica")

@@ -152,7 +152,7 @@ MISTAKES = {
                                 "[serve.listeners.a] password_file: the password with which replicas log in is missing"),
     "one port twice": (LISTENER + LISTENER.replace(".a]", ".b]"),
                        "[serve.listeners.b] port: 3307 is already the port of [serve.listeners.a] port"),
-    "a key without a certificate": (LISTENER + 'ssl_key = "secret"\n', "ssl_cert and ssl_key belong together"),
+    "a key without a certificate": (LISTENER + 'ssl_key = "secret"\n', "ssl_cert and ssl_key must be given together"),
     "no UUID": (LISTENER + 'server_uuid = "x"\n', "server_uuid: expected a UUID"),
     "control characters": (LISTENER + 'user = "a\\u001b[2J"\n', "[serve.listeners.a] user: expected a string"),
 }  # fmt: skip
