@@ -114,9 +114,7 @@ class FollowedTables:
             planner,
             options,
             rules,
-            CopyTargets(
-                lake, options, rules, indexes, note, self._shards_in, self._control.was_dropped
-            ),
+            CopyTargets(lake, options, rules, indexes, note, self._shards_in, control.was_dropped),
             indexes,
             note,
             watch,

@@ -104,7 +104,7 @@ class WantedTables:
     def refusal(self, name: TableName) -> ServerError | None:
         """The error with which the server refuses to read a table; None if it reads the table, or a view of this name.
 
-        The list of tables does not tell a table that the server does not have from one that the user may not read.
+        The list of tables lacks both the tables that do not exist and those that the user may not read.
         """
         return self._patiently(lambda: self._refusal(name))
 
