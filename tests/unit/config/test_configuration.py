@@ -374,7 +374,7 @@ def test_doctor_checks_the_configured_servers_and_targets(
     out = capsys.readouterr().out
     assert "s0: [archive.servers.s0] " in out
     assert "missing: [serve.listeners.missing] " in out
-    assert f"there: {NAME} to {NAME} of" in out
+    assert f"there: {NAME} of" in out
     assert main(["doctor", "--config", written(text), "--json"]) == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["name"] for one in found] == ["s0", "missing"]
