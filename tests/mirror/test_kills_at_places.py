@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
 PLACES = [name for name in OF_ICEBERG if name not in OF_A_COPY]
 SEED = int(os.environ.get("BINLAKE_SEED", "11"))
-VERIFIED_EVERY = 4
+VERIFIED_EVERY = 8
 IN_THE_COPY = [
     Kill("tasks of a copy", 1, after=False),
     Kill("tasks of a copy", 2, after=True),
