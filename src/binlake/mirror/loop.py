@@ -78,6 +78,8 @@ class Mirror:
     into the lake.
     """
 
+    round_error: BinlogError | None = None
+
     def __init__(
         self,
         spark: SparkSession,
@@ -104,8 +106,9 @@ class Mirror:
         self._engine = SparkEngine(spark)
         self._indexes = index_directory(lake, state)
         self._task_files = TaskFiles.of(self._engine, self._indexes, lake)
-        key_reader = self._key_reader(key_task_rows)
-        self._lake = open_lake(spark, catalog, lake, options.format, key_reader)
+        self._lake = open_lake(
+            spark, catalog, lake, options.format, self._key_reader(key_task_rows)
+        )
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         self._stop = threading.Event()
@@ -133,7 +136,6 @@ class Mirror:
                 opened.callback(self._server.close)
             self._pulse = self._reporting(show, beats)
             self._verification = ScheduledVerification(options, self._pulse, note)
-            self.round_error: BinlogError | None = None
             self._recorded = time.monotonic()
             self._rounds = self._rounds_of(split_bytes)
             self._upkeep = upkeep_of(self._engine, self._control, options, note)

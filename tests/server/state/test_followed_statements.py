@@ -175,7 +175,11 @@ def test_rows_of_the_log_tell_a_character_set_that_create_table_does_not_name(
 ) -> None:
     with server.session() as session:
         session.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
-        session.execute("CREATE DATABASE unnamed CHARACTER SET latin1", "USE unnamed")
+        session.execute(
+            "DROP DATABASE IF EXISTS unnamed",
+            "CREATE DATABASE unnamed CHARACTER SET latin1",
+            "USE unnamed",
+        )
         session.execute("CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS")
         dump = tmp_path / "dump.sql"
         dump.write_bytes(dumped(server, "unnamed"))
