@@ -106,9 +106,8 @@ class Mirror:
         self._engine = SparkEngine(spark)
         self._indexes = index_directory(lake, state)
         self._task_files = TaskFiles.of(self._engine, self._indexes, lake)
-        self._lake = open_lake(
-            spark, catalog, lake, options.format, self._key_reader(key_task_rows)
-        )
+        key_reader = self._key_reader(key_task_rows)
+        self._lake = open_lake(spark, catalog, lake, options.format, key_reader)
         self._patience_s = patience_s
         self._waiting_since: float | None = None
         self._stop = threading.Event()
