@@ -114,7 +114,7 @@ def test_settings_do_not_show_the_password() -> None:
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
-    with pytest.raises(OptionError, match="belong together"):
+    with pytest.raises(OptionError, match="must be given together"):
         ServerTls("cert.pem", None)
     bad = tmp_path / "bad.pem"
     bad.write_text("-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----\n")
