@@ -3,7 +3,7 @@
 For each set of extras (`none`, `server`, `crypto,server`, …) a fresh environment gets the wheel of dist/ that fits
 its Python (`--python`: an interpreter's name or path; default: the one that runs this), without a compiler on PATH and from wheels only (of PySpark there is only a source archive, of Python files
 and jars). Then the commands read the demo logs; with `server`, `tail` follows them through `binlake serve`.
-With `spark`, the export and the program of `make demo` run on Spark. With `mirror`, `binlake mirror` shows its help.
+With `polars`, a table becomes a data frame. With `spark`, the export and the program of `make demo` run on Spark. With `mirror`, `binlake mirror` shows its help.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ class Installation:
             counted = self.run("binlake", "query", "SELECT count(*) AS n FROM changes", demo)
             assert json.loads(counted) == {"n": ROWS}
         if "polars" in self.extras:
-            rows = "import binlake; print(binlake.open('demo').to_polars('shop.orders').height)"
-            (self.folder / "demo").symlink_to(DEMO)
+            rows = f"import binlake; print(binlake.open({demo!r}).to_polars('shop.orders').height)"
             assert int(self.run("python", "-c", rows)) > 0
         if "ui" in self.extras:
             self._page()
