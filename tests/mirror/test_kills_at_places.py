@@ -35,6 +35,12 @@ IN_THE_COPY = [
     Kill("commit", 1, after=True),
     Kill("commit", 1, after=False),  # the files are written, and no snapshot has them
 ]
+#: More changes at once than a mirror applies without tasks.
+LARGE_RANGE = (
+    "INSERT INTO shop.keyed (id, v, t) VALUES "
+    + ", ".join(f"({10**6 + number}, 0, 'large')" for number in range(1000))
+    + " ON DUPLICATE KEY UPDATE v = v + 1"
+)
 #: By default, each place once.
 KILLS = int(os.environ.get("BINLAKE_KILLS", len(IN_THE_COPY) + len(PLACES)))
 
@@ -80,6 +86,8 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
             if number == KILLS // 2:
                 server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
                 server.execute("UPDATE shop.keyed SET note = v WHERE id % 3 = 0")
+            if kill.place in OF_LARGE_RANGES:
+                server.execute(LARGE_RANGE)
             if kill.place in OF_A_REQUEST:
                 resync(tmp_path, ["shop.keyed"], spark=iceberg_spark, catalog=lake.catalog)
             assert killed(lake, kill) == -signal.SIGKILL, kill
