@@ -7,6 +7,8 @@ A round reads a bounded range of the log once for all tables at its beginning, a
 table separately, together with its position in the log. A kill between two commits leaves tables at
 different positions. The next round then brings the tables that are behind to the position of the
 others.
+
+One class, although it is long: copies, rounds, upkeep and comparisons take turns here, and share when to stop, wait and record.
 """
 
 from __future__ import annotations

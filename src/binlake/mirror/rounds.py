@@ -17,7 +17,7 @@ from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import NetWriter, commit_range
 from binlake.mirror.control import Control, place_key, progress_key
-from binlake.mirror.ddl.schema_changes import SchemaChanges
+from binlake.mirror.ddl.schema_changes import SchemaChanges, position_in_log
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
@@ -208,8 +208,7 @@ class Rounds:
 
     def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
         """Apply the changes before a statement, then the statement, in separate rounds."""
-        position = ddl.position
-        place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
+        place = StreamOffset(position_in_log(ddl, start))
         before = self._planner.advance(start, UNLIMITED, place)
         is_beyond = place_key(before.position) > place_key(place.position)
         if _are_of_two_servers(start, before) or is_beyond:

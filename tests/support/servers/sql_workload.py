@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from dev.golden.oracle import snapshot
@@ -176,3 +178,26 @@ def schema_of(server: Server) -> str:
     with server.session(DATABASE) as session:
         names = [str(row[0]).replace("`", "``") for row in session.rows("SHOW TABLES")]
         return "\n".join(f"{session.rows(f'SHOW CREATE TABLE `{n}`')[0][1]};" for n in names)
+
+
+def run_sql(*argv: str) -> subprocess.CompletedProcess[bytes]:
+    """Run `binlake sql`."""
+    command = [sys.executable, "-m", "binlake.cli.main", "sql", *argv]
+    return subprocess.run(command, capture_output=True, check=False)
+
+
+def sql(*argv: str) -> bytes:
+    """The output of `binlake sql`."""
+    run = run_sql(*argv)
+    assert run.returncode == 0, run.stderr.decode()
+    return run.stdout
+
+
+def changed(server: Server, *statements: str) -> str:
+    """Run statements with a log of their own; the log's path."""
+    server.execute("FLUSH BINARY LOGS")
+    log = server.log_files()[-1]
+    with server.session(DATABASE) as session:
+        session.execute(*SESSION, *statements)
+    server.execute("FLUSH BINARY LOGS")
+    return str(log)

@@ -55,8 +55,7 @@ class SchemaChanges:
 
         It is unknown which of their rows and columns are older than the statement.
         """
-        uuid = group[0].offset.position.server_uuid
-        place = Position(uuid, ddl.position.file, ddl.position.offset)
+        place = position_in_log(ddl, group[0].offset)
         again = [
             table
             for table in group
@@ -116,8 +115,7 @@ class SchemaChanges:
 
     def _around(self, start: StreamOffset, ddl: DdlStatement) -> tuple[StreamOffset, StreamOffset]:
         """The places before and after a statement that the log has after `start`."""
-        uuid = start.position.server_uuid
-        place = StreamOffset(Position(uuid, ddl.position.file, ddl.position.offset))
+        place = StreamOffset(position_in_log(ddl, start))
         before = self.planner.advance(start, UNLIMITED, place)
         return before, self.planner.advance(before, Limits(transactions=1))
 
@@ -192,9 +190,7 @@ class SchemaChanges:
         self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None
     ) -> None:
         """Commit the effect of removing all rows in a table's mode; the table is then at `end`."""
-        position = ddl.position
-        place = Position(table.offset.position.server_uuid, position.file, position.offset)
-        of = table.emptying(place, commit_us)
+        of = table.emptying(position_in_log(ddl, table.offset), commit_us)
         commit_emptied(table, of, end, self.control.round + 1, self.options)
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
@@ -211,6 +207,11 @@ class SchemaChanges:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")
         self.tables.copy(table.full_name)
+
+
+def position_in_log(ddl: DdlStatement, start: StreamOffset) -> Position:
+    """The position of a statement in the log that a read from `start` has found it in."""
+    return Position(start.position.server_uuid, ddl.position.file, ddl.position.offset)
 
 
 def _departs(ddl: DdlStatement, table: Followed) -> bool:

@@ -1,4 +1,7 @@
-"""The tables that a mirror follows: opened at their positions, copied, left, quarantined."""
+"""The tables that a mirror follows: opened at their positions, copied, left, quarantined.
+
+One class, although it is long: each of these steps decides in which of its sets (followed, unfinished, waiting, left out) a table is.
+"""
 
 from __future__ import annotations
 

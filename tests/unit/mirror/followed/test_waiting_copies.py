@@ -1,0 +1,116 @@
+"""Copies that wait because the server is busy, and tables whose copies begin again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from binlake.errors import (
+    ServerError,
+)
+from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.source.refusals import AlteredError
+from unit.mirror.followed.fake_lake import (
+    FakeLake,
+    Unreadable,
+    started,
+)
+
+
+@pytest.fixture
+def lake() -> FakeLake:
+    return FakeLake()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServerError("db1: Lock wait timeout exceeded", code=1205),
+        ServerError("db1 has more open transactions than", waited_s=60.0, is_passing=True),
+    ],
+)
+def test_a_table_is_copied_later_if_the_server_is_busy(
+    lake: FakeLake, tmp_path: Path, error: ServerError
+) -> None:
+    """The next attempt leaves as much time to the rounds as this one has waited."""
+    lake.copy_of("shop.good", "shop", "good")
+    tables, control = started(lake, tmp_path)
+    source = Unreadable(error)
+    tables.source = source  # type: ignore[assignment]
+    tables.add()
+    assert tables.not_copied() == {"shop.bad": f"its copy waits: {error}"}
+    tables.continue_copies()
+    assert source.read_times == 1
+    assert tables.followed.keys() == {"shop.good"}
+    assert not control.quarantined
+
+
+def test_copies_that_wait(lake: FakeLake, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    tables, control = started(lake, tmp_path)
+    assert tables.not_copied() == {}
+    control.request_resync({"shop.a", "shop.c"})
+    tables.unfinished |= {"shop.c", "shop.d", "shop.e"}
+    tables.lagging["shop.e"] = LogLagsError("the archive reaches a.1:4")
+    assert tables.not_copied() == {
+        "shop.c": "its copy is not complete",
+        "shop.d": "its copy is not complete",
+        "shop.e": "its copy waits: the archive reaches a.1:4",
+    }
+    tables.forget("shop.a")
+    assert tables.not_copied()["shop.a"] == "a resync was requested, and has not begun"
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [
+        (ServerError("db1 has more open transactions than", waited_s=60.0, is_passing=True), 1),
+        (ServerError("db1: Lock wait timeout exceeded", code=1205), 3),  # a lock on one table
+    ],
+)
+def test_a_busy_server_is_not_asked_again_for_each_table(
+    lake: FakeLake, tmp_path: Path, error: ServerError, times: int
+) -> None:
+    """Each attempt waits for a minute."""
+    names = [("shop", name) for name in ("a", "b", "c")]
+    tables, _ = started(lake, tmp_path)
+    read: list[tuple[str, str]] = []
+
+    def busy(name: tuple[str, str]) -> None:
+        read.append(name)
+        raise error
+
+    tables.source = SimpleNamespace(names=lambda: names, has=names.__contains__, read=busy)  # type: ignore[assignment]
+    tables.unfinished |= {"shop.a", "shop.b", "shop.c"}
+    tables.continue_copies()
+    assert len(read) == times
+    assert tables.lagging == dict.fromkeys(("shop.a", "shop.b", "shop.c"), error)
+    tables.continue_copies()
+    assert len(read) == times, "before the minute is over"
+
+
+def test_a_table_that_is_requested_again_and_again_in_one_run(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only copies that statements have made useless count."""
+    made = SimpleNamespace(full_name="shop.t", shard_column="")
+    copies = SimpleNamespace(make=lambda *_of: made)
+    monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
+    tables, _ = started(lake, tmp_path)
+    names = [("shop", "t")]
+    tables.source = SimpleNamespace(  # type: ignore[assignment]
+        names=lambda: names, has=names.__contains__, read=lambda _name: (None, "")
+    )
+    tables.limit()
+    for _ in range(6):
+        tables.copy_again("shop.t")
+        tables.continue_copies()
+        assert tables.followed.keys() == {"shop.t"}
+    tables.note_left()
+    for _ in range(4):
+        tables.copy("shop.t")
+    with pytest.raises(AlteredError, match=r"shop\.t: each of 4 copies"):
+        tables.note_left()
