@@ -114,7 +114,7 @@ test-lakes: $(VENV)/compiled java ## write, merge and read Iceberg and Delta tab
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
 .PHONY: test-mirror
-test-mirror: $(VENV)/compiled java ## kill a mirror 24 times on two servers, then verify the lake; downloads Iceberg's jar first
+test-mirror: $(VENV)/compiled java ## kill a mirror 20 times, on two servers, then verify the lake; downloads Iceberg's jar first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 

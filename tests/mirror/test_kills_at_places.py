@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
 PLACES = [name for name in OF_ICEBERG if name not in OF_A_COPY]
 SEED = int(os.environ.get("BINLAKE_SEED", "11"))
-VERIFIED_EVERY = 8
+VERIFIED_EVERY = 5
 IN_THE_COPY = [
     Kill("tasks of a copy", 1, after=False),
     Kill("tasks of a copy", 2, after=True),
@@ -41,21 +41,29 @@ LARGE_RANGE = (
     + ", ".join(f"({10**6 + number}, 0, 'large')" for number in range(1000))
     + " ON DUPLICATE KEY UPDATE v = v + 1"
 )
-#: By default, each place once.
-KILLS = int(os.environ.get("BINLAKE_KILLS", len(IN_THE_COPY) + len(PLACES)))
+#: On all servers together.
+KILLS = int(os.environ.get("BINLAKE_KILLS", "20"))
+SERVERS = ["mysql-9.7", "mariadb-11.8"]
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
     with running(provisioned(request.param)) as started:
         yield started
 
 
-def kills(rng: random.Random) -> Iterator[Kill]:
-    """Those in the first copy, then each place in turn, in its first calls or later ones."""
-    yield from IN_THE_COPY
-    places = rng.sample(PLACES, len(PLACES))
-    for number in range(KILLS - len(IN_THE_COPY)):
+def kills(server: str) -> Iterator[Kill]:
+    """Those in the first copy, then places in turn, in their first calls or later ones.
+
+    Few kills are shared by the servers: each of them has its own half of the places.
+    """
+    rng = random.Random(SEED)
+    in_the_copy, places = IN_THE_COPY, rng.sample(PLACES, len(PLACES))
+    if KILLS // len(SERVERS) < len(in_the_copy) + len(places):
+        share = slice(SERVERS.index(server), None, len(SERVERS))
+        in_the_copy, places = in_the_copy[share], places[share]
+    yield from in_the_copy
+    for number in range(KILLS // len(SERVERS) - len(in_the_copy)):
         place = places[number % len(places)]
         rare = (*OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
         call = 1 if place in rare else rng.randrange(1, 6)
@@ -82,8 +90,9 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
         compact_files=4,
     )
     with Writer(server, rng):
-        for number, kill in enumerate(kills(random.Random(SEED))):
-            if number == KILLS // 2:
+        all_kills = list(kills(server.name))
+        for number, kill in enumerate(all_kills):
+            if number == len(all_kills) // 2:
                 server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
                 server.execute("UPDATE shop.keyed SET note = v WHERE id % 3 = 0")
             if kill.place in OF_LARGE_RANGES:

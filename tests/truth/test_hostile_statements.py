@@ -28,8 +28,8 @@ FRAGMENTS = (
     "AS/*!", "FOR ", "a.", "a ", "\n", "\0", "BEGIN ", "XA ", "SAVEPOINT ", "DELIMITER ", "0x", "@", "$$ ",
     "CHANGE a b INT,", "ADD a INT,", "PRIMARY KEY (a),", "-- binlake: from binlog.000001:5\n", "\u202e", "é",
 )  # fmt: skip
-LENGTH = 30_000
-MOST_CPU_S = 5.0  # linear readers need a twentieth of it; quadratic ones minutes
+LENGTH = 60_000
+MOST_CPU_S = 10.0  # linear readers need 0.2 s on a slow machine; quadratic ones minutes
 
 
 def ddl(sql: str) -> DdlStatement:

@@ -1,5 +1,7 @@
 """Any cut of any log gives the rows of the whole log, and the ranges join.
 
+With BINLAKE_FUZZ_CASES from 100,000 on (`make fuzz`), small logs are cut at every byte, and others at 1,000 places; otherwise a
+log is cut at 250 places, half of which are beside the bounds of events.
 A file cut at all its bytes at once is the hardest plan: the pieces' rows are those of the whole
 only if every single cut is decided alike by the piece that ends there and the one that begins.
 Tasks take no names from DDL that the driver has not read, so neither does the whole here; with the DDL as
@@ -9,6 +11,7 @@ pieces are made here; Spark's data source reads them.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,14 +24,18 @@ from binlake.errors import BinlogError
 from binlake.stream.positions.splits import Split, plan_files
 from binlake.values.ledger import Ledger
 from support.logs.corpus_files import FILES, Listed, keys_beside
+from support.logs.mutations import frames
 from support.oracles.reading import Line, binlog_reader, split_lines, task_lines
 
 if TYPE_CHECKING:
     from binlake.spark.batch import BinlogReader
 
+pytestmark = pytest.mark.fuzz
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-EVERY_BYTE = 4096  # files up to this size are cut at every byte
-CUTS = 1000
+IS_THOROUGH = int(os.environ.get("BINLAKE_FUZZ_CASES", "0")) >= 100_000
+EVERY_BYTE = 4096 if IS_THOROUGH else 256  # files up to this size are cut at every byte
+CUTS = 1000 if IS_THOROUGH else 250
 
 OPTIONS: dict[str, Any] = {"assume_charset": "utf8mb4", "invalid": "hex", "ddl_scan_bytes": 0}
 
@@ -37,7 +44,10 @@ def _cuts(path: Path) -> list[int]:
     size = path.stat().st_size
     if size <= EVERY_BYTE:
         return list(range(size + 1))
-    return sorted(random.Random(path.name).sample(range(size), CUTS))
+    chance = random.Random(path.name)
+    beside = {at + move for at, _, _ in frames(path.read_bytes()) for move in (-1, 0, 1)}
+    chosen = chance.sample(sorted(beside), min(CUTS // 2, len(beside)))
+    return sorted({*chosen, *chance.sample(range(size), CUTS - len(chosen))})
 
 
 def _pieces(reader: BinlogReader, cuts: Sequence[int]) -> list[Split]:

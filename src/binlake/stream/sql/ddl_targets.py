@@ -42,7 +42,7 @@ _RENAME = re.compile(
 _PAIR = re.compile(rf"(?P<old>{_TABLE})\s+TO\s+(?P<new>{_TABLE})", _FLAGS)
 # Beside the new name, only items without quotes and parentheses: what these enclose may look like an item.
 _ALTER_RENAME = re.compile(
-    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<old>{_TABLE})\s+(?:[^'\"`()]*,\s*)?"
+    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<old>{_TABLE})\s++(?:[^'\"`()]*,\s*+)?"
     rf"RENAME(?:\s+(?:TO|AS)\s+|\s*=\s*|\s+)(?P<new>{_TABLE})(?:\s*,[^'\"`()]*)?\s*;?\s*",
     _FLAGS,
 )
@@ -60,7 +60,7 @@ _TO_OTHERS = re.compile(
 )
 # MariaDB has no other clause beside CONVERT TABLE, which may be followed by the limits of the partition.
 _CONVERTS_TABLE = re.compile(
-    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<into>{_TABLE})\s+"
+    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<into>{_TABLE})\s++"
     rf"CONVERT\s+TABLE\s+(?P<table>{_TABLE})\s+TO\s+PARTITION\b.*",
     _FLAGS,
 )
