@@ -42,6 +42,10 @@ $(VENV)/compiled: $(VENV)/ready $(CORE)
 		$(VENV)/bin/python setup.py --quiet build_ext --inplace; fi
 	@mv $@.begun $@
 
+# The classes of Spark, for JVMs that tests start.
+$(VENV)/spark.jsa: $(VENV)/ready dev/spark_classes.py | $(VENV)/compiled java
+	@$(VENV)/bin/python -m dev.spark_classes
+
 .PHONY: setup java
 setup: $(VENV)/compiled ## create .venv and compile the core (every target does this when needed)
 
@@ -101,25 +105,28 @@ format: $(VENV)/ready ## format the source, and apply ruff's safe fixes
 test: $(VENV)/compiled ## run the tests that need no server and no Spark (10 to 20 minutes)
 	$(PYTEST) -m "not server and not spark and not costs" $(ARGS)
 
-.PHONY: test-all
-test-all: $(VENV)/compiled java ## run all tests except test-lakes; downloads the servers first (1.2 GB unpacked)
+.PHONY: setup-tests
+setup-tests: $(VENV)/spark.jsa ## download the servers that tests start (1.2 GB unpacked)
 	@$(VENV)/bin/python -m dev.servers provision
+
+.PHONY: test-all
+test-all: setup-tests ## run all tests except test-lakes; downloads the servers first
 	$(PYTEST) -m "not lakes" $(ARGS)
 
 # A JVM loads the jars of the table formats when it starts, so these tests need a JVM of their own.
 .PHONY: test-lakes
-test-lakes: $(VENV)/compiled java ## write, merge and read Iceberg and Delta tables; downloads their jars first
+test-lakes: $(VENV)/spark.jsa ## write, merge and read Iceberg and Delta tables; downloads their jars first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-store-jars lake-readers s3 hdfs percona-toolkit
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/spark $(ARGS)
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
 .PHONY: test-mirror
-test-mirror: $(VENV)/compiled java ## kill a mirror 20 times, on two servers, then verify the lake; downloads Iceberg's jar first
+test-mirror: $(VENV)/spark.jsa ## kill a mirror 20 times, on two servers, then verify the lake; downloads Iceberg's jar first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 
 .PHONY: test-mirror-pages
-test-mirror-pages: $(VENV)/compiled java ## run the code blocks of the mirror's pages and its notebook
+test-mirror-pages: $(VENV)/spark.jsa ## run the code blocks of the mirror's pages and its notebook
 	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-readers
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_pages.py tests/mirror/test_mirror.py::test_the_notebook_about_mirrors $(ARGS)
 
@@ -151,11 +158,12 @@ mirror-random: $(VENV)/compiled java ## mirror random DML and DDL on 30 tables o
 # The newest supported version of Spark, in its own environment.
 .PHONY: setup-spark43 test-spark43
 setup-spark43:
-	@$(MAKE) --no-print-directory VENV=.venv-spark43 .venv-spark43/spark43 java
+	@$(MAKE) --no-print-directory VENV=.venv-spark43 .venv-spark43/spark43 .venv-spark43/spark.jsa
 
 test-spark43: setup-spark43 ## run the Spark tests on PySpark 4.3.0
 	.venv-spark43/bin/python -m pytest -m "spark and not lakes" $(ARGS)
 
+.venv-spark43/spark.jsa: .venv-spark43/spark43
 .venv-spark43/spark43: .venv-spark43/compiled dev/locks/spark43.lock
 	@.venv-spark43/bin/pip install $(HASHED) --requirement dev/locks/spark43.lock
 	@touch $@

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dev import spark_classes
+
 if TYPE_CHECKING:
     from dev.servers import Server
 
@@ -71,6 +73,8 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name, value in spark_classes.variables().items():
+        os.environ.setdefault(name, value)
     # A shell starts what runs in its background with SIGINT ignored: a test of Ctrl-C would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_LEFT_OUT] = Counter()
