@@ -17,6 +17,7 @@ import binlake
 from binlake.cli.main import main
 from binlake.values.builds import installed_version
 from support.spark.spark_processes import SOURCE, Cluster
+from support.spark.spark_processes import run_script as run_script_in
 
 LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "rotation" / "binlog.index")
 
@@ -100,41 +101,71 @@ answer([message_of(job) for job in (read, stream, write)])
 """
 
 
-def test_a_read_uses_both_workers(cluster: Any, run_script: Any) -> None:
+#: What is tried in one session, by name: its text and arguments.
+Tried = dict[str, tuple[str, tuple[str, ...]]]
+
+
+def _script(tried: Tried) -> str:
+    """Text that answers with the answer of each part, by its name."""
+    parts = "".join(
+        f"part = {name!r}\nsys.argv[2:] = {list(arguments)!r}\n{text}"
+        for name, (text, arguments) in tried.items()
+    )
+    return (
+        f"answer_all, found = answer, {{}}\ndef answer(value): found[part] = value\n{SESSION}{parts}"
+        "answer_all(found)\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one session on the cluster has found: sessions with new executors take most of the time."""
+    folder = tmp_path_factory.mktemp("session")
+    planned, seen = folder / "planned", folder / "seen"
+    planned.mkdir()
+    seen.mkdir()
+    with (planned / "binlog.000001").open("wb") as log:
+        log.truncate(100 << 20)  # planning reads no byte
+    omissions = (str(folder / name) for name in ("stderr", "ledgers", "checkpoint"))
+    tried: Tried = {
+        "read": (READ, (LOGS,)),
+        "plan": (PLAN, (str(planned),)),
+        "omissions": (LEFT_OUT, (LOGS, *omissions)),
+        "export": (EXPORT, (LOGS, str(folder / "lake"))),
+        "hosts": (HOSTS, (str(seen),)),
+    }
+    found: dict[str, Any] = run_script_in(folder, _script(tried), cluster.url)
+    return found
+
+
+def test_a_read_uses_both_workers(answers: dict[str, Any]) -> None:
     expected = binlake.open(LOGS).to_arrow("golden.r").num_rows
-    partitions, rows, distinct, executors = run_script(SESSION + READ, cluster.url, LOGS)
+    partitions, rows, distinct, executors = answers["read"]
     assert partitions > 4
     assert rows == distinct == expected
     assert executors == 2
 
 
-def test_the_planner_asks_the_driver_for_the_cores(
-    cluster: Any, run_script: Any, tmp_path: Path
-) -> None:
-    with (tmp_path / "binlog.000001").open("wb") as log:
-        log.truncate(100 << 20)  # planning reads no byte
-    assert run_script(SESSION + PLAN, cluster.url, str(tmp_path)) == 5
+def test_the_planner_asks_the_driver_for_the_cores(answers: dict[str, Any]) -> None:
+    assert answers["plan"] == 5
 
 
-def test_omissions_of_a_read_are_reported_once_by_the_driver(
-    cluster: Any, run_script: Any, tmp_path: Path
-) -> None:
-    folders = (str(tmp_path / name) for name in ("stderr", "ledgers", "checkpoint"))
-    batch, with_path, stream = run_script(SESSION + LEFT_OUT, cluster.url, LOGS, *folders)
+def test_omissions_of_a_read_are_reported_once_by_the_driver(answers: dict[str, Any]) -> None:
+    batch, with_path, stream = answers["omissions"]
     told = [": changes that rows cannot show: DDL: 2"]
     assert batch == with_path == told
     assert [line.partition(": ")[2] for line in stream] == [line[2:] for line in told]
 
 
-def test_an_export(cluster: Any, run_script: Any, tmp_path: Path) -> None:
+def test_an_export(answers: dict[str, Any]) -> None:
     expected = binlake.open(LOGS).to_arrow("golden.r").num_rows
-    tables, warned = run_script(SESSION + EXPORT, cluster.url, LOGS, str(tmp_path / "lake"))
+    tables, warned = answers["export"]
     assert tables == [["golden/r", expected, 1]]
     assert not warned
 
 
-def test_hosts_are_checked(cluster: Any, run_script: Any, tmp_path: Path) -> None:
-    told = run_script(SESSION + HOSTS, cluster.url, str(tmp_path))
+def test_hosts_are_checked(answers: dict[str, Any]) -> None:
+    told = answers["hosts"]
     assert told.startswith("host ")
     assert "does not see" in told
     assert "\n" not in told
