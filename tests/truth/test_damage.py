@@ -21,14 +21,13 @@ import pytest
 import binlake
 from binlake.errors import BinlogError, TruncatedError
 from support.logs.corpus_files import keys_beside
-from support.logs.mutations import frames, mutated, snippets
+from support.logs.mutations import IS_THOROUGH, frames, mutated, snippets
 from support.oracles.reading import Line, command, events, row_lines
 
 pytestmark = pytest.mark.fuzz
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CASES = int(os.environ.get("BINLAKE_FUZZ_CASES", "3000"))
-EVERY_BYTE = CASES >= 100_000
 SMALL_BYTES = 6000
 SECONDS = 120  # one read, on a busy machine; a loop without end would be longer
 MEMORY_BYTES = 1 << 30  # growth over all reads; an allocation by a claimed size would be more
@@ -66,7 +65,7 @@ def _name(path: Path) -> str:
 
 
 def _cuts(log: bytes) -> list[int]:
-    if EVERY_BYTE:
+    if IS_THOROUGH:
         return list(range(len(log)))
     bounds = [at + move for at, _, _ in frames(log) for move in (-1, 0, 1)]
     return sorted({*bounds, *random.Random(len(log)).sample(range(len(log)), 40)})
@@ -205,7 +204,7 @@ def test_every_prefix_of_an_encrypted_log_gives_a_prefix_of_the_rows(
     assert stopped is None
     cut = tmp_path / path.name
     cut.write_bytes(log)
-    sizes = range(len(log)) if EVERY_BYTE else random.Random(0).sample(range(len(log)), 150)
+    sizes = range(len(log)) if IS_THOROUGH else random.Random(0).sample(range(len(log)), 150)
     for size in sorted({*sizes, len(log) - 1}, reverse=True):
         os.truncate(cut, size)
         with limits():

@@ -61,7 +61,7 @@ def write_indexes(folder: Path) -> None:
 def choices(folder: Path) -> Iterator[dict[str, Any]]:
     """Options that choose parts of the logs, made of what is in them."""
     transactions = list(binlake.open(folder).transactions())
-    for share in (0.0, 0.3, 0.6, 1.0) if len(transactions) < 50 else (0.5,):
+    for share in (0.0, 0.6, 1.0) if len(transactions) < 50 else (0.5,):
         found = transactions[int(share * (len(transactions) - 1))]
         yield {"since": f"@{found.commit_us / 1e6:.6f}"}
         yield {"until": f"@{found.commit_us / 1e6:.6f}"}

@@ -11,7 +11,6 @@ pieces are made here; Spark's data source reads them.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from binlake.errors import BinlogError
 from binlake.stream.positions.splits import Split, plan_files
 from binlake.values.ledger import Ledger
 from support.logs.corpus_files import FILES, Listed, keys_beside
-from support.logs.mutations import frames
+from support.logs.mutations import IS_THOROUGH, frames
 from support.oracles.reading import Line, binlog_reader, split_lines, task_lines
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.fuzz
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-IS_THOROUGH = int(os.environ.get("BINLAKE_FUZZ_CASES", "0")) >= 100_000
 EVERY_BYTE = 4096 if IS_THOROUGH else 256  # files up to this size are cut at every byte
 CUTS = 1000 if IS_THOROUGH else 250
 

@@ -6,14 +6,17 @@ mutations every event is given its right CRC32, as an attacker would.
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 __all__ = [
+    "IS_THOROUGH",
     "changed_text",
+    "every_or_some",
     "frames",
     "has_checksums",
     "mutated",
@@ -22,12 +25,22 @@ __all__ = [
     "snippets",
 ]
 
+#: `make fuzz`: every byte of small logs is tried.
+IS_THOROUGH = int(os.environ.get("BINLAKE_FUZZ_CASES", "0")) >= 100_000
 MAGIC = 4
 HEADER = 19
 FORMAT_DESCRIPTION = 15
 _GTID_TYPES = (33, 34, 42, 162)
 _EDGES = (0, 1, 2, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _WIDE_EDGES = (0, 1, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+
+
+def every_or_some(places: Sequence[int], most: int) -> Sequence[int]:
+    """Places in a log: all of them with `make fuzz`, otherwise some, the same in each run, and the first and last."""
+    if IS_THOROUGH or len(places) <= most:
+        return places
+    inner = random.Random(len(places)).sample(places[1:-1], most - 2)
+    return sorted({places[0], *inner, places[-1]})
 
 
 def frames(log: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
