@@ -477,7 +477,7 @@ class MirrorOptions:
                 f"the lake has options that this version of binlake does not know: {', '.join(unknown)}",
                 hint="use the version of binlake that wrote to the lake last, or a newer one",
             )
-        return cls.of(values)
+        return cls.of(_within_limits(values))
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> MirrorOptions:
@@ -485,6 +485,18 @@ class MirrorOptions:
         known = {option.name: option for option in MIRROR_OPTIONS}
         found = {name: value for name, value in values.items() if name in known}
         return cls(**{name: known[name].value_of(value) for name, value in found.items()})
+
+
+def _within_limits(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored options, none below its limit: the limit may be higher now than when the lake was made, and users replace
+    the options of a lake with commands that read them first.
+    """
+    values = dict(stored)
+    for option in MIRROR_OPTIONS:
+        value = values.get(option.name, option.default)
+        if option.least is not None and value != option.default and value < option.least:
+            values[option.name] = type(option.default)(option.least)
+    return values
 
 
 #: All options, in the order in which the help lists them.

@@ -74,6 +74,15 @@ def test_options_of_a_newer_version_are_refused() -> None:
         MirrorOptions.from_json(json.dumps({**stored, "mask_columns": ["*.*.ssn"]}))
 
 
+def test_stored_options_below_a_limit_that_an_earlier_version_did_not_have() -> None:
+    """Each command reads them, also the one that replaces them."""
+    stored = json.loads(MirrorOptions().to_json()) | {"orphans_s": 600, "max_snapshots": 0}
+    options = MirrorOptions.from_json(json.dumps(stored))
+    assert (options.orphans_s, options.max_snapshots, options.keep_tags_s) == (3600, 1, 0)
+    with pytest.raises(OptionError, match="orphans_s: expected 3600 or more"):
+        MirrorOptions.of({"orphans_s": 600})
+
+
 def test_every_option_with_patterns_of_tables_divides_them_alike() -> None:
     options = MirrorOptions.of(
         {"tables": ("shop.a,shop.b",), "append_tables": ("shop.a,b,shop.c",)}
