@@ -34,7 +34,8 @@ class StreamOffset:
 
     `log_created`: the time in the file's format description, seconds since 1970; None: unknown.
     `shown` are GTIDs that were shown although they lie after the position: another server, which
-    took over, has them in another order. They have the form of the option `exclude_gtid`.
+    took over, has them in another order. They have the form of the option `exclude_gtid`; earlier versions
+    recorded some before the position, too.
     `commit_us`: the commit time of the last transaction before the position, microseconds since
     1970 UTC; None: unknown. `fingerprint`: the events before the position, None: unknown.
     `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.

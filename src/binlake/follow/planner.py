@@ -234,9 +234,11 @@ class StreamPlanner:
             numbers = self._only_newest(now, start, numbers)
         # the beginning of a file contains the GTIDs before it, except those shown elsewhere
         known = start.position.gtid_set if numbers[0] == first or start.shown else ""
+        gtids = GtidProgress(known)
+        # of those shown elsewhere, the ones that the batch passes no longer lie after the position
+        passed = GtidProgress() if start.shown else gtids
         counter = RowTotals(self._options) if limits.rows is not None else None
-        scan = BoundaryScan(limits, GtidProgress(known), counter, self._on_damage)
-        shown = start.shown
+        scan = BoundaryScan(limits, passed, counter, self._on_damage)
         for number in self._logs.in_turn(now, numbers):
             begin = start.position.offset if number == first else FIRST_EVENT
             fingerprint = start.fingerprint if number == first else None
@@ -245,8 +247,6 @@ class StreamPlanner:
             ) as log:
                 if number == first and not _is_of(log, start):
                     raise PositionLostError(_another(start.position), hint=self._remedy)
-                if begin == FIRST_EVENT and shown and self._head_has(log, start):
-                    shown = ""
                 walk = scan.as_far_as if number == now.numbers[-1] else scan.through
                 walk(log, begin, stops.get(number))
                 created = log.created
@@ -257,10 +257,13 @@ class StreamPlanner:
                 self._logs.saw(now, number, fingerprint)
             if scan.full:
                 break
-        position = Position(now.server_uuid, now.files[number].name, scan.offset, scan.gtids.text)
+        if passed is not gtids:
+            gtids.add_all(passed)
+        position = Position(now.server_uuid, now.files[number].name, scan.offset, gtids.text)
         if (position.file, position.offset) == (start.position.file, start.position.offset):
             return start
         commit_us = start.commit_us if scan.commit_us is None else scan.commit_us
+        shown = passed.rest_of(start.shown)
         return StreamOffset(position, created, shown, commit_us, fingerprint=fingerprint)
 
     def _at_end(self, now: LogsNow, start: StreamOffset, stop: int | None) -> bool:
@@ -321,12 +324,6 @@ class StreamPlanner:
                 return None
             position = Position(now.server_uuid, log.name, offset, gtids.text)
             return StreamOffset(position, log.created)
-
-    def _head_has(self, log: LogFile, start: StreamOffset) -> bool:
-        """Whether everything that was shown before lies before this file."""
-        head = head_gtids(log)
-        known = GtidProgress("" if head is None else str(head))
-        return known.has_all(GtidProgress(start.position.gtid_set))
 
     # -- is it the same log? --------------------------------------------------------------------
 
@@ -423,8 +420,7 @@ class StreamPlanner:
                 break
         else:
             found = self._latest(now)
-        seen_here = GtidProgress(found.position.gtid_set)
-        later = "" if seen_here.has_all(shown) else shown_before(shown.text)
+        later = GtidProgress(found.position.gtid_set).rest_of(shown_before(shown.text))
         return replace(found, position=replace(found.position, gtid_set=shown.text), shown=later)
 
     # -- filters --------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from binlake.stream.event_at import event_at
 from binlake.stream.positions.gtid_search import HEAD_BYTES
 from binlake.stream.runs import PlainRun
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
+from binlake.values.gtid_filter import parse_gtid_filter
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -87,6 +88,11 @@ class GtidProgress:
         elif event is not None and event.gtid is not None:
             self._mysql.add(event.sid, event.gno, event.tag)
 
+    def add_all(self, other: GtidProgress) -> None:
+        """Add the GTIDs of another set."""
+        self._mysql |= other._mysql
+        self._add_list(other._mariadb)
+
     def has_all(self, other: GtidProgress) -> bool:
         """Whether this set contains all of `other`."""
         return other._mysql <= self._mysql and all(
@@ -98,6 +104,14 @@ class GtidProgress:
         missing = str(other._mysql - self._mysql)
         ahead = [str(gtid) for gtid in other._mariadb if self._reached(gtid) < gtid.seq_no]
         return missing or ",".join(ahead)
+
+    def rest_of(self, gtids: str) -> str:
+        """Return those of some GTIDs that are not in this set. Both texts have the form of the option `exclude_gtid`; "" is none."""
+        if not gtids:
+            return ""
+        given = parse_gtid_filter(gtids)
+        mariadb = given.mariadb - MariaGtidIntervals.up_to(self._mariadb)
+        return str(given.mysql - self._mysql) or str(mariadb)
 
 
 def shown_before(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +16,11 @@ from binlake.follow.logs import DirectoryLogs
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
 from binlake.mirror.apply.decode import Decoded, statements_in
+from binlake.mirror.control import progress_key
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.rounds import Rounds
 from binlake.source.chain import LogPath
+from binlake.stream.positions.boundary import Limits
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.position import ChainPosition, Position
 from support.logs.stream_log import SID, StreamLog
@@ -136,6 +140,52 @@ def test_statements_that_the_lake_already_has_are_not_applied_again(tmp_path: Pa
     assert start.shown
     [statement] = statements_in(planner.splits(start, planner.latest()), read)
     assert statement.position.offset > later
+
+
+def read_on(planner: StreamPlanner, start: StreamOffset) -> Iterator[StreamOffset]:
+    """The places after each of the following transactions."""
+    while True:
+        end = planner.advance(start, Limits(transactions=1))
+        if end.place == start.place:
+            return
+        yield end
+        start = end
+
+
+@pytest.mark.parametrize(
+    ("log", "gtids", "left"),
+    [
+        (
+            StreamLog().plain(1).plain(4).plain(2).plain(3).plain(5),
+            (f"{SID}:1-3", f"{SID}:1-2"),
+            ([f"{SID}:2-3", f"{SID}:3", "", ""], [f"{SID}:2", "", "", ""]),
+        ),
+        (
+            reduce(lambda log, gtid: log.maria(gtid[1], domain=gtid[0]).query(b"BEGIN").rows().xid(),
+                   [(0, 1), (1, 1), (0, 2), (0, 3), (1, 2)], StreamLog()),
+            ("0-1-3", "0-1-2"),
+            (["0-1:2-3", "0-1:3", "", ""], ["0-1:2", "", "", ""]),
+        ),
+    ],
+    ids=["mysql", "mariadb"],
+)  # fmt: skip
+def test_tables_meet_after_the_transactions_that_one_of_them_already_had(
+    tmp_path: Path, log: StreamLog, gtids: tuple[str, str], left: tuple[list[str], list[str]]
+) -> None:
+    """Otherwise no round is recorded, and the log is read for each of them, until the server begins a new file."""
+    log.write(tmp_path)
+    read = MirrorOptions().read_options()
+    planner = StreamPlanner(LogsOfNewServer([str(tmp_path)], read), read)
+    starts = [planner.here(StreamOffset(Position("old", "binlog.000009", 700, gtids_)))
+              for gtids_ in gtids]  # fmt: skip
+    assert starts[0].position.offset == starts[1].position.offset
+    one, other = (list(read_on(planner, start)) for start in starts)
+    assert ([end.shown for end in one], [end.shown for end in other]) == left
+    assert [end.position.offset for end in one] == [end.position.offset for end in other]
+    assert one[0].position.gtid_set != other[0].position.gtid_set
+    sets = [sorted(end.position.gtid_set.split(",")) for end in (one[2], other[2])]
+    assert sets[0] == sets[1]
+    assert progress_key(one[2]) == progress_key(other[2])
 
 
 def test_tables_with_different_later_transactions_are_not_read_together() -> None:
