@@ -58,6 +58,9 @@ _KEPT_SNAPSHOTS = 20  # each has the snapshots of all tables in its summary
 _KEPT_ROUNDS = 20  # whatever their age: the tables, too, keep their newest snapshots
 _FEW_ROUNDS = 100
 
+#: What to do about most quarantines.
+RESYNC = "`binlake mirror resync` copies the table again"
+
 #: How the reason begins for which a table is gone that the server has dropped or replaced.
 DROPPED = "dropped"
 

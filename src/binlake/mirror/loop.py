@@ -129,7 +129,13 @@ class Mirror:
             opened.callback(self._task_files.clear)
             self._tables = self._followed_tables(watch, copy_s)
             self._schema_changes = SchemaChanges(
-                options, self._rules, self._control, self._tables, note, self._planner
+                options,
+                self._rules,
+                self._control,
+                self._tables,
+                note,
+                self._planner,
+                self._between_ranges,
             )
             self._tables.apply_departure = self._schema_changes.apply_departure
             self._server = None if logs is None else ArchivedServer(self._host, read, note)
@@ -225,9 +231,16 @@ class Mirror:
 
     def _between_key_jobs(self) -> None:
         """Renew the lease while tasks complete a row index; `stop` ends the run, and the next one needs only the other files."""
+        self._keep_going("before a row index was complete")
+
+    def _between_ranges(self) -> None:
+        """Renew the lease while the log is searched for a statement; `stop` ends the run, and the next one searches again."""
+        self._keep_going("before the log was searched for the statement that has removed a table")
+
+    def _keep_going(self, before: str) -> None:
         self._lease.keep()
         if self._stop.is_set():
-            raise StoppedError("the mirror was stopped before a row index was complete")
+            raise StoppedError(f"the mirror was stopped {before}")
 
     # -- the loop ----------------------------------------------------------------------------------
 

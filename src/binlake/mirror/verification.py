@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError
-from binlake.mirror.control import place_key
+from binlake.mirror.control import RESYNC, place_key
 from binlake.mirror.equality.compare import (
     ExactSource,
     LakeRows,
@@ -27,7 +27,6 @@ from binlake.mirror.equality.compare import (
     exact_session,
 )
 from binlake.mirror.followed.first_copy import LogLagsError
-from binlake.mirror.followed.tables import RESYNC
 from binlake.mirror.selection import chosen_tables
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema

@@ -12,11 +12,12 @@ from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
-from binlake.mirror.control import Control
+from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
+from binlake.mirror.followed.first_copy import LogLagsError, lags
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import definition_properties, text_properties
-from binlake.mirror.followed.tables import RESYNC, FollowedTables
+from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
@@ -30,7 +31,9 @@ from binlake.values.position import Position
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanges:
-    """Applies statements to tables. `note` receives messages for the user."""
+    """Applies statements to tables. `note` receives messages for the user. `between` is called between two parts of a long
+    search in the log, and may raise an error that ends it.
+    """
 
     options: MirrorOptions
     rules: ColumnRules
@@ -38,6 +41,7 @@ class SchemaChanges:
     tables: FollowedTables
     note: Callable[[str], None]
     planner: StreamPlanner
+    between: Callable[[], None] = lambda: None
 
     def first(
         self, statements: Sequence[DdlStatement], group: Sequence[Followed]
@@ -96,14 +100,20 @@ class SchemaChanges:
     def apply_departure(self, table: Followed) -> bool:
         """Apply the first statement after the place of a table that removes it from the server; return whether the log has one.
 
-        The table does not get the changes before it: it could not follow one of them, and now it cannot be copied.
+        The table does not get the changes before it: it could not follow one of them, and now it cannot be copied. Raises
+        LogLagsError if an archive may not have the statement yet.
         """
+        # asked first: the archive may get the statement while the mirror reads what it has now
+        behind = self._lag()
         until = self.planner.latest()
         start = self.planner.here(table.offset)
         while True:
             end = self.planner.advance(start, Limits(bytes=self.options.round_bytes), until)
             if end.place == start.place:
+                if behind is not None:
+                    raise behind
                 return False
+            self.between()
             splits = self.planner.splits(start, end)
             for ddl in statements_in(splits, self.options.read_options([table.id])):
                 effect = departure_of(ddl, table) if concerns(ddl, *table.id) else None
@@ -112,6 +122,17 @@ class SchemaChanges:
                         self._gone(table, effect, ddl, *self._around(start, ddl))
                     return True
             start = end
+
+    def _lag(self) -> LogLagsError | None:
+        """The error that the archive, if the log is one, does not reach the end of the server's log; None if it does."""
+        end = self.tables.source.end_beyond_archive()
+        log = self.planner.head().position
+        if end is None or not lags(log, end):
+            return None
+        return LogLagsError(
+            f"the archive reaches {log.file}:{log.offset}, but not yet {end.file}:{end.offset}, and the server no longer has the table",
+            hint="check that `binlake archive` runs",
+        )
 
     def _around(self, start: StreamOffset, ddl: DdlStatement) -> tuple[StreamOffset, StreamOffset]:
         """The places before and after a statement that the log has after `start`."""

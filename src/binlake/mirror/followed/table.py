@@ -341,6 +341,8 @@ def followed_tables(
     """
     properties = lake.load(*name).describe()["properties"]
     known = sources(properties)
+    if not known:  # a copy has made it, and is not complete
+        return {}
     kept = next(iter(known.values()))
     mode = mode_named(mode_of(kept))
     key = mode.index_key(_lake_key(key_of(kept), shard_column(properties)))

@@ -18,12 +18,13 @@ from binlake.format.sql_names import TableName
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import Control
+from binlake.mirror.control import RESYNC, Control
+from binlake.mirror.followed.absent import AbsentTables
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables, tables_in_lake
 from binlake.mirror.followed.log_places import LogPlaces
-from binlake.mirror.followed.table import Followed, followed_tables, unfollowed_shard
+from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy
 from binlake.mirror.followed.unmatched import UnmatchedPatterns
 from binlake.mirror.followed.wanted import WantedTables
@@ -32,7 +33,6 @@ from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import (
     AlteredError,
-    is_absent,
     is_lasting,
     is_of_table,
     is_passing,
@@ -45,8 +45,6 @@ from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
 from binlake.values.quantities import counted
 from binlake.values.table_names import full_name_of, table_name
 
-#: What to do about most quarantines.
-RESYNC = "`binlake mirror resync` copies the table again"
 _TRIES = 3
 _COPIES = 10
 # Of one table, in a run that is to end: a statement can make each of them useless.
@@ -65,7 +63,7 @@ class FollowedTables:
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
     of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
     `note` receives messages for the user, `watch` the progress of a copy. `apply_departure` applies the statement of the log that has
-    removed a table from the server, and returns whether there is one.
+    removed a table from the server, and returns whether there is one; it raises LogLagsError if the log of an archive may get it later.
     """
 
     def __init__(
@@ -101,6 +99,7 @@ class FollowedTables:
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake = lake
         self._mirrored = MirroredTables(lake, self.namespaces)
+        self._absent = AbsentTables(self, lake, control, options, indexes, self._mirrored, note)
         self._control = control
         self._options = options
         self._rules = rules
@@ -117,13 +116,13 @@ class FollowedTables:
             planner,
             options,
             rules,
-            CopyTargets(lake, options, rules, indexes, note, self._shards_in, control.was_dropped),
+            CopyTargets(lake, options, rules, indexes, note, self.shards_in, control.was_dropped),
             indexes,
             note,
             watch,
             is_interrupted,
             self._gives_way,
-            self._shards_in,
+            self.shards_in,
             self._mirrored,
             LogPlaces(planner),
         )
@@ -248,12 +247,12 @@ class FollowedTables:
         """
         if full_name in self.followed:
             self._control.keep_resyncing(full_name)
-            self.forget(full_name)
+            self._forget_but_place(full_name)
         self.unfinished.add(full_name)
 
     def copy_again(self, full_name: str) -> None:
         """Copy a table again because a user has requested it; earlier copies of this run do not count any more."""
-        self.forget(full_name)
+        self._forget_but_place(full_name)
         self._copied.pop(full_name, None)
         self.unfinished.add(full_name)
 
@@ -289,12 +288,15 @@ class FollowedTables:
             self.limit()
         for full_name in sorted({*self.followed, *self.unfinished}):
             if not self.source.wants(*table_name(full_name)):
-                self.unfinished.discard(full_name)
-                self.lagging.pop(full_name, None)
-                self.forget(full_name)
-                self._note(f"{full_name} is no longer followed; its lake table stays as it is")
+                self.unselect(full_name)
         self.add()
         self._patterns.note_additions(new)
+
+    def unselect(self, full_name: str) -> None:
+        """Follow a table no longer that a user has removed."""
+        self.unfinished.discard(full_name)
+        self.forget(full_name)
+        self._note(f"{full_name} is no longer followed; its lake table stays as it is")
 
     @property
     def _patterns(self) -> UnmatchedPatterns:
@@ -424,70 +426,13 @@ class FollowedTables:
         return False
 
     def _missing(self, full_name: str) -> None:
-        """Stop following a table that should be copied, but that the server does not list.
-
-        A table of the lake is quarantined if the user may not read it, or if no statement of the log has removed it. The rows
-        of a shard that the server no longer has are removed.
-        """
-        why = "the server has no such table, or the options leave it out"
-        name, known = table_name(full_name), self.followed.get(full_name)
-        if known is None and not (
-            full_name in self._control.to_resync
-            and (full_name not in self._control.gone or self._options.is_shard(*name))
-            and full_name in self._mirrored.by_name()
-        ):
-            self._note(f"{full_name} is not copied: {why}")
-            return
-        if self.source.wants(*name):
-            refusal = self.source.refusal(name)
-            if refusal is not None and not is_absent(refusal):
-                self.quarantine(
-                    full_name, f"the server does not list the table: {refusal}; {RESYNC}"
-                )
-                return
-            if (
-                self._options.is_shard(*name)
-                and refusal is not None
-                and self._remove_shard(full_name)
-            ):
-                return
-        if known is not None:
-            if self.apply_departure(known):
-                return
-            why = "the server no longer lists the table, and its log does not contain the reason"
-        self.quarantine(full_name, why)
-
-    def _remove_shard(self, full_name: str) -> bool:
-        """Remove the rows of a shard that the server no longer has, if the table is one; return whether it is.
-
-        A tag keeps the rows, as that of a DROP does. The merged table stays at the places of the other shards.
+        """Stop following a table that should be copied, but that the server does not list, unless the log is of an archive that may
+        not have the reason yet.
         """
         try:
-            shard = self.followed.get(full_name) or self._shard(full_name)
-            if shard is None or not shard.shard_column:
-                return False
-            shard.tag_before("drop", shard.offset.position)
-            shard.drop_shard(shard.offset, self._control.round + 1)
-        except (*OF_ONE_TABLE, CommitConflictError, *DAMAGED) as error:
-            why = f"the server has no such table, but its rows cannot be removed: {error}"
-            self.quarantine(full_name, why)
-            return True
-        self.forget(full_name)
-        self._control.returned(full_name)
-        self._note(
-            f"{full_name}: the server has no such table; its rows in {shard.lake.full_name} were removed"
-        )
-        return True
-
-    def _shard(self, full_name: str) -> Followed | None:
-        """A shard that is in the lake and not followed; None if the table is no shard."""
-        name = next(iter(self._mirrored.by_name().get(full_name, ())), None)
-        if name is None:
-            return None
-        if others := self._shards_in(name):
-            return unfollowed_shard(full_name, others)
-        opened = followed_tables(self._lake, name, self._indexes, self._control, self._options)
-        return opened.get(full_name)
+            self._absent.stop_following(full_name)
+        except LogLagsError as error:
+            self._wait(full_name, error)
 
     def leave(self, full_name: str, how: str) -> None:
         """Keep the lake table of a table that the server no longer has; `how` is the reason."""
@@ -505,10 +450,18 @@ class FollowedTables:
         """Follow a table no longer, here and in this run."""
         self.followed.pop(full_name, None)
         self.lagging.pop(full_name, None)
+        self._absent.forget(full_name)
         for shards in self._shards.values():
             shards.pop(full_name, None)
 
-    def _shards_in(self, name: tuple[str, str]) -> dict[str, Followed]:
+    def _forget_but_place(self, full_name: str) -> None:
+        """Follow a table no longer until it is copied again. If the server drops it before that, the statement comes after its place."""
+        place = self._absent.place(full_name)
+        self.forget(full_name)
+        if place is not None:
+            self._absent.keep_place(full_name, place)
+
+    def shards_in(self, name: tuple[str, str]) -> dict[str, Followed]:
         """The shards of a lake table that are followed now."""
         return self._shards.setdefault(".".join(name), {})
 

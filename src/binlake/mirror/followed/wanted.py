@@ -30,6 +30,7 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_text import create_table_text
+from binlake.values.position import Position
 from binlake.values.table_names import full_name_of
 
 T = TypeVar("T")
@@ -117,6 +118,16 @@ class WantedTables:
             except ServerError as error:
                 return error
         return None
+
+    def end_beyond_archive(self) -> Position | None:
+        """The end of the server's log if the mirror reads the log of an archive, which may not reach it yet; else None."""
+        if not self._host.has_archive:
+            return None
+        return self._patiently(self._end)
+
+    def _end(self) -> Position:
+        with open_session(self._host.url()) as server:
+            return Position(server.identity, *server.end())
 
     def may_be_new(self, ddl: DdlStatement) -> bool:
         """Return whether a statement may create a table that is wanted."""

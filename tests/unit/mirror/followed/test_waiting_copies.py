@@ -13,6 +13,7 @@ from binlake.errors import (
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.source.refusals import AlteredError
 from unit.mirror.followed.fake_lake import (
+    OFFSET,
     FakeLake,
     Unreadable,
     started,
@@ -96,7 +97,7 @@ def test_a_table_that_is_requested_again_and_again_in_one_run(
     lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only copies that statements have made useless count."""
-    made = SimpleNamespace(full_name="shop.t", shard_column="")
+    made = SimpleNamespace(full_name="shop.t", shard_column="", offset=OFFSET)
     copies = SimpleNamespace(make=lambda *_of: made)
     monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
     tables, _ = started(lake, tmp_path)

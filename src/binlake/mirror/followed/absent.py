@@ -1,0 +1,161 @@
+"""Tables that should be copied, but that the server does not list: the statement of the log that has removed such a table is
+applied, or the table is quarantined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binlake.errors import PositionLostError
+from binlake.follow.offsets import StreamOffset
+from binlake.mirror.apply.net import OF_ONE_TABLE
+from binlake.mirror.control import DROPPED, RESYNC, Control
+from binlake.mirror.followed.in_lake import MirroredTables
+from binlake.mirror.followed.table import Followed, followed_tables, unfollowed_shard
+from binlake.mirror.followed.table_record import copied_from, sources
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.refusals import is_absent
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.formats import LakeTables
+from binlake.values.table_names import table_name
+
+if TYPE_CHECKING:
+    from binlake.mirror.followed.tables import FollowedTables
+
+_CANNOT_BE_OPENED = (*OF_ONE_TABLE, CommitConflictError, *DAMAGED)
+
+
+class AbsentTables:
+    """Decides about tables that the server does not list. `tables`: those that the mirror follows."""
+
+    def __init__(
+        self,
+        tables: FollowedTables,
+        lake: LakeTables,
+        control: Control,
+        options: MirrorOptions,
+        indexes: Path,
+        mirrored: MirroredTables,
+        note: Callable[[str], None],
+    ) -> None:
+        self._places: dict[str, StreamOffset] = {}
+        self._tables = tables
+        self._lake = lake
+        self._control = control
+        self._options = options
+        self._indexes = indexes
+        self._mirrored = mirrored
+        self._note = note
+
+    def keep_place(self, full_name: str, place: StreamOffset) -> None:
+        """Remember the place of a table whose copy waits: the statement that removes the table comes after it."""
+        self._places[full_name] = place
+
+    def place(self, full_name: str) -> StreamOffset | None:
+        """The place of a table that is followed, or whose copy waits."""
+        table = self._tables.followed.get(full_name)
+        return self._places.get(full_name) if table is None else table.offset
+
+    def forget(self, full_name: str) -> None:
+        """Forget the place of a table."""
+        self._places.pop(full_name, None)
+
+    def stop_following(self, full_name: str) -> None:
+        """Stop following a table that should be copied, but that the server does not list.
+
+        A table of the lake is quarantined if the user may not read it, or if no statement of the log has removed it. The rows
+        of a shard that the server no longer has are removed. Raises LogLagsError if the log of an archive may still get
+        the statement.
+        """
+        why = "the server has no such table, or the options leave it out"
+        name, place = table_name(full_name), self.place(full_name)
+        to_resync = full_name in self._control.to_resync
+        is_new = (place is not None or to_resync) and self._is_new_in_lake(full_name)
+        is_kept = to_resync and full_name in self._mirrored.by_name()
+        is_kept = is_kept and (full_name not in self._control.gone or self._options.is_shard(*name))
+        if place is None and not (is_kept or is_new):
+            self._note(f"{full_name} is not copied: {why}")
+            return
+        if self._tables.source.wants(*name):
+            refusal = self._tables.source.refusal(name)
+            if refusal is not None and not is_absent(refusal):
+                self._tables.quarantine(
+                    full_name, f"the server does not list the table: {refusal}; {RESYNC}"
+                )
+                return
+            if refusal is not None and is_new:
+                how = "or renamed before its new copy was complete; its lake table is empty"
+                self._tables.leave(full_name, f"{DROPPED} {how}")
+                return
+            is_shard = self._options.is_shard(*name)
+            if is_shard and refusal is not None and self._remove_shard(full_name):
+                return
+        elif full_name in self._tables.followed:  # a user has just removed it
+            self._tables.unselect(full_name)
+            return
+        if place is not None:
+            if self._applies_departure(full_name, place):
+                return
+            why = "the server no longer lists the table, and its log does not contain the reason"
+        self._tables.quarantine(full_name, why)
+
+    def _is_new_in_lake(self, full_name: str) -> bool:
+        """Whether the lake table is one that a copy, which is not complete, has made instead of that with the rows."""
+        if self.place(full_name) is None and full_name in self._mirrored.by_name():
+            return False
+        name = self._options.lake_name(*table_name(full_name))
+        if not self._lake.exists(*name):
+            return False
+        properties = self._lake.load(*name).describe()["properties"]
+        return copied_from(properties) == full_name and not sources(properties)
+
+    def _applies_departure(self, full_name: str, place: StreamOffset) -> bool:
+        """Apply the statement of the log that has removed a table from the server; return whether the table needs nothing more."""
+        table = self._tables.followed.get(full_name)
+        if table is not None:
+            return self._tables.apply_departure(table)
+        try:
+            table = self._unfollowed(full_name)
+            if table is None:
+                return False
+            table.offset = place
+            return self._tables.apply_departure(table)
+        except (*_CANNOT_BE_OPENED, PositionLostError) as error:
+            what = "the server no longer lists the table, and the mirror cannot find the reason"
+            self._tables.quarantine(full_name, f"{what}: {error}")
+            return True
+
+    def _remove_shard(self, full_name: str) -> bool:
+        """Remove the rows of a shard that the server no longer has, if the table is one; return whether it is.
+
+        A tag keeps the rows, as that of a DROP does. The merged table stays at the places of the other shards.
+        """
+        try:
+            shard = self._tables.followed.get(full_name) or self._unfollowed(full_name)
+            if shard is None or not shard.shard_column:
+                return False
+            shard.tag_before("drop", shard.offset.position)
+            shard.drop_shard(shard.offset, self._control.round + 1)
+        except _CANNOT_BE_OPENED as error:
+            why = f"the server has no such table, but its rows cannot be removed: {error}"
+            self._tables.quarantine(full_name, why)
+            return True
+        self._tables.forget(full_name)
+        self._control.returned(full_name)
+        self._note(
+            f"{full_name}: the server has no such table; its rows in {shard.lake.full_name} were removed"
+        )
+        return True
+
+    def _unfollowed(self, full_name: str) -> Followed | None:
+        """A table that is in the lake and not followed."""
+        name = next(iter(self._mirrored.by_name().get(full_name, ())), None)
+        if name is None:
+            return None
+        if others := self._tables.shards_in(name):
+            return unfollowed_shard(full_name, others)
+        opened = followed_tables(self._lake, name, self._indexes, self._control, self._options)
+        return opened.get(full_name)
