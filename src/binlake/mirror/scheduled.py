@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
 from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse
 from binlake.mirror.verification import Verification, compare_tables
@@ -44,7 +45,7 @@ class ScheduledVerification:
     def work(self, mirror: Mirror) -> None:
         """Compare if it is time to. A failure of the comparison is noted, and does not end the mirror.
 
-        Raises the error of a round that the comparison needs.
+        Raises the error of a round that the comparison needs, and LakeInUseError.
         """
         if not self._every_s or time.time() < self._due_s:
             return
@@ -52,8 +53,8 @@ class ScheduledVerification:
         try:
             found = self._compare(mirror, (), self._next_sample())
         except BinlogError as error:
-            # another round might apply changes again that are in the lake already
-            if error is mirror.round_error:
+            # another round might apply changes again that are in the lake already, or write to a lake of another process
+            if error is mirror.round_error or isinstance(error, LakeInUseError):
                 raise
             self._note(f"the tables could not be compared with the server: {error}")
             return

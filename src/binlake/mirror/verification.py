@@ -27,6 +27,7 @@ from binlake.mirror.equality.compare import (
     exact_session,
 )
 from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.selection import chosen_tables
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
@@ -219,7 +220,7 @@ def _verified(
         is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
             not found.is_equal and _may_have_changed(source, followed, mirror)
         )
-    except (LogLagsError, StoppedError, ConnectionLostError):
+    except (LakeInUseError, LogLagsError, StoppedError, ConnectionLostError):
         raise
     except DAMAGED as error:
         why = str(error).partition("\n")[0]
@@ -257,7 +258,15 @@ def _compared(
     schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
     expected = storage_schema(iceberg_schema(schema))
     columns = rules.in_lake(table.schema, table.name, table.types)
-    return compare(source.server, table, lake, expected=expected, options=options, columns=columns)
+    return compare(
+        source.server,
+        table,
+        lake,
+        expected=expected,
+        options=options,
+        columns=columns,
+        pause=mirror.keep_lease,
+    )
 
 
 def _keeping_lease(rows: Iterable[pa.Table], mirror: Mirror) -> Iterator[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,11 +13,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import BinlogError, ServerError, SourceError
+from binlake.errors import BinlogError, ConnectionLostError, ServerError, SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror import verification
+from binlake.mirror.equality import pauses
 from binlake.mirror.equality.compare import TableComparison, VerifyOptions
 from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse, last_beat
 from binlake.mirror.scheduled import ScheduledVerification
@@ -94,32 +97,104 @@ def test_tables_that_are_not_compared_are_reported(tmp_path: Path) -> None:
     assert (beat.different, sorted(beat.not_compared)) == (("a.different",), ["a.new", "a.odd"])
 
 
-def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a process on another machine takes over the lake after ten minutes."""
-    place = Position("uuid", "binlog.000001", 4)
-    present = pa.table({"id": [1]})
-    rules = SimpleNamespace(lake_schema=lambda *_: present.schema, in_lake=lambda *_: None)
+PLACE = Position("uuid", "binlog.000001", 4)
+PRESENT = pa.table({"id": [1]})
+
+
+def _mirror_of(monkeypatch: pytest.MonkeyPatch, compared: Any, keep_lease: Any) -> Any:
+    """A mirror with the tables `a.t` and `a.u`, which are compared by `compared`."""
+    rules = SimpleNamespace(lake_schema=lambda *_: PRESENT.schema, in_lake=lambda *_: None)
     table = SimpleNamespace(
-        schema="a", name="t", types=None, arrow_schema=present.schema, id=("a", "t"), full_name="a.t",
-        offset=StreamOffset(place), lake=SimpleNamespace(schema=present.schema), columns=("id",),
-        present=lambda: [present, present], rules=lambda _rules: rules,
+        schema="a", name="t", types=None, arrow_schema=PRESENT.schema, id=("a", "t"), full_name="a.t",
+        offset=StreamOffset(PLACE), lake=SimpleNamespace(schema=PRESENT.schema), columns=("id",),
+        present=lambda: [PRESENT, PRESENT], rules=lambda _rules: rules,
     )  # fmt: skip
-
-    def compared(_server: Any, _table: Any, lake: Any, **_: Any) -> TableComparison:
-        assert list(lake.scan()) == [present, present]
-        return TableComparison("a.t", 2, 2, 1, 0, ())
-
-    source = SimpleNamespace(position=place, server=None)
+    source = SimpleNamespace(position=PLACE, server=None)
     monkeypatch.setattr(verification, "exact_session", lambda _url: nullcontext(source))
     monkeypatch.setattr(verification, "read_table", lambda *_: table)
     monkeypatch.setattr(verification, "compare", compared)
-    kept: list[int] = []
-    mirror: Any = SimpleNamespace(
+    return SimpleNamespace(
         url="mysql://db/", tables={"a.t": table, "a.u": table}, gone={}, not_copied={}, quarantined={},
-        options=MirrorOptions(), reach=lambda *_: True, keep_lease=lambda: kept.append(1),
+        options=MirrorOptions(), reach=lambda *_: True, keep_lease=keep_lease, round_error=None,
     )  # fmt: skip
+
+
+def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a process on another machine takes over the lake after ten minutes."""
+
+    def compared(_server: Any, _table: Any, lake: Any, *, pause: Any, **_: Any) -> TableComparison:
+        assert list(lake.scan()) == [PRESENT, PRESENT]
+        pause()
+        return TableComparison("a.t", 2, 2, 1, 0, ())
+
+    kept: list[int] = []
+    mirror = _mirror_of(monkeypatch, compared, lambda: kept.append(1))
     assert verification.compare_tables(mirror).is_equal
-    assert len(kept) == 2 + 2 * 2
+    assert len(kept) == 2 + 2 * 3
+
+
+def test_a_comparison_ends_if_another_process_takes_over_the_lake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another round would write to the lake of that process."""
+    kept: list[int] = []
+
+    def keep_lease() -> None:
+        kept.append(1)
+        if len(kept) > 1:
+            raise LakeInUseError("another process has taken over the lake")
+
+    def compared(_server: Any, _table: Any, lake: Any, **_: Any) -> TableComparison:
+        list(lake.scan())
+        raise AssertionError("the lease was lost")
+
+    mirror = _mirror_of(monkeypatch, compared, keep_lease)
+    logs: Any = None
+    options = MirrorOptions(verify_every_s=DAY_S)
+    pulse = Pulse(tmp_path, lambda: logs, lambda: None)
+    with pytest.raises(LakeInUseError):
+        ScheduledVerification(options, pulse, lambda _note: None).work(mirror)
+    assert len(kept) == 2
+
+
+class BusyServer:
+    """A server whose checksums of a table take until `end` is set."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+        self.end.set()
+
+    def sums(self) -> int:
+        assert self.end.wait(60)
+        if self.is_aborted:
+            raise ConnectionLostError("the connection was lost")
+        return 7
+
+
+def test_the_lease_is_renewed_while_the_server_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pauses, "_EVERY_S", 0.001)
+    server: Any = BusyServer()
+    kept: list[int] = []
+
+    def keep() -> None:
+        kept.append(1)
+        if len(kept) == 3:
+            server.end.set()
+
+    assert pauses.with_pauses(server.sums, server, keep) == 7
+    assert len(kept) >= 3
+
+    def lost() -> None:
+        raise LakeInUseError("another process has taken over the lake")
+
+    server = BusyServer()
+    with pytest.raises(LakeInUseError):
+        pauses.with_pauses(server.sums, server, lost)
+    assert server.is_aborted, "else it computes on"
 
 
 def test_each_comparison_has_the_next_sample(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
+from binlake.mirror.equality.pauses import with_pauses
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
 from binlake.mirror.equality.value_texts import MD5, SHA256, Hash
 from binlake.snapshot.read_session import begin_snapshot, open_session, take_raw_text
@@ -131,12 +132,14 @@ def compare(
     expected: pa.Schema | None = None,
     options: VerifyOptions | None = None,
     columns: LakeColumns = AS_DECODED,
+    pause: Callable[[], None] = lambda: None,
 ) -> TableComparison:
     """Compare a table with its copy in the lake. The server's transaction determines the moment.
 
     `expected` is the schema that the lake should have, the source's own by default. With hashed `columns`
-    all rows of the server are read, since it does not know the hash's key. Raises ServerError,
-    UnsupportedError for a table without consistent reads, and the errors of reading the lake.
+    all rows of the server are read, since it does not know the hash's key. `pause` is called every few seconds while the
+    server computes or sends its rows. Raises ServerError, UnsupportedError for a table without consistent reads, and the
+    errors of `pause` and of reading the lake.
     """
     options = options or VerifyOptions()
     take_raw_text(server)  # the definition of the table may have been read in this session
@@ -151,7 +154,7 @@ def compare(
     parts = _parts(table, digest, fields, options)
     if any(name not in {f.name for f in parts.fields} for name in table.key) or not parts.fields:
         return TableComparison(table.full_name, 0, 0, 0, 0, tuple(differences))
-    source = _SourceRows(server, parts, columns)
+    source = _SourceRows(server, parts, columns, pause)
     there, here = source.sums(), parts.of_rows(lake.scan())
     differing = sorted(n for n in there.keys() | here.keys() if there.get(n) != here.get(n))
     search = _Search(source, lake, parts, options.most_differences - len(differences))
@@ -237,12 +240,14 @@ class _SourceRows:
     server: ServerConnection
     parts: TableParts
     columns: LakeColumns
+    pause: Callable[[], None]
 
     def sums(self) -> dict[int, PartSum]:
         """The checksums of all parts that are compared."""
         if self.columns.hashed:
             return self.parts.of_rows(self._read(""))
-        return self.parts.of_server(self.server)
+        # one statement, which may take hours
+        return with_pauses(lambda: self.parts.of_server(self.server), self.server, self.pause)
 
     def of_parts(self, numbers: Sequence[int]) -> Iterator[pa.Table]:
         """The rows of some parts, or all: only here the part of a row with a hashed key is known."""
@@ -256,6 +261,7 @@ class _SourceRows:
         select = RowSelect(self.parts.table, _LIMITS)
         wanted = pa.schema([pa.field(f.name, f.type) for f in self.parts.fields])
         for batch in select.batches_to_the_end(self.server, condition):
+            self.pause()
             yield self.columns.rows(batch).select(wanted.names).cast(wanted)
 
 

@@ -1,0 +1,28 @@
+"""Work of a server that lasts, during which something else must happen from time to time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from binlake.source.replica.connection import ServerConnection
+
+T = TypeVar("T")
+
+_EVERY_S = 10.0
+
+
+def with_pauses(work: Callable[[], T], server: ServerConnection, pause: Callable[[], None]) -> T:
+    """Return the result of `work`, which only uses `server`, in a thread. Call `pause` every few seconds until then; if that
+    raises an error, the connection ends.
+    """
+    with ThreadPoolExecutor(1, "binlake-compare") as pool:
+        result = pool.submit(work)
+        try:
+            while not wait([result], _EVERY_S).done:
+                pause()
+        except BaseException:
+            server.abort()  # else the pool waits until the server has finished
+            raise
+        return result.result()
