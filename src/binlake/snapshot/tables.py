@@ -134,6 +134,14 @@ def read_table(
         return _table(server, found, options)
 
 
+def has_transactions(server: ServerConnection, name: TableName) -> bool:
+    """Whether a rollback takes back the changes of a table; False if the server has no such table. Its definition is not
+    read. Raises ServerError.
+    """
+    engines = (row.engine for row in _listed(server) if row[:2] == name)
+    return next(engines, "") in TRANSACTIONAL[server.flavour]
+
+
 class _Listed(NamedTuple):
     """A table in the list of the server."""
 

@@ -24,7 +24,13 @@ from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.table_rules import check_lake_name
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.read_session import open_session, raw_definitions
-from binlake.snapshot.tables import SYSTEM_SCHEMAS, SourceTable, declared_table, read_table
+from binlake.snapshot.tables import (
+    SYSTEM_SCHEMAS,
+    SourceTable,
+    declared_table,
+    has_transactions,
+    read_table,
+)
 from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
@@ -171,12 +177,11 @@ class WantedTables:
 
     def has_transactions(self, name: TableName) -> bool:
         """Whether a rollback takes back the changes of a table; False if the server no longer has the table."""
-        table = self._patiently(lambda: self._described(name))
-        return table is not None and table.is_transactional
+        return self._patiently(lambda: self._has_transactions(name))
 
-    def _described(self, name: TableName) -> SourceTable | None:
+    def _has_transactions(self, name: TableName) -> bool:
         with open_session(self._host.url()) as server:
-            return read_table(server, name, self._options.read_options())
+            return has_transactions(server, name)
 
     def _logs_cascades(self) -> bool:
         with open_session(self._host.url()) as server:

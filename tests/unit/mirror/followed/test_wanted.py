@@ -32,3 +32,28 @@ def test_names_that_the_log_spells_in_lower_case(name: tuple[str, str]) -> None:
         with pytest.raises(UnsupportedError, match="lower_case_table_names=2") as refused:
             tables.read(name)
     assert "to names in lower case" in str(refused.value)
+
+
+def with_an_unreadable_table(conversation: Conversation) -> None:
+    """A server whose tables `old` and `new` are damaged: it lists them, and answers nothing else about them."""
+    conversation.login()
+    while query := conversation.hear():
+        if b"information_schema.TABLES" in query:
+            conversation.result(
+                ("shop", "new", "InnoDB", "0", "0"), ("shop", "old", "MyISAM", "0", "0")
+            )
+        elif b"SHOW" in query:
+            conversation.send(b"\xff\xa9\x04#HY000Table is marked as crashed", 1)
+        else:
+            conversation.send(OK, 1)
+
+
+def test_the_engine_of_a_table_that_the_server_cannot_read() -> None:
+    """It decides what becomes of the table, and an error would end the mirror at this range of the log at each start."""
+    for name, expected in (("old", False), ("new", True), ("gone", False)):
+        with fake_server(with_an_unreadable_table) as (port, _):
+            host = SourceHost(
+                f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+            )
+            tables = WantedTables(host, MirrorOptions())
+            assert tables.has_transactions(("shop", name)) == expected
