@@ -61,6 +61,7 @@ from binlake.snapshot.chunks import SnapshotOptions, TableChunk, chunks_of
 from binlake.snapshot.tables import SourceTable
 from binlake.values.position import Position, is_log_of
 from binlake.values.quantities import counted
+from binlake.values.text import lower_case
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 1
@@ -472,19 +473,25 @@ class FirstCopy:
 
         One without the record of its name stays: it may be a user's copy.
         """
+        own = target.stored.describe()["uuid"]
         for name in self.mirrored.by_name().get(table.full_name, ()):
-            if ".".join(name) != target.full_name:
-                self.note(f"{table.full_name}: the lake table is now {target.full_name}")
-                there = self.lake.load(*name)
-                properties = there.describe()["properties"]
-                if not place_of(properties):
-                    self.note(
-                        f"{table.full_name}: {'.'.join(name)} may be a copy and stays; drop it if you do not need it"
-                    )
-                elif sources(properties).keys() == {table.full_name}:
-                    self.lake.drop(*name)
-                else:
-                    there.set_properties(without_shard(properties, table.full_name))
+            if ".".join(name) == target.full_name:
+                continue
+            there = self.lake.load(*name)
+            known = there.describe()
+            is_same_name = lower_case(".".join(name)) == lower_case(target.full_name)
+            if is_same_name and known["uuid"] == own:  # the catalog lists it in lower case
+                continue
+            properties = known["properties"]
+            self.note(f"{table.full_name}: the lake table is now {target.full_name}")
+            if place_of(properties) != ".".join(name):
+                self.note(
+                    f"{table.full_name}: {'.'.join(name)} may be a copy and stays; drop it if you do not need it"
+                )
+            elif sources(properties).keys() == {table.full_name}:
+                self.lake.drop(*name)
+            else:
+                there.set_properties(without_shard(properties, table.full_name))
         self.mirrored.copied(table.full_name, self.targets.name(table))
 
 

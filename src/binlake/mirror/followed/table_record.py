@@ -16,6 +16,7 @@ from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
+from binlake.values.text import lower_case
 
 _TABLE = "binlake.table"
 _KEY = "binlake.key"
@@ -76,8 +77,20 @@ def place_of(properties: Mapping[str, str]) -> str:
 
 
 def is_duplicate(properties: Mapping[str, str], name: TableName) -> bool:
-    """Whether a lake table of this name is a user's copy of one that the mirror made: a backup, for example."""
-    return place_of(properties) not in ("", ".".join(name))
+    """Whether a lake table of this name is a user's copy of one that the mirror made: a backup, for example.
+
+    Some catalogs list names in lower case.
+    """
+    place = place_of(properties)
+    return bool(place) and lower_case(place) != lower_case(".".join(name))
+
+
+def certainty(properties: Mapping[str, str], name: TableName) -> int:
+    """How certain it is that the mirror copied into a lake table under this name: most if it is recorded, less if it is recorded
+    in another case, least without a record, which earlier versions did not make.
+    """
+    place = place_of(properties)
+    return 2 if place == ".".join(name) else 1 if place else 0
 
 
 def offset_properties(
@@ -235,17 +248,19 @@ def mirrored_tables(
     unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
 ) -> dict[str, list[tuple[str, str]]]:
     """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed. Copies of them
-    that users have made under other names are left out.
+    that users have made under other names are left out, also those without the record of a name if another table has it.
 
     See `stored_tables` for `namespaces` and `unreadable`.
     """
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for name, _, known in stored_tables(lake, namespaces, unreadable):
-        if is_duplicate(known["properties"], name):
+        properties = known["properties"]
+        if is_duplicate(properties, name):
             continue
-        for full_name in sources(known["properties"]):
-            found.setdefault(full_name, []).append(name)
-    return found
+        for full_name in sources(properties):
+            by_certainty = found.setdefault(full_name, {})
+            by_certainty.setdefault(certainty(properties, name), []).append(name)
+    return {full_name: names[max(names)] for full_name, names in found.items()}
 
 
 def begun_tables(lake: LakeTables) -> set[str]:

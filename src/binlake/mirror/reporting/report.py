@@ -12,6 +12,7 @@ from typing import Any
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.followed.table_record import (
+    certainty,
     copied_from,
     is_duplicate,
     kept_columns,
@@ -183,6 +184,7 @@ def _tables(
 ) -> list[TableStatus]:
     wanted = control.to_resync
     found: dict[str, TableStatus] = {}
+    certainties: dict[str, int] = {}
     for (namespace, name), table, known in stored_tables(lake, namespaces):
         properties = known["properties"]
         if "binlake.deletes" not in properties:
@@ -190,6 +192,10 @@ def _tables(
         if is_duplicate(properties, (namespace, name)):
             continue
         full_name = copied_from(properties) or f"{namespace}.{name}"
+        certain = certainty(properties, (namespace, name))
+        if certain < certainties.get(full_name, 0):
+            continue
+        certainties[full_name] = certain
         state = "mirrored" if sources(properties) else "copying"
         index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)
         due = _due(table, known, control.options.compaction)

@@ -120,7 +120,8 @@ class Lake:
         return [*self.others]
 
     def load(self, *name: str) -> Any:
-        return SimpleNamespace(describe=lambda: {"properties": self.others[name]})  # type: ignore[index]
+        uuid = "of the table" if name == ("Shop", "T") else "of another"
+        return SimpleNamespace(describe=lambda: {"uuid": uuid, "properties": self.others[name]})  # type: ignore[index]
 
     def drop(self, *name: str) -> None:
         del self.others[name]  # type: ignore[arg-type]
@@ -371,3 +372,16 @@ def test_only_the_lake_table_of_a_former_name_is_dropped(
     assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
     assert [*lake.others] == [("shop_backup", "t"), ("unrecorded", "t")]
     assert lake.properties["binlake.lake-table"] == "shop.t"
+
+
+def test_a_lake_table_that_the_catalog_lists_in_another_case_is_not_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the table that was copied."""
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    record = {"binlake.table": "shop.t", "binlake.create-table": MADE}
+    lake.others = {("Shop", "T"): record | {"binlake.lake-table": "shop.t"}}
+    mirrored = MirroredTables(lake, {"Shop"})
+    assert replace(copy, mirrored=mirrored).make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert [*lake.others] == [("Shop", "T")]

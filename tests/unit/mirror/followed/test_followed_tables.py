@@ -19,6 +19,7 @@ from binlake.errors import (
 )
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, position_properties
+from binlake.mirror.followed.table_record import mirrored_tables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import mirror_status
 from binlake.mirror.source.refusals import AlteredError
@@ -87,6 +88,33 @@ def test_a_copy_of_a_lake_table_under_another_name_is_not_the_mirrors(
     assert followed is lake.stored["shop", "t"]
     assert tables.namespaces == {"shop"}
     assert [one.lake_table for one in mirror_status(lake).tables] == ["shop.t"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("names", [("shop", "stale"), ("stale", "shop")])
+def test_a_lake_table_of_an_earlier_version_beside_that_of_the_mirror(
+    lake: FakeLake, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Earlier versions recorded no name, and a copy under a new name left their table in the lake."""
+    for name in names:
+        lake.copy_of("shop.t", name, "t")
+        lake.stored[name, "t"].properties["binlake.deletes"] = "vectors"
+    lake.stored["shop", "t"].properties["binlake.lake-table"] = "shop.t"
+    tables, _ = started(lake, tmp_path)
+    followed: Any = tables.followed["shop.t"].lake
+    assert followed is lake.stored["shop", "t"]
+    assert mirrored_tables(lake) == {"shop.t": [("shop", "t")]}  # type: ignore[arg-type]
+    assert [one.lake_table for one in mirror_status(lake).tables] == ["shop.t"]  # type: ignore[arg-type]
+
+
+def test_a_lake_table_that_the_catalog_lists_in_lower_case(lake: FakeLake, tmp_path: Path) -> None:
+    """It is no copy of a user, which would be left out without a word, and copied again at each start."""
+    lake.copy_of("Shop.T", "Shop", "T")
+    stored = lake.stored["shop", "t"] = lake.stored.pop(("Shop", "T"))
+    stored.properties |= {"binlake.deletes": "vectors", "binlake.lake-table": "Shop.T"}
+    stored.full_name = "shop.t"
+    with pytest.raises(OptionError, match=r"the lake table is shop\.t, but should be Shop\.T"):
+        started(lake, tmp_path)
+    assert [one.table for one in mirror_status(lake).tables] == ["Shop.T"]  # type: ignore[arg-type]
 
 
 def test_a_table_that_the_upkeep_quarantines_is_not_followed_any_more(
