@@ -43,6 +43,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _OFFSET = "binlake.offset"
+_RECORDED = "binlake.recorded-ms"
 _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
 _MOMENTS = "binlake.moments"
@@ -377,9 +378,12 @@ class Control:
 
     @property
     def recorded_ms(self) -> int | None:
-        """The time of the newest round, in ms since 1970 UTC."""
+        """The time of the newest round, in ms since 1970 UTC. Of a round of an earlier version, it is that of the newest commit
+        to the table, which may be a request, a lease or a compaction.
+        """
+        recorded = self._summary.get(_RECORDED)
         found: int | None = self._known.get("committed_ms")
-        return found
+        return found if recorded is None else int(recorded)
 
     def record(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
         """Record a round whose tables are all committed, also if another process makes a request meanwhile."""
@@ -396,10 +400,10 @@ class Control:
     def _append(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
         number = self.round + 1
         tables = json.dumps(dict(snapshots), sort_keys=True)
-        position = offset.position
+        position, now = offset.position, datetime.now(UTC)
         row = {
             "round": number,
-            "committed_at": datetime.now(UTC),
+            "committed_at": now,
             "commit_time": offset.commit_us,
             "source": position.server_uuid,
             "log_file": position.file,
@@ -407,7 +411,11 @@ class Control:
             "gtid_set": position.gtid_set,
             "tables": tables,
         }
-        properties = {**position_properties(offset, number), "binlake.tables": tables}
+        properties = {
+            **position_properties(offset, number),
+            "binlake.tables": tables,
+            _RECORDED: str(round(now.timestamp() * 1000)),
+        }
         self._table.append(pa.Table.from_pylist([row], _SCHEMA), properties)
 
     def expire(self) -> None:

@@ -1,0 +1,30 @@
+"""The state of a mirror in the lake."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from binlake.mirror.control import Control
+from binlake.mirror.options import MirrorOptions
+from unit.mirror.followed.fake_lake import OFFSET, FakeLake
+
+
+def test_the_time_of_the_newest_round_is_not_that_of_later_commits() -> None:
+    """A compaction commits to the table of rounds, and each renewal of the lease in a Delta lake."""
+    lake: Any = FakeLake()
+    control = Control(lake, "mysql://db1/", MirrorOptions())
+    assert control.recorded_ms is None
+    control.record(OFFSET, {"shop.t": 1})
+    recorded = control.recorded_ms
+    assert recorded is not None
+    assert abs(recorded / 1000 - time.time()) < 60
+
+    stored = lake.stored["_binlake", "rounds"]
+    described = stored.describe
+    stored.describe = lambda: {**described(), "committed_ms": recorded + 9_000_000}
+    control.refresh()
+    assert control.recorded_ms == recorded
+    del stored.summary["binlake.recorded-ms"]
+    control.refresh()
+    assert control.recorded_ms == recorded + 9_000_000, "a round of an earlier version"
