@@ -171,6 +171,7 @@ class FollowedTables:
                 continue  # a shard whose copy was asked for
             if has_pending_copy(known.lake.properties):
                 self.unfinished.add(full_name)  # a copy was stopped before it was complete
+                self._absent.keep_place(full_name, known.offset)
                 continue
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)

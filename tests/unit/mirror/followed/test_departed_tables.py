@@ -18,14 +18,14 @@ from binlake.mirror.control import Control
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.table import Followed
-from binlake.mirror.followed.table_record import begun_properties
+from binlake.mirror.followed.table_record import begun_properties, pending_properties
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.values.position import Position
 from support.logs.stream_log import SID, StreamLog
-from unit.mirror.followed.fake_lake import FakeLake, started
+from unit.mirror.followed.fake_lake import OFFSET, FakeLake, started
 
 ABSENT = ServerError("db1: Table 'shop.t' doesn't exist", code=1146)
 LATER = StreamOffset(Position("1-2-3", "binlog.000001", 900, gtid_set=""))
@@ -105,6 +105,21 @@ def test_a_table_that_is_dropped_while_its_copy_gives_way(
     assert control.gone["shop.t"].reason == "dropped at GTID 1"
     assert not control.quarantined
     assert not tables.unfinished
+
+
+def test_a_table_that_is_dropped_before_a_copy_continues_after_a_restart(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    lake.stored["shop", "t"].properties |= pending_properties(["c"])
+    tables, control = started(lake, tmp_path)
+    assert tables.unfinished == {"shop.t"}
+    tables.source = source = Source()  # type: ignore[assignment]
+    source.has_table = False
+    places: list[StreamOffset] = []
+    tables.apply_departure = lambda table: not places.append(table.offset)  # type: ignore[func-returns-value]
+    continued(tables)
+    assert places == [OFFSET]
+    assert not control.quarantined
 
 
 def test_a_table_whose_statement_is_purged_while_its_copy_gives_way(
