@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import BinlogError, ConnectionLostError, ServerError, SourceError
+from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError, SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror import verification
-from binlake.mirror.equality import pauses
+from binlake.mirror.equality import compare, pauses
 from binlake.mirror.equality.compare import TableComparison, VerifyOptions
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
@@ -24,6 +24,9 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse, last_beat
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.verification import StoppedError, TableVerification, Verification
+from binlake.snapshot.definition import definition_of
+from binlake.snapshot.tables import SourceTable
+from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
 
 DAY_S = 86_400
@@ -218,3 +221,20 @@ def test_each_comparison_has_the_next_sample(
         ScheduledVerification(options, pulse, notes.append, compared).work(mirror)
     assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
     assert notes[0].endswith(f"(sample {numbers[0]}): 0 tables differ")
+
+
+def test_a_value_of_the_server_that_does_not_fit_is_no_damaged_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reason of a table that is not compared would ask for a resync."""
+    definition = definition_of(parse_schema(b"CREATE TABLE a.t (id INT PRIMARY KEY)").tables[0], "mysql")  # fmt: skip
+    batch = pa.record_batch({"id": pa.array([1 << 40])})
+    monkeypatch.setattr(compare, "take_raw_text", lambda _server: None)
+    monkeypatch.setattr(
+        compare, "RowSelect", lambda *_: SimpleNamespace(batches_to_the_end=lambda *_: [batch])
+    )
+    server: Any = SimpleNamespace(flavour="mysql", version=(8, 0))
+    columns: Any = SimpleNamespace(hashed={"c"}, rows=lambda rows: pa.Table.from_batches([rows]))
+    lake = compare.LakeRows(pa.schema([("id", pa.int32())]), list)
+    with pytest.raises(FormatError, match=r"a\.t: a value of the server does not fit"):
+        compare.compare(server, SourceTable("a", "t", definition, ("id",)), lake, columns=columns)

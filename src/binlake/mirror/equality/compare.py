@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from binlake.errors import OptionError, UnsupportedError
+from binlake.errors import FormatError, OptionError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.pauses import with_pauses
 from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
@@ -262,7 +262,15 @@ class _SourceRows:
         wanted = pa.schema([pa.field(f.name, f.type) for f in self.parts.fields])
         for batch in select.batches_to_the_end(self.server, condition):
             self.pause()
-            yield self.columns.rows(batch).select(wanted.names).cast(wanted)
+            try:
+                rows = self.columns.rows(batch).select(wanted.names).cast(wanted)
+            except (
+                pa.ArrowInvalid
+            ) as error:  # of the lake's files, it would mean that one is damaged
+                raise FormatError(
+                    f"{self.parts.table.full_name}: a value of the server does not fit its column in the lake: {error}"
+                ) from None
+            yield rows
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from binlake.errors import BinlogError, SourceError, UnsupportedError
 from binlake.lake.engine import UnwantedError
+from binlake.source.bytes import writing
 
 _MOST = 3
 
@@ -61,8 +62,8 @@ class CopyAttempts:
             if _is_of_task(error):
                 if isinstance(error, BinlogError):
                     error.message = f"{what}: {error.message}"  # Spark's does not name the table
-                self._set(self.number, str(error).partition("\n")[0])
-            else:
+                before = self.number, str(error).partition("\n")[0]
+            with suppress(SourceError):  # the error of the copy matters more
                 self._set(*before)
             raise
         self.forget()
@@ -70,16 +71,15 @@ class CopyAttempts:
     def forget(self) -> None:
         """Count from zero."""
         self.number, self.reason = 0, ""
-        self._path.unlink(missing_ok=True)
+        with writing(str(self._path)):
+            self._path.unlink(missing_ok=True)
 
     def _set(self, number: int, reason: str) -> None:
         self.number, self.reason = number, reason
         entry = {"identity": self._identity, "attempts": number, "reason": reason}
-        try:
+        with writing(str(self._path)):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(entry), "utf-8")
-        except OSError as error:
-            raise SourceError(f"cannot write {self._path}: {error.strerror}") from error
 
 
 def _is_of_task(error: BaseException) -> bool:

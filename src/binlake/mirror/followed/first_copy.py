@@ -324,7 +324,7 @@ class FirstCopy:
                 return start
         if state.is_outdated:
             self.note(
-                f"{table.full_name}: its copy begins again: its definition, its lake table or the options have changed"
+                f"{table.full_name}: its copy begins again: the server, its definition, its lake table or the options have changed"
             )
         chunks = chunks_of(url, table, self._chunk_options())
         state.begin([chunk.to_json() for chunk in chunks])
