@@ -128,16 +128,7 @@ class Mirror:
             self._task_files.begin()
             opened.callback(self._task_files.clear)
             self._tables = self._followed_tables(watch, copy_s)
-            self._schema_changes = SchemaChanges(
-                options,
-                self._rules,
-                self._control,
-                self._tables,
-                note,
-                self._planner,
-                self._between_ranges,
-            )
-            self._tables.apply_departure = self._schema_changes.apply_departure
+            self._schema_changes = self._schema_changes_of()
             self._server = None if logs is None else ArchivedServer(self._host, read, note)
             if self._server is not None:
                 opened.callback(self._server.close)
@@ -168,6 +159,20 @@ class Mirror:
             copy_s=copy_s,
             stop=self._stop,
         )
+
+    def _schema_changes_of(self) -> SchemaChanges:
+        """The application of DDL statements to the followed tables."""
+        found = SchemaChanges(
+            self.options,
+            self._rules,
+            self._control,
+            self._tables,
+            self._note,
+            self._planner,
+            self._between_ranges,
+        )
+        self._tables.apply_departure = found.apply_departure
+        return found
 
     def _rounds_of(self, split_bytes: int) -> Rounds:
         """The rounds, whose tasks decode `split_bytes` each."""

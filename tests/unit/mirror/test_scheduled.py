@@ -16,8 +16,9 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError, SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror import verification
-from binlake.mirror.equality import compare, pauses
+from binlake.mirror.equality import compare
 from binlake.mirror.equality.compare import TableComparison, VerifyOptions
+from binlake.mirror.equality.pauses import with_pauses
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.options import MirrorOptions
@@ -178,8 +179,7 @@ class BusyServer:
         return 7
 
 
-def test_the_lease_is_renewed_while_the_server_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pauses, "_EVERY_S", 0.001)
+def test_the_lease_is_renewed_while_the_server_computes() -> None:
     server: Any = BusyServer()
     kept: list[int] = []
 
@@ -188,7 +188,7 @@ def test_the_lease_is_renewed_while_the_server_computes(monkeypatch: pytest.Monk
         if len(kept) == 3:
             server.end.set()
 
-    assert pauses.with_pauses(server.sums, server, keep) == 7
+    assert with_pauses(server.sums, server, keep, every_s=0.001) == 7
     assert len(kept) >= 3
 
     def lost() -> None:
@@ -196,7 +196,7 @@ def test_the_lease_is_renewed_while_the_server_computes(monkeypatch: pytest.Monk
 
     server = BusyServer()
     with pytest.raises(LakeInUseError):
-        pauses.with_pauses(server.sums, server, lost)
+        with_pauses(server.sums, server, lost, every_s=0.001)
     assert server.is_aborted, "else it computes on"
 
 

@@ -13,14 +13,19 @@ T = TypeVar("T")
 _EVERY_S = 10.0
 
 
-def with_pauses(work: Callable[[], T], server: ServerConnection, pause: Callable[[], None]) -> T:
+def with_pauses(
+    work: Callable[[], T],
+    server: ServerConnection,
+    pause: Callable[[], None],
+    every_s: float = _EVERY_S,
+) -> T:
     """Return the result of `work`, which only uses `server`, in a thread. Call `pause` every few seconds until then; if that
     raises an error, the connection ends.
     """
     with ThreadPoolExecutor(1, "binlake-compare") as pool:
         result = pool.submit(work)
         try:
-            while not wait([result], _EVERY_S).done:
+            while not wait([result], every_s).done:
                 pause()
         except BaseException:
             server.abort()  # else the pool waits until the server has finished
