@@ -138,6 +138,40 @@ def test_a_table_that_the_server_drops_or_renames_after_a_refused_alter(
     assert sorted(lake.table(f"{DATABASE}.left_moved")["v"].to_pylist()) == [2, 5]
 
 
+def test_a_table_that_the_server_drops_before_the_archive_has_the_statement(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The mirror reads the refused ALTER in an archive, and asks the server, which no longer has the table."""
+    lake = lake_of(
+        server, iceberg_spark, tmp_path / "lake", "archived_late",
+        on_alter="resync", soft_delete_tables=("*.archived_late",),
+    )  # fmt: skip
+    name, kept = f"{DATABASE}.archived_late", tmp_path / "archive"
+
+    def archived() -> str:
+        done = archive(url_of(server), kept)
+        assert done.returncode == 0, done.stderr
+        [folder] = (path for path in kept.iterdir() if path.is_dir())
+        return str(folder)
+
+    lake.catch_up(archived())
+    server.execute(f"ALTER TABLE {name} MODIFY v VARCHAR(20)")
+    logs = archived()
+    server.execute(f"DROP TABLE {name}")
+    notes: list[str] = []
+
+    def note(sentence: str) -> None:
+        notes.append(sentence)
+        if "its copy waits: the archive reaches" in sentence:
+            archived()
+
+    lake.catch_up(logs, note=note)
+    assert any("its copy waits: the archive reaches" in sentence for sentence in notes), notes
+    assert quarantined(lake) == {}
+    assert gone(lake)[name].startswith("dropped at ")
+    assert lake.table(name)["_deleted_at"].null_count == 0
+
+
 def test_on_other_writer_reindex(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     """The other program rewrites the rows, as a compaction does, before a start and during a run."""
     lake = lake_of(server, iceberg_spark, tmp_path, "shared", on_other_writer="reindex")
