@@ -14,7 +14,8 @@ def test_the_time_of_the_newest_round_is_not_that_of_later_commits() -> None:
     """A compaction commits to the table of rounds, and each renewal of the lease in a Delta lake."""
     lake: Any = FakeLake()
     control = Control(lake, "mysql://db1/", MirrorOptions())
-    assert control.recorded_ms is None
+    before = control.recorded_ms
+    assert before is None
     control.record(OFFSET, {"shop.t": 1})
     recorded = control.recorded_ms
     assert recorded is not None
