@@ -419,7 +419,9 @@ class Control:
         self._table.append(pa.Table.from_pylist([row], _SCHEMA), properties)
 
     def expire(self) -> None:
-        """Expire snapshots of the control table, whatever their age; its rows stay."""
+        """Expire snapshots of the control table, whatever their age (those of a Delta table after its safety period); its
+        rows stay.
+        """
         now_ms = int(time.time() * 1000)
         self._table.expire(now_ms, _KEPT_SNAPSHOTS, _KEPT_SNAPSHOTS)
         self.refresh()

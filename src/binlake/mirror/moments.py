@@ -223,8 +223,7 @@ class _Rounds:
     def check_snapshots(self, moment: Moment) -> None:
         """Raise SourceError if a snapshot of a round has expired."""
         for full_name, snapshot in moment.snapshots.items():
-            kept = self.lake.load(*_parts(full_name)).history()
-            if snapshot not in {entry["snapshot"] for entry in kept}:
+            if not self.lake.load(*_parts(full_name)).has_version(snapshot):
                 raise SourceError(
                     f"round {moment.round}: its snapshot of {full_name} has expired",
                     hint="choose a newer round, or keep snapshots for longer (--keep-snapshots)",

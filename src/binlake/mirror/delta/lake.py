@@ -38,6 +38,8 @@ _SETTINGS = {
     # VACUUM lists directories in so many tasks, 10,000 by default
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
+# The control table has a commit for each round, and its earlier versions are never read: Delta's own period is 30 days.
+_OF_CONTROL = {"delta.logRetentionDuration": "interval 7 days"}
 # names of directories that are safe in all file systems and readers
 _NAME = re.compile(r"[^\W_][\w $-]*")
 
@@ -104,7 +106,8 @@ class DeltaLake:
             there = self.load(namespace, table)
             there.replace(columns, own)
             return there
-        created(self._spark, path, f"{namespace}.{table}", columns, own)
+        of_delta = _OF_CONTROL if namespace == NAMESPACE else {}
+        created(self._spark, path, f"{namespace}.{table}", columns, own, of_delta)
         return self.load(namespace, table)
 
     def drop(self, namespace: str, table: str) -> None:

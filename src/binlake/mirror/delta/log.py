@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ class Commit:
 class DeltaLog:
     """The newest version of a table that was read.
 
-    Raises MissingFileError, DamagedFileError, SourceError, UnsupportedError.
+    `commits` are those that were read since `forget`, and the newest one with the mirror's state. Raises MissingFileError,
+    DamagedFileError, SourceError, UnsupportedError.
     """
 
     path: Path
@@ -88,10 +89,10 @@ class DeltaLog:
         return self.path / "_delta_log" / f"{version:020}.json"
 
     def _begin(self) -> int:
-        """Read the newest checkpoint, and the commits that are kept before it; return the newest version that has a file."""
+        """Read the newest checkpoint, and the state of the mirror in it; return the newest version that has a file."""
         self.version, self.metadata, self.files, self.commits = -1, {}, {}, []
         self._damaged = None
-        names = sorted(p.name for p in (self.path / "_delta_log").glob("*"))
+        names = self._names()
         version = max(map(_version, _matches(_ANY_CHECKPOINT, names)), default=-1)
         newest = max(map(_version, _matches(_COMMIT, names)), default=version)
         if version < 0:
@@ -105,20 +106,51 @@ class DeltaLog:
         for part in parts:
             for action in _checkpoint(self.path / "_delta_log" / part[0]):
                 self._take({name: _plain(value) for name, value in action.items() if value})
-        for match in _matches(_COMMIT, names):
-            if _version(match) <= version:
-                self._remember_before_checkpoint(_version(match))
+        self._remember_before_checkpoint(
+            [number for number in map(_version, _matches(_COMMIT, names)) if number <= version]
+        )
         self.version = version
         return newest
 
-    def _remember_before_checkpoint(self, version: int) -> None:
-        """Read a commit whose actions the checkpoint has; only its state is needed. Delta may have removed it meanwhile."""
-        try:
-            self._remember(_actions(self._commit_path(version)), version)
-        except MissingFileError:
-            pass
-        except DamagedFileError as error:
-            self._damaged = version, error
+    def _names(self) -> list[str]:
+        """The names of the files of the log, sorted."""
+        return sorted(path.name for path in (self.path / "_delta_log").glob("*"))
+
+    def _remember_before_checkpoint(self, versions: Sequence[int]) -> None:
+        """Read commits whose actions the checkpoint has, from the newest to the first one with the state of the mirror:
+        only the state is needed, and the log has those of a month. Delta may have removed one meanwhile.
+        """
+        for version in reversed(versions):
+            try:
+                self.commits.append(_commit(_actions(self._commit_path(version)), version))
+            except MissingFileError:
+                continue
+            except DamagedFileError as error:
+                self._damaged = version, error
+                break
+            if self.commits[-1].state is not None:
+                break
+        self.commits.reverse()
+
+    def history(self) -> Iterator[Commit]:
+        """The commits up to this version that the log still has and that can be read, oldest first. Each is read when it is asked for."""
+        for version in map(_version, _matches(_COMMIT, self._names())):
+            if version <= self.version:
+                with suppress(MissingFileError, DamagedFileError):
+                    yield _commit(_actions(self._commit_path(version)), version)
+
+    def has(self, version: int) -> bool:
+        """Whether the log still has the commit of a version."""
+        return version <= self.version and self._commit_path(version).exists()
+
+    def forget(self, version: int) -> None:
+        """Forget the commits up to a version, except the newest one and the newest one with the state of the mirror: a mirror
+        makes millions of them.
+        """
+        own = next((c for c in reversed(self.commits) if c.state is not None), None)
+        self.commits = [
+            c for c in self.commits if c.version > version or c is own or c is self.head
+        ]
 
     def _check_state(self) -> None:
         """Raise DamagedFileError if the mirror's newest state may be in a damaged commit."""
@@ -135,7 +167,7 @@ class DeltaLog:
                 self.files.pop(action["remove"]["path"], None)
         for action in actions:
             self._take(action)
-        self._remember(actions, version)
+        self.commits.append(_commit(actions, version))
         self.version = version
 
     def _take(self, action: Mapping[str, Any]) -> None:
@@ -143,14 +175,6 @@ class DeltaLog:
             self.metadata = action["metaData"]
         elif "add" in action:
             self.files[action["add"]["path"]] = action["add"]
-
-    def _remember(self, actions: Iterable[Mapping[str, Any]], version: int) -> None:
-        info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
-        try:
-            state = json.loads(info.get("userMetadata") or "{}").get(_OURS)
-        except (ValueError, AttributeError):
-            state = None  # text of another program
-        self.commits.append(Commit(version, int(info.get("timestamp", 0)), state))
 
     def data_file(self, name: str) -> Path | None:
         """The path of a data file, whose name in the log is relative or absolute; None: in another file system."""
@@ -203,6 +227,16 @@ def _matches(pattern: re.Pattern[str], names: Iterable[str]) -> list[re.Match[st
 
 def _version(match: re.Match[str]) -> int:
     return int(match[1])
+
+
+def _commit(actions: Iterable[Mapping[str, Any]], version: int) -> Commit:
+    """The commit with these actions."""
+    info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    try:
+        state = json.loads(info.get("userMetadata") or "{}").get(_OURS)
+    except (ValueError, AttributeError):
+        state = None  # text of another program
+    return Commit(version, int(info.get("timestamp", 0)), state)
 
 
 def _actions(path: Path) -> list[dict[str, Any]]:

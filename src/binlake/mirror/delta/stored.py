@@ -95,7 +95,12 @@ class DeltaStored:
     def refresh(self) -> None:
         """Reload the table, and accept the commits of other programs."""
         self.log.update()
+        self._accept()
+
+    def _accept(self) -> None:
+        """Take the commits that have been read for accepted ones, whose states are not needed any more."""
         self._accepted = self.log.version
+        self.log.forget(self._accepted)
 
     def _look(self) -> list[Commit]:
         """Read the new commits; return those of other programs. If there are none, the version is accepted."""
@@ -103,7 +108,7 @@ class DeltaStored:
         new = [c for c in self.log.commits if c.version > self._accepted]
         foreign = [c for c in new if c.state is None]
         if not foreign:
-            self._accepted = self.log.version
+            self._accept()
         return foreign
 
     def describe(self) -> dict[str, Any]:
@@ -141,8 +146,11 @@ class DeltaStored:
                 "committed_ms": commit.committed_ms,
                 "summary": (commit.state or {}).get("summary", {}),
             }
-            for commit in self.log.commits
+            for commit in self.log.history()
         ]
+
+    def has_version(self, version: int) -> bool:
+        return self.log.has(version)
 
     def file_states(self) -> list[FileState]:
         return [
@@ -293,13 +301,14 @@ class DeltaStored:
             self.optimize(policy.file_bytes)
 
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
-        """Do nothing: Delta expires the log by a property, and `vacuum` removes files."""
+        """Remove files as `vacuum` does, whatever the number of versions: Delta expires the log itself, by a property."""
+        self.vacuum(max(0, int(time.time() - older_than_ms / 1000)))
 
     def vacuum(self, keep_s: int) -> None:
         """Remove files that no version of the last 168 hours, or of the last `keep_s` seconds, uses."""
         hours = readable_hours(keep_s)
-        oldest_ms = min((commit.committed_ms for commit in self.log.commits), default=0)
-        if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:
+        oldest = next(self.log.history(), None)
+        if oldest is not None and oldest.committed_ms > (time.time() - hours * _HOUR_S) * 1000:
             return  # no version is so old
         with self.in_session():
             self.spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
@@ -390,12 +399,19 @@ def in_one_line(where: str) -> Iterator[None]:
 
 
 def created(
-    spark: SparkSession, path: Path, full_name: str, columns: str, kept: Mapping[str, str]
+    spark: SparkSession,
+    path: Path,
+    full_name: str,
+    columns: str,
+    kept: Mapping[str, str],
+    properties: Mapping[str, str],
 ) -> None:
-    """Make an empty table with columns as in SQL where there is none. Raises SourceError, UnsupportedError, CommitConflictError."""
+    """Make an empty table with columns as in SQL where there is none, with these properties of Delta beside those that all
+    tables have. Raises SourceError, UnsupportedError, CommitConflictError.
+    """
     with in_one_line(full_name), active_session(spark):
         # not CREATE TABLE, which refuses a directory in which a killed removal has left files
-        define(spark, "CREATE OR REPLACE", path, columns, _TABLE, kept)
+        define(spark, "CREATE OR REPLACE", path, columns, {**_TABLE, **properties}, kept)
 
 
 def define(

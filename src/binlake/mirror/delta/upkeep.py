@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from binlake.errors import BinlogError
-from binlake.mirror.control import Control
+from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.delta.stored import readable_hours
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed.table import Followed
@@ -115,8 +115,8 @@ class DeltaUpkeep:
             self.remove_orphans(tables)
 
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
-        """Remove the files that no version of Delta's safety period has, and those of killed copies. A table where that
-        fails keeps them until the next time.
+        """Remove the files that no version of Delta's safety period has, also of the control table, and those of killed
+        copies. A table where that fails keeps them until the next time.
 
         Tables that are to be copied again are left alone: a copy may be continued.
         """
@@ -129,6 +129,10 @@ class DeltaUpkeep:
                 lake.remove_copies()
             except BinlogError as error:
                 self._note(f"{name}: old files were not removed: {error}")
+        try:
+            self._control.expire()
+        except BinlogError as error:
+            self._note(f"{NAMESPACE}.{ROUNDS}: old files were not removed: {error}")
         self._control.orphans_removed()
 
 

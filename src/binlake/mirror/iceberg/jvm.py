@@ -209,6 +209,9 @@ class IcebergTable:
             found: list[dict[str, Any]] = json.loads(self._helper.history(self._table))
             return found
 
+    def has_version(self, version: int) -> bool:
+        return any(kept["snapshot"] == version for kept in self.history())
+
     def data_path(self, name: str) -> str:
         """The path of a new data file of this name."""
         with self._asked():

@@ -116,6 +116,9 @@ class StoredTable(Protocol):
     def history(self) -> list[dict[str, Any]]:
         """The versions that are kept, oldest first, with their summaries and, if they have any, their parents."""
 
+    def has_version(self, version: int) -> bool:
+        """Whether a version is kept."""
+
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""
 

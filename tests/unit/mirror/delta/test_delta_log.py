@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from binlake.errors import SourceError, UnsupportedError
+from binlake.mirror.delta import log as logs
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.log import DeltaLog, table_file, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, column_sql
@@ -186,13 +187,49 @@ def test_a_commit_before_the_checkpoint_that_is_removed_meanwhile(tmp_path: Path
     for version in range(3):
         commit(tmp_path, version, info({"kept": {"v": version}}, version))
     checkpoint(tmp_path, 2)
-    first = tmp_path / "_delta_log" / f"{0:020}.json"
-    first.unlink()
-    first.symlink_to("gone")  # listed, but not there when it is opened
+    last = tmp_path / "_delta_log" / f"{2:020}.json"
+    last.unlink()
+    last.symlink_to("gone")  # listed, but not there when it is opened
     log = DeltaLog(tmp_path)
     log.update()
     assert (log.version, list(log.files)) == (2, ["a"])
-    assert [c.version for c in log.commits] == [1, 2]
+    assert log.state == {"kept": {"v": 1}}
+    assert [c.version for c in log.history()] == [0, 1]
+
+
+def test_only_the_newest_state_is_read_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror makes a commit every few seconds, and the log has those of a month."""
+    for version in range(1, 41):
+        state = None if version in (39, 40) else {"kept": {"v": version}}
+        commit(tmp_path, version, info(state, version))
+    checkpoint(tmp_path, 40)
+    opened: list[str] = []
+    read = logs.table_file
+    monkeypatch.setattr(logs, "table_file", lambda path: opened.append(path.name) or read(path))
+    log = DeltaLog(tmp_path)
+    log.update()
+    assert log.state == {"kept": {"v": 38}}
+    assert opened == [f"{40:020}.checkpoint.parquet", *(f"{v:020}.json" for v in (40, 39, 38))]
+    head = log.head
+    assert head is not None
+    assert (head.version, head.state) == (40, None)
+    assert [c.version for c in log.history()] == list(range(1, 41))
+    for version in range(41, 61):
+        commit(tmp_path, version, info({"kept": {"v": version}}, version))
+        log.update()
+        log.forget(log.version - 2)
+        assert len(log.commits) <= 4
+    assert [c.version for c in log.commits] == [59, 60]
+    log.forget(log.version)
+    assert (log.state, [c.version for c in log.commits]) == ({"kept": {"v": 60}}, [60])
+    commit(tmp_path, 61, info(None, 61))
+    log.update()
+    log.forget(61)
+    assert [c.version for c in log.commits] == [60, 61]
+    assert log.has(1)
+    assert not log.has(62)
 
 
 @pytest.mark.parametrize(

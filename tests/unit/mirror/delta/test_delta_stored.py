@@ -1,19 +1,28 @@
-"""A Delta table that is replaced keeps what users have set."""
+"""A Delta table: what stays when it is replaced, and the files of earlier versions."""
 
 from __future__ import annotations
 
 import json
+import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
+from binlake.errors import SourceError
+from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
+from binlake.mirror.delta.lake import DeltaLake
 from binlake.mirror.delta.stored import DeltaStored
+from binlake.mirror.delta.upkeep import DeltaUpkeep
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.schema import iceberg_schema
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, table: Path, **metadata: Any) -> dict[str, str]:
@@ -54,3 +63,73 @@ def test_properties_of_users_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     }
     known = replaced(monkeypatch, tmp_path / "known", configuration={**users, **others})
     assert known == {**new, **users}
+
+
+@pytest.mark.parametrize(("age_h", "keep_h", "retained"), [(200, 0, 168), (200, 190, 190), (100, 0, None)])  # fmt: skip
+def test_old_files_of_the_control_table_are_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, age_h: int, keep_h: int, retained: int | None
+) -> None:
+    """Each round adds a file to it, and each compaction leaves files behind."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    for version, hours in enumerate((age_h, 1)):
+        actions = [{"commitInfo": {"timestamp": int((time.time() - 3600 * hours) * 1000)}}, {"metaData": {"id": "x"}}]  # fmt: skip
+        lines = [json.dumps(action) for action in actions]
+        (log / f"{version:020}.json").write_text("\n".join(lines))
+    statements: list[str] = []
+
+    def sql(statement: str) -> Any:
+        statements.append(statement)
+        return SimpleNamespace(collect=list)
+
+    spark: Any = SimpleNamespace(sql=sql)
+    table = DeltaStored(spark, tmp_path, "_binlake.rounds")
+    table.expire(int((time.time() - 3600 * keep_h) * 1000), 20, 20)
+    expected = [] if retained is None else [f"VACUUM delta.`{tmp_path}` RETAIN {retained} HOURS"]
+    assert statements == expected
+
+
+def test_the_search_for_old_files_includes_the_control_table() -> None:
+    notes: list[str] = []
+    done: list[str] = []
+
+    def expire() -> None:
+        done.append("expire")
+        raise SourceError("_binlake.rounds: Delta refuses: no space left")
+
+    control: Any = SimpleNamespace(
+        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=()
+    )
+    upkeep = DeltaUpkeep(control, MirrorOptions.of({"format": "delta"}), notes.append)
+    upkeep.remove_orphans({})
+    assert done == ["expire", "recorded"]
+    assert notes == [
+        "_binlake.rounds: old files were not removed: _binlake.rounds: Delta refuses: no space left"
+    ]
+
+
+def test_the_log_of_the_control_table_is_kept_for_a_week(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It gets a commit for each round."""
+    made: dict[str, Any] = {}
+
+    def created(_spark: Any, path: Path, name: str, _columns: str, _kept: Any, more: Any) -> None:
+        made[name] = dict(more)
+        (path / "_delta_log").mkdir(parents=True)
+        (path / "_delta_log" / f"{0:020}.json").write_text(json.dumps({"metaData": {"id": "x"}}))
+
+    monkeypatch.setattr(lakes, "created", created)
+    conf = SimpleNamespace(
+        get=lambda *_: "io.delta.sql.DeltaSparkSessionExtension", set=lambda *_: None
+    )
+    spark: Any = SimpleNamespace(conf=conf, newSession=lambda: SimpleNamespace(conf=conf))
+    lake = DeltaLake(spark, str(tmp_path))
+    schema = iceberg_schema(pa.schema([("id", pa.int32())]))
+    for namespace in ("_binlake", "shop"):
+        lake.create(namespace, "rounds", schema, {})
+    assert made == {
+        "_binlake.rounds": {"delta.logRetentionDuration": "interval 7 days"},
+        "shop.rounds": {},
+    }
