@@ -40,6 +40,7 @@ class ScheduledVerification:
         self._options = VerifyOptions(sample=options.verify_sample)
         self._pulse = pulse
         self._note = note
+        pulse.schedule_verification(self._every_s)
         self._due_s = pulse.verified_s + self._every_s
 
     def work(self, mirror: Mirror) -> None:

@@ -167,3 +167,12 @@ def test_a_lake_without_a_round_has_no_position(capsys: pytest.CaptureFixture[st
     assert "position   none: there is no round yet\n" in capsys.readouterr().out
     command._show_status(replace(STATUS, log_file="binlog.000001", log_pos=4, gtid_set="1-2-3:1"))
     assert "position   binlog.000001:4  1-2-3:1\n" in capsys.readouterr().out
+
+
+def test_a_comparison_that_was_never_made_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    checked = replace(STATUS, checked_at="2026-11-27T12:00:00Z")
+    command._show_status(checked)
+    assert "verified" not in capsys.readouterr().out
+    command._show_status(replace(checked, verify_due_at="2026-11-20T12:00:00Z"))
+    shown = "verified   never: the first comparison has been due since 2026-11-20T12:00:00Z\n"
+    assert shown in capsys.readouterr().out

@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+import yaml
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 pytest.importorskip("prometheus_client", reason="needs the extra [server]")
@@ -21,7 +22,7 @@ from binlake.mirror.reporting.metrics import (
     prometheus_text,
 )
 from binlake.mirror.reporting.pulse import Beat
-from binlake.mirror.reporting.report import MirrorStatus, TableStatus
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus, with_beat
 from binlake.values.times import utc_time
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "mirror"
@@ -63,6 +64,22 @@ def test_a_status_as_text() -> None:
         assert line in lines
     assert {line.split()[2] for line in lines if line.startswith("# HELP")} == METRICS
     assert value_of("lag_seconds", lines) == pytest.approx(time.time() - 1.6e9, abs=60)
+
+
+def test_a_comparison_that_was_never_made_is_overdue() -> None:
+    """The rule compares a time with now, and NaN is neither before nor after it."""
+    groups = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+    [rule] = [r["expr"] for g in groups for r in g["rules"] if r["alert"] == "BinlakeMirrorNotVerified"]  # fmt: skip
+    [name] = re.findall(r"binlake_mirror_(\w+)", rule)
+    due_s = time.time() - 90_000
+
+    def overdue_s(beat: Beat) -> float:
+        lines = prometheus_text(with_beat(STATUS, beat)).splitlines()
+        return time.time() - value_of(name, lines)
+
+    assert overdue_s(Beat(1.7e9, 0, 0.0, verify_due_s=due_s)) == pytest.approx(90_000, abs=60)
+    none_is_scheduled = overdue_s(Beat(1.7e9, 0, 0.0, verified_s=1.6e9))
+    assert none_is_scheduled != none_is_scheduled  # NaN
 
 
 def value_of(name: str, lines: list[str]) -> float:

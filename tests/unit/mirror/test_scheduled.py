@@ -15,13 +15,14 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError, SourceError
 from binlake.follow.offsets import StreamOffset
-from binlake.mirror import verification
+from binlake.mirror import scheduled, verification
 from binlake.mirror.equality import compare
 from binlake.mirror.equality.compare import TableComparison, VerifyOptions
 from binlake.mirror.equality.pauses import with_pauses
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.reporting import pulse as pulses
 from binlake.mirror.reporting.pulse import Pulse, last_beat
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.verification import StoppedError, TableVerification, Verification
@@ -99,6 +100,47 @@ def test_tables_that_are_not_compared_are_reported(tmp_path: Path) -> None:
     beat = last_beat(tmp_path)
     assert beat is not None
     assert (beat.different, sorted(beat.not_compared)) == (("a.different",), ["a.new", "a.odd"])
+
+
+def test_a_comparison_is_due_until_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over restarts, and if it fails."""
+    now = 1_000_000.0
+    clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+    for module in (pulses, scheduled):
+        monkeypatch.setattr(module, "time", clock)
+    logs: Any = None
+    mirror: Any = SimpleNamespace(round_error=None)
+
+    def due(every_s: int, outcome: Verification | None) -> float:
+        """When a comparison is due after another start, at which one fails or is made."""
+
+        def compare(*_: Any) -> Verification:
+            if outcome is None:
+                raise ServerError("the server refuses")
+            return outcome
+
+        pulse = Pulse(tmp_path, lambda: logs, lambda: None)
+        options = MirrorOptions(verify_every_s=every_s)
+        ScheduledVerification(options, pulse, lambda _note: None, compare).work(mirror)
+        pulse.beat_now(Position("uuid", "binlog.000001", 4))
+        beat = last_beat(tmp_path)
+        assert beat is not None
+        return beat.verify_due_s
+
+    equal = Verification("binlog.000001", 4, "", (TableVerification("a.t", "equal"),))
+    assert due(0, None) == 0.0
+    first = now
+    assert due(DAY_S, None) == first
+    now += 3 * DAY_S
+    assert due(DAY_S, None) == first
+    made = now
+    assert due(DAY_S, equal) == made + DAY_S
+    now += 5 * DAY_S
+    assert due(DAY_S, None) == made + DAY_S
+    assert due(7 * DAY_S, equal) == made + 7 * DAY_S, "it is not due yet"
+    assert due(0, None) == 0.0
 
 
 PLACE = Position("uuid", "binlog.000001", 4)

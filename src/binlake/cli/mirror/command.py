@@ -296,6 +296,8 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
         yield f"verified   {found.verified_at}: {different}{later}"
         for name, reason in found.not_compared.items():
             yield f"    not compared: {name}: {reason}"
+    elif found.verify_due_at:
+        yield f"verified   never: the first comparison has been due since {found.verify_due_at}"
 
 
 def _table_lines(table: TableStatus, width: int) -> Iterator[str]:

@@ -33,6 +33,7 @@ MIRROR_METRICS: tuple[Metric[MirrorStatus], ...] = (
     ("tables_different", "gauge", "Tables that the last scheduled comparison found different", lambda s: len(s.different)),
     ("tables_not_compared", "gauge", "Tables that the last scheduled comparison did not compare", lambda s: len(s.not_compared)),
     ("verified_timestamp_seconds", "gauge", "Time of the last scheduled comparison", lambda s: _known(s.verified_s)),
+    ("verify_due_timestamp_seconds", "gauge", "Time at which the next scheduled comparison is or was due", lambda s: _known(s.verify_due_s)),
 )  # fmt: skip
 #: The same for a table.
 TABLE_METRICS: tuple[Metric[TableStatus], ...] = (

@@ -44,7 +44,7 @@ class Beat:
     log was not known. `complete_s`: the last time when the lake had everything, 0: not since the mirror started.
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
     compared the tables with the source, 0: never; `different` are those that were not equal, `not_compared` those that it
-    did not compare, each with the reason.
+    did not compare, each with the reason. `verify_due_s`: when the next such comparison is or was due, 0: none is scheduled.
     """
 
     checked_s: float
@@ -54,6 +54,7 @@ class Beat:
     different: tuple[str, ...] = ()
     complete_s: float = 0.0
     not_compared: Mapping[str, str] = field(default_factory=dict)
+    verify_due_s: float = 0.0
 
 
 class Pulse:
@@ -82,6 +83,7 @@ class Pulse:
         self._next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
         self._last = replace(last_beat(directory) or Beat(0.0, None, 0.0), complete_s=0.0)
+        self._verify_every_s = 0.0
 
     @property
     def verified_s(self) -> float:
@@ -92,11 +94,24 @@ class Pulse:
         """Count committed rows."""
         self._applied.append((time.monotonic(), rows))
 
+    def schedule_verification(self, every_s: float) -> None:
+        """Compare all tables every so often; 0: never. If there was no comparison yet, the first is due now, or since an
+        earlier run.
+        """
+        self._verify_every_s = every_s
+        due_s = 0.0
+        if every_s and self.verified_s:
+            due_s = self.verified_s + every_s
+        elif every_s:
+            due_s = self._last.verify_due_s or time.time()
+        self._last = replace(self._last, verify_due_s=due_s)
+
     def verified(self, different: tuple[str, ...], not_compared: Mapping[str, str]) -> None:
         """Record a comparison of all tables, those that differ, and why others were not compared."""
         self._last = replace(
             self._last, verified_s=time.time(), different=different, not_compared=not_compared
         )
+        self.schedule_verification(self._verify_every_s)
         self._next = float("-inf")
 
     def beat(self, position: Position) -> None:

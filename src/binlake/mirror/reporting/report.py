@@ -82,7 +82,8 @@ class MirrorStatus:
     `checked_at`, the time of its last check of the source; `behind_bytes` of log that the source
     had more at that time;
     `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
-    running mirror, and the tables that were not equal; `not_compared`: those that it did not compare, each with the reason. `fresh_at`: the newest moment that the lake shows, ""
+    running mirror, and the tables that were not equal; `not_compared`: those that it did not compare, each with the reason; `verify_due_at`: when the next comparison is
+    or was due, "" if none is scheduled. `fresh_at`: the newest moment that the lake shows, ""
     if none is known.
     """
 
@@ -102,6 +103,7 @@ class MirrorStatus:
     verified_at: str = ""
     different: tuple[str, ...] = ()
     not_compared: Mapping[str, str] = field(default_factory=dict)
+    verify_due_at: str = ""
 
     @property
     def lag_seconds(self) -> float | None:
@@ -123,6 +125,11 @@ class MirrorStatus:
     def verified_s(self) -> float | None:
         """`verified_at` in seconds since 1970."""
         return _unix_s(self.verified_at)
+
+    @property
+    def verify_due_s(self) -> float | None:
+        """`verify_due_at` in seconds since 1970."""
+        return _unix_s(self.verify_due_at)
 
     @property
     def quarantined(self) -> list[str]:
@@ -173,6 +180,7 @@ def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
         verified_at=utc_time(beat.verified_s) if beat.verified_s else "",
         different=beat.different,
         not_compared=beat.not_compared,
+        verify_due_at=utc_time(beat.verify_due_s) if beat.verify_due_s else "",
     )
 
 
