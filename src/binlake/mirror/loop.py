@@ -199,6 +199,7 @@ class Mirror:
             self.options,
             self._note,
             self._pulse.applied,
+            self._pulse.read_as_null,
         )
 
     def _reporting(self, show: Callable[[MirrorStatus], None] | None, beats: Beats) -> Pulse:

@@ -6,7 +6,7 @@ The loop makes them, see `loop.Mirror`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from binlake.errors import IncompleteError, PositionLostError
 from binlake.follow.offsets import StreamOffset
@@ -26,12 +26,14 @@ from binlake.mirror.tables.damage import DAMAGED
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.position import Position
+from binlake.values.quantities import counted
 
 _TRIES = 3
 
 
 class Rounds:
-    """Rounds over the followed tables. `note` receives messages for the user, `applied` the number of committed rows.
+    """Rounds over the followed tables. `note` receives messages for the user, `applied` the number of committed rows, and
+    `count_zero_dates` the zero and partial dates that became null, by `database.table.column`.
 
     A table that cannot be followed is quarantined. Raises BinlogError for all other errors.
     """
@@ -47,6 +49,7 @@ class Rounds:
         options: MirrorOptions,
         note: Callable[[str], None],
         applied: Callable[[int], None],
+        count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None,
     ) -> None:
         self._planner = planner
         self._decoder = decoder
@@ -57,6 +60,8 @@ class Rounds:
         self._options = options
         self._note = note
         self._applied = applied
+        self._count_zero_dates = count_zero_dates
+        self._with_zero_dates: set[str] = set()
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
         #: whether the newest range ended with the log, or close to its end
@@ -180,12 +185,28 @@ class Rounds:
                     rows = commit_range(table, changes, by_tasks, end, number, self._options)
                     self._applied(rows)
                 table.offset = end
+                self._note_zero_dates(table, found.zero_dates.get(table.id, {}))
             except IncompleteError as error:
                 self._lacks_a_row(table, str(error))
             except (*OF_ONE_TABLE, CommitConflictError) as error:
                 self._tables.quarantine(table.full_name, str(error))
             except DAMAGED as error:
                 self._tables.quarantine_damaged(table.full_name, error)
+
+    def _note_zero_dates(self, table: Followed, counts: Mapping[str, int]) -> None:
+        """Count the values that the lake has as NULL, and report each column once: an application may write them all the
+        time.
+        """
+        found = {f"{table.full_name}.{column}": count for column, count in counts.items()}
+        if found:
+            self._count_zero_dates(found)
+        for column, count in sorted(found.items()):
+            if column not in self._with_zero_dates:
+                self._with_zero_dates.add(column)
+                dates = counted(count, "zero or partial date")
+                self._note(
+                    f"{column}: {dates} read as null; `binlake mirror status` counts further ones"
+                )
 
     def _note_undone(self, group: list[Followed], found: Decoded) -> None:
         """Let the tables fail that statements have changed which were rolled back: a rollback has no effect on some engines."""

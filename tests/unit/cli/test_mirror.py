@@ -176,3 +176,13 @@ def test_a_comparison_that_was_never_made_is_shown(capsys: pytest.CaptureFixture
     command._show_status(replace(checked, verify_due_at="2026-11-20T12:00:00Z"))
     shown = "verified   never: the first comparison has been due since 2026-11-20T12:00:00Z\n"
     assert shown in capsys.readouterr().out
+
+
+def test_dates_that_became_null_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {"shop.t.made": 1, "shop.t.born": 4711}
+    command._show_status(replace(STATUS, checked_at="2026-11-27T12:00:00Z", zero_dates=counts))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("zero dates")] == [
+        "zero dates shop.t.born: 4,711 read as null",
+        "zero dates shop.t.made: 1 read as null",
+    ]

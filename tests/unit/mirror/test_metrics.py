@@ -16,6 +16,7 @@ import yaml
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 pytest.importorskip("prometheus_client", reason="needs the extra [server]")
 from binlake.mirror.reporting.metrics import (
+    COLUMN_METRICS,
     MIRROR_METRICS,
     TABLE_METRICS,
     Exporter,
@@ -26,11 +27,14 @@ from binlake.mirror.reporting.report import MirrorStatus, TableStatus, with_beat
 from binlake.values.times import utc_time
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "mirror"
-METRICS = {f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_METRICS)}
+METRICS = {
+    f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_METRICS, *COLUMN_METRICS)
+}
 STATUS = MirrorStatus(
     "mysql://db1/", False, 7, "binlog.000003", 4711, "", "", utc_time(1.5e9),
     (TableStatus("shop.orders", "quarantined", "why", rows=30, deleted_rows=10),),
     not_compared={"shop.orders": "why"},
+    zero_dates={"shop.orders.paid": 3},
     fresh_at=utc_time(1.6e9),
     checked_at=utc_time(1.7e9),
 )  # fmt: skip
@@ -58,6 +62,7 @@ def test_a_status_as_text() -> None:
         'binlake_mirror_behind_bytes{source="mysql://db1/"} NaN',
         'binlake_mirror_tables_quarantined{source="mysql://db1/"} 1.0',
         'binlake_mirror_tables_not_compared{source="mysql://db1/"} 1.0',
+        'binlake_mirror_zero_dates_total{column="shop.orders.paid",source="mysql://db1/"} 3.0',
         f"binlake_mirror_table_deleted_share{{{table}}} 0.25",
         f"binlake_mirror_table_quarantined{{{table}}} 1.0",
     ):

@@ -48,13 +48,18 @@ def test_a_beat_is_read_back(tmp_path: Path) -> None:
     assert (found.behind_bytes, found.changes_per_second, found.different) == (400, 2.0, ())
     assert len(shown) == 1
     pulse.verified(("a.b",), {"a.c": "it is quarantined"})
+    pulse.read_as_null({"a.b.born": 2})
     pulse.beat(place)
     again = Pulse(tmp_path, lambda: LOGS, lambda: None)
+    again.read_as_null({"a.b.born": 3, "a.c.made": 1})
     again.beat_now(place)
     found = last_beat(tmp_path)
     assert found is not None
     assert (found.different, found.not_compared) == (("a.b",), {"a.c": "it is quarantined"})
     assert found.verified_s == pytest.approx(time.time(), abs=60)
+    assert found.zero_dates == {"a.b.born": 5, "a.c.made": 1}
+    unknown = MirrorStatus("mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "", ())
+    assert with_beat(unknown, found).to_json()["zero_dates"] == {"a.b.born": 5, "a.c.made": 1}
 
 
 def test_a_status_that_cannot_be_shown_is_noted_once(tmp_path: Path) -> None:

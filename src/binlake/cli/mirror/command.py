@@ -298,6 +298,8 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
             yield f"    not compared: {name}: {reason}"
     elif found.verify_due_at:
         yield f"verified   never: the first comparison has been due since {found.verify_due_at}"
+    for column, count in sorted(found.zero_dates.items()):
+        yield f"zero dates {column}: {count:,} read as null"
 
 
 def _table_lines(table: TableStatus, width: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ rows to Arrow files (`range_changes`).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from binlake.stream.sql.statements import (
 )
 from binlake.table.decode import ChangeDecoder
 from binlake.table.log_part import LogPart, packed
+from binlake.table.plan import TableTypes
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
@@ -80,7 +82,8 @@ class Decoded:
     """The row changes of a range by table. `failed`: tables with changes that cannot be applied, and why. `stated`:
     tables that statements in statement format change, in lower case, and why their rows are missing. `undone`: the same for
     statements that were rolled back, which have an effect on tables of engines without transactions. `incidents`: the
-    positions at which the server reports that events are missing. `local`: see `RangeChanges`.
+    positions at which the server reports that events are missing. `zero_dates`: by table and column, the zero and partial
+    dates that became null, in the rows before and after each change. `local`: see `RangeChanges`.
     """
 
     changes: dict[TableName, RangeChanges] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class Decoded:
     stated: dict[TableName, str] = field(default_factory=dict)
     undone: dict[TableName, str] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
+    zero_dates: dict[TableName, Counter[str]] = field(default_factory=dict)
     local: Callable[[str], str] = lambda path: path
 
     def of(self, name: TableName) -> RangeChanges:
@@ -100,6 +104,10 @@ class Decoded:
     def add(self, name: TableName, batch: pa.RecordBatch) -> None:
         """More changes of a table."""
         self.of(name).add(batch)
+
+    def add_zero_dates(self, name: TableName, column: str, count: int) -> None:
+        """More zero and partial dates of a column that became null."""
+        self.zero_dates.setdefault(name, Counter())[column] += count
 
 
 def decode_range(
@@ -207,6 +215,8 @@ def _decode(
 ) -> None:
     """Decode one part here."""
     runs = _runs(part, options, ledger, into)
+    before = ledger.zero_dates.copy()
+    decoded: dict[int, tuple[TableName, TableTypes]] = {}
     with closing(wanted.declared()) as schema:
         for changes in ChangeDecoder(options, Target.TYPED, ledger, schema).decode(runs):
             for table in changes.tables:
@@ -215,12 +225,19 @@ def _decode(
                 key = wanted.keys.get(name)
                 if key is None or name in into.failed:
                     continue
+                decoded[id(table.types)] = name, table.types
                 try:
                     lake = wanted.rules.in_lake(*name, table.types)
                     facts = changes.metadata_values(table, wanted.facts.get(name, ()))
                     into.add(name, change_rows(table, key, lake, facts))
                 except UnsupportedError as error:
                     into.failed[name] = str(error)
+    if zero_dates := ledger.zero_dates - before:
+        columns = {
+            k.name: (name, k.column.name) for name, of in decoded.values() for k in of.columns
+        }
+        for full_name in zero_dates.keys() & columns.keys():
+            into.add_zero_dates(*columns[full_name], zero_dates[full_name])
     for name in wanted.keys:
         full_name = f"{name[0]}.{name[1]}"
         if ledger.json_differences.get(full_name):  # also of tables that only match a pattern
@@ -299,6 +316,7 @@ class _DecodeTask(Task):
             "stated": [[*name, why] for name, why in found.stated.items()],
             "undone": [[*name, why] for name, why in found.undone.items()],
             "incidents": found.incidents,
+            "zero_dates": [[name, counts] for name, counts in found.zero_dates.items()],
             "ledger": ledger.to_json(),
         }
         return json.dumps(answer)
@@ -353,4 +371,7 @@ def _by_tasks(
         for database, table, why in result["undone"]:
             found.undone.setdefault((database, table), why)
         found.incidents += result["incidents"]
+        for name, counts in result["zero_dates"]:
+            for column, count in counts.items():
+                found.add_zero_dates(tuple(name), column, count)
     return ledger, found

@@ -97,6 +97,7 @@ class TablesDecoder:
                 continue
             found.changes.update(alone.changes)
             found.failed.update(alone.failed)
+            found.zero_dates.update(alone.zero_dates)
             found.ddl, found.incidents = alone.ddl, alone.incidents
             found.undone = alone.undone
         if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:

@@ -142,7 +142,7 @@ class FirstCopy:
     """Copies tables of a server into lake tables.
 
     `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
-    a copy. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
+    a copy, `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
     those whose copies began or continued in this run; `places` finds places in the log.
     """
@@ -163,6 +163,7 @@ class FirstCopy:
     mirrored: MirroredTables
     places: LogPlaces
     begun: set[str] = field(default_factory=set)
+    count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
 
     def make(
         self,
@@ -226,14 +227,15 @@ class FirstCopy:
         return made
 
     def _note_zero_dates(self, table: SourceTable, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Report the values that the lake has as NULL, as `Ledger.remarks` does."""
+        """Count and report the values that the lake has as NULL, as `Ledger.remarks` does."""
         found: Counter[str] = Counter()
         for answer in answers:
-            found.update(answer.get("zero_dates", {}))  # not in the state of an earlier version
+            for column, count in answer.get("zero_dates", {}).items():  # not in earlier states
+                found[f"{table.full_name}.{column}"] += count
+        if found:
+            self.count_zero_dates(found)
         for column, count in sorted(found.items()):
-            self.note(
-                f"{table.full_name}.{column}: {counted(count, 'zero or partial date')} read as null"
-            )
+            self.note(f"{column}: {counted(count, 'zero or partial date')} read as null")
 
     @staticmethod
     def _check_definition(

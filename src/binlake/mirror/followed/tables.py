@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from binlake.errors import BinlogError, PositionLostError, ServerError
@@ -64,6 +64,7 @@ class FollowedTables:
     of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
     `note` receives messages for the user, `watch` the progress of a copy. `apply_departure` applies the statement of the log that has
     removed a table from the server, and returns whether there is one; it raises LogLagsError if the log of an archive may get it later.
+    `count_zero_dates`: see `FirstCopy`.
     """
 
     def __init__(
@@ -87,11 +88,12 @@ class FollowedTables:
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
-        self._busy_until = 0.0
+        self._busy_until = self._copy_until = 0.0
         self._busy: ServerError | None = None
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self.apply_departure: Callable[[Followed], bool] = lambda _table: False
+        self.count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
         self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
@@ -106,7 +108,6 @@ class FollowedTables:
         self._indexes = indexes
         self._note = note
         self._copy_s = copy_s
-        self._copy_until = 0.0
         self._copies_ended = float("-inf")
         self._reported: set[str] = set()
         self._first_copy = FirstCopy(
@@ -125,6 +126,7 @@ class FollowedTables:
             self.shards_in,
             self._mirrored,
             LogPlaces(planner),
+            count_zero_dates=lambda counts: self.count_zero_dates(counts),
         )
 
     def _selection(self) -> TableSelection:

@@ -45,6 +45,10 @@ TABLE_METRICS: tuple[Metric[TableStatus], ...] = (
     ("table_index_bytes", "gauge", "Bytes of the row index", lambda t: t.index_bytes),
     ("table_quarantined", "gauge", "1 while the table is quarantined", lambda t: t.state == "quarantined"),
 )  # fmt: skip
+#: The same for a column.
+COLUMN_METRICS: tuple[Metric[int], ...] = (
+    ("zero_dates_total", "counter", "Zero and partial dates that copies and rounds have read as NULL", lambda count: count),
+)  # fmt: skip
 
 
 def _families(status: MirrorStatus | None) -> Iterator[Any]:
@@ -54,6 +58,8 @@ def _families(status: MirrorStatus | None) -> Iterator[Any]:
     yield from families(_PREFIX, MIRROR_METRICS, ["source"], [([status.source], status)])
     tables = [([status.source, table.table], table) for table in status.tables]
     yield from families(_PREFIX, TABLE_METRICS, ["source", "table"], tables)
+    columns = [([status.source, name], count) for name, count in sorted(status.zero_dates.items())]
+    yield from families(_PREFIX, COLUMN_METRICS, ["source", "column"], columns)
 
 
 def prometheus_text(status: MirrorStatus) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -45,6 +45,8 @@ class Beat:
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
     compared the tables with the source, 0: never; `different` are those that were not equal, `not_compared` those that it
     did not compare, each with the reason. `verify_due_s`: when the next such comparison is or was due, 0: none is scheduled.
+    `zero_dates`: by `database.table.column`, the zero and partial dates that copies and rounds have read as null since there
+    is such a file.
     """
 
     checked_s: float
@@ -55,6 +57,7 @@ class Beat:
     complete_s: float = 0.0
     not_compared: Mapping[str, str] = field(default_factory=dict)
     verify_due_s: float = 0.0
+    zero_dates: Mapping[str, int] = field(default_factory=dict)
 
 
 class Pulse:
@@ -93,6 +96,12 @@ class Pulse:
     def applied(self, rows: int) -> None:
         """Count committed rows."""
         self._applied.append((time.monotonic(), rows))
+
+    def read_as_null(self, zero_dates: Mapping[str, int]) -> None:
+        """Count zero and partial dates, by column."""
+        found = Counter(self._last.zero_dates)
+        found.update(zero_dates)
+        self._last = replace(self._last, zero_dates=dict(found))
 
     def schedule_verification(self, every_s: float) -> None:
         """Compare all tables every so often; 0: never. If there was no comparison yet, the first is due now, or since an
@@ -166,7 +175,9 @@ def last_beat(directory: Path) -> Beat | None:
     try:
         known = json.loads((directory / _NAME).read_text("utf-8"))
         found = Beat(**{**known, "different": tuple(known["different"])})
-        return replace(found, not_compared=dict(found.not_compared))
+        return replace(
+            found, not_compared=dict(found.not_compared), zero_dates=dict(found.zero_dates)
+        )
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 

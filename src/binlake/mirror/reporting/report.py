@@ -83,7 +83,8 @@ class MirrorStatus:
     had more at that time;
     `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
     running mirror, and the tables that were not equal; `not_compared`: those that it did not compare, each with the reason; `verify_due_at`: when the next comparison is
-    or was due, "" if none is scheduled. `fresh_at`: the newest moment that the lake shows, ""
+    or was due, "" if none is scheduled; `zero_dates`: by `database.table.column`, the zero and partial dates that copies and
+    rounds have read as NULL. `fresh_at`: the newest moment that the lake shows, ""
     if none is known.
     """
 
@@ -104,6 +105,7 @@ class MirrorStatus:
     different: tuple[str, ...] = ()
     not_compared: Mapping[str, str] = field(default_factory=dict)
     verify_due_at: str = ""
+    zero_dates: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def lag_seconds(self) -> float | None:
@@ -181,6 +183,7 @@ def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
         different=beat.different,
         not_compared=beat.not_compared,
         verify_due_at=utc_time(beat.verify_due_s) if beat.verify_due_s else "",
+        zero_dates=beat.zero_dates,
     )
 
 

@@ -18,7 +18,10 @@ from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles, opened
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
+from support.logs.decoded_rows import ADA, BOB
+from support.logs.log_builder import TABLE_MAP
 from support.logs.stream_log import SID, StreamLog
+from support.logs.table_log import INSERT, Log, day, image, rows_body, table_map
 from support.spark.engines import HereEngine
 
 LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
@@ -204,3 +207,23 @@ def test_a_statement_that_may_change_any_table(statement_log: StatementLog, sql:
     with pytest.raises(IncompleteError, match="may concern any table: statement DML"):
         statement_log.decoded(sql)
     assert statement_log.decoded(sql, refuse_statements=False).failed == {}
+
+
+@pytest.mark.parametrize("task_bytes", [32 << 20, 1], ids=["here", "by tasks"])
+def test_dates_that_become_null_are_counted_by_table_and_column(
+    tmp_path: Path, task_bytes: int
+) -> None:
+    """Of the tables that are wanted: another one may have the name that a pattern matches."""
+    log = Log()
+    log.insert(ADA, BOB, (3, "c", day(2026, 0, 0)))
+    log.commit((TABLE_MAP, table_map("t.x", 8)), (INSERT, rows_body(image(BOB), table_id=8)))
+    read = MirrorOptions().read_options([("shop", "t")])
+    found = decode_range(
+        plan_splits([str(log.save(tmp_path))], replace(read, table=()), 1 << 20),
+        replace(read, table=()),
+        Wanted({("shop", "t"): ()}, ""),
+        HereEngine(),
+        TaskFiles(tmp_path / "state", None),
+        task_bytes=task_bytes,
+    )
+    assert found.zero_dates == {("shop", "t"): {"day": 2}}

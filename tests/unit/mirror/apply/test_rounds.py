@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,3 +82,38 @@ def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
     )
     assert rounds.make(None)
     assert quarantined == ({} if has_transactions else {"shop.T": "rolled back"})
+
+
+def test_dates_that_became_null_are_counted_in_each_round_and_reported_once() -> None:
+    table = SimpleNamespace(
+        offset=offset(START), is_being_completed=False, id=("shop", "t"), full_name="shop.t"
+    )
+    tables: Any = SimpleNamespace(followed={"shop.t": table}, follows=lambda _table: True)
+    unused: Any = SimpleNamespace()
+    found = [
+        Decoded(zero_dates={("shop", "t"): Counter(counts)})
+        for counts in ({"born": 2}, {"born": 1, "made": 1}, {})
+    ]
+    decoder: Any = SimpleNamespace(decode_until_change=lambda *_: found.pop(0))
+    notes: list[str] = []
+    counted: list[Any] = []
+    rounds = Rounds(
+        SimpleNamespace(advance=lambda start, *_: offset(start.position.offset + 9)),  # type: ignore[arg-type]
+        decoder,
+        SimpleNamespace(write=lambda *_: {}),  # type: ignore[arg-type]
+        tables,
+        SimpleNamespace(first=lambda *_: None),  # type: ignore[arg-type]
+        unused,
+        MirrorOptions(),
+        notes.append,
+        lambda _rows: None,
+        counted.append,
+    )
+    for _ in range(3):
+        assert rounds.make(None)
+    assert counted == [{"shop.t.born": 2}, {"shop.t.born": 1, "shop.t.made": 1}]
+    status = "`binlake mirror status` counts further ones"
+    assert notes == [
+        f"shop.t.born: 2 zero or partial dates read as null; {status}",
+        f"shop.t.made: 1 zero or partial date read as null; {status}",
+    ]

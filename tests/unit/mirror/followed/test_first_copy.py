@@ -216,10 +216,12 @@ def test_a_copy_reports_dates_that_became_null(
     log = Log()
     log.zero_dates = {"made": 2, "born": 1}
     notes: list[str] = []
+    counts: list[Mapping[str, int]] = []
     copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=2)
-    assert replace(copy, gives_way=lambda: False, note=notes.append).make(
-        TABLE, MADE, 1, lambda: MADE
-    )
+    assert replace(
+        copy, gives_way=lambda: False, note=notes.append, count_zero_dates=counts.append
+    ).make(TABLE, MADE, 1, lambda: MADE)
+    assert counts == [{"shop.t.born": 2, "shop.t.made": 4}]
     assert notes[-3:] == [
         "shop.t: 4 rows copied",
         "shop.t.born: 2 zero or partial dates read as null",
