@@ -131,9 +131,14 @@ class Control:
                 "commit.manifest.min-count-to-merge": "20",
             }
             lake.create(NAMESPACE, ROUNDS, iceberg_schema(_SCHEMA), settings)
+        self._lake = lake
         self._table: StoredTable = lake.load(NAMESPACE, ROUNDS)
         self._rows_left = 0
         self.refresh()
+
+    def beside(self) -> Control:
+        """The same control table, for another thread."""
+        return Control(self._lake.beside())
 
     def refresh(self) -> None:
         """Reload the table: another process may have requested something."""

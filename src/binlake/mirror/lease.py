@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +25,8 @@ from binlake.values.times import utc_time
 # Each renewal is a commit without a snapshot, so they are rare.
 _EVERY_S = 180.0
 _VALID_S = 600.0
+# After a renewal has failed beside some work, which may go on nevertheless.
+_PAUSE_S = 10.0
 _PIDS = 1 << 31
 
 
@@ -127,7 +130,8 @@ class Lease:
     """The right of this process to write to a lake, until `close`.
 
     `locked` is the lock of the state directory, which `close` also releases. `lake`: its name in messages; `note` receives a
-    message if the lease of another process had ended. Raises LakeInUseError while another process has the lease.
+    message if the lease of another process had ended. It is renewed every `every_s` seconds. Raises LakeInUseError while
+    another process has the lease.
     """
 
     def __init__(
@@ -137,8 +141,11 @@ class Lease:
         state: Path,
         locked: IO[bytes],
         note: Callable[[str], None] = lambda _sentence: None,
+        every_s: float = _EVERY_S,
     ) -> None:
         self._before: Holder | None
+        self._every_s = every_s
+        self._renewing = threading.Lock()
         self._control = control
         self._lake = lake
         self._locked = locked
@@ -146,7 +153,7 @@ class Lease:
             taken.callback(locked.close)
             self._own = Holder.here(state, identity_of(locked))
             taken.callback(self._end)
-            self._renew_at = time.monotonic() + _EVERY_S
+            self._renew_at = time.monotonic() + every_s
             control.take_lease(self._instead_of)
             if self._before is not None:
                 note(f"the lease of another process has ended and is taken over: {self._before}")
@@ -167,18 +174,60 @@ class Lease:
 
     def keep(self) -> None:
         """Renew the lease if it is time to. Raises LakeInUseError if another process has taken it over."""
-        self._check()
-        if time.monotonic() < self._renew_at:
-            return
-        self._control.refresh()
-        self._check()
-        self._renew_at = time.monotonic() + _EVERY_S
-        self._own = replace(self._own, until=time.time() + _VALID_S)
-        self._control.renew_lease(self._own.to_text())
+        self._check(self._control)
+        self._renew(self._control)
 
-    def _check(self) -> None:
-        found = Holder.from_text(self._control.lease)
-        if found is None or replace(found, until=self._own.until) != self._own:
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the lease during work in which `keep` cannot be called for a long time, such as one read of a large table.
+
+        A thread renews it. If another process has taken the lease over, the next `keep` raises the error.
+        """
+        is_done = threading.Event()
+        beside = threading.Thread(
+            target=self._keep_beside, args=(is_done,), name="binlake-lease", daemon=True
+        )
+        beside.start()
+        try:
+            yield
+        finally:
+            is_done.set()
+            beside.join()
+
+    def _keep_beside(self, is_done: threading.Event) -> None:
+        """Renew the lease with a control table of this thread's own, until the work is done."""
+        control: Control | None = None
+        pause_s = 0.0
+        while not is_done.wait(max(pause_s, self._renew_at - time.monotonic())):
+            pause_s = 0.0
+            try:
+                control = control or self._control.beside()
+                self._renew(control)
+            except LakeInUseError:
+                self._renew_at = float("-inf")  # so that `keep` looks at the table
+                return
+            except Exception:  # noqa: BLE001 - of a store that fails, which the work itself will notice
+                pause_s = _PAUSE_S
+
+    def _renew(self, control: Control) -> None:
+        """Renew the lease if it is time to. Raises LakeInUseError if another process has taken it over."""
+        with self._renewing:
+            if time.monotonic() < self._renew_at:
+                return
+            control.refresh()
+            self._check(control)
+            own = replace(self._own, until=time.time() + _VALID_S)
+            control.renew_lease(own.to_text())
+            self._own = own
+            self._renew_at = time.monotonic() + self._every_s
+
+    def _is_own(self, found: Holder | None) -> bool:
+        """Whether a record is that of this process, whenever it was renewed."""
+        return found is not None and replace(found, until=self._own.until) == self._own
+
+    def _check(self, control: Control) -> None:
+        found = Holder.from_text(control.lease)
+        if not self._is_own(found):
             raise LakeInUseError(
                 f"another process has taken over {self._lake}: {found or 'it has ended already'}",
                 hint=f"this process did not renew its lease for {_VALID_S / 60:.0f} minutes; start it again if the other "
@@ -195,5 +244,5 @@ class Lease:
         # whatever the error, also if Spark has ended: without a renewal, the lease ends by itself
         with suppress(Exception):
             self._control.refresh()
-            if self._control.lease == self._own.to_text():
+            if self._is_own(Holder.from_text(self._control.lease)):
                 self._control.renew_lease("")

@@ -136,7 +136,7 @@ class Mirror:
             self._verification = ScheduledVerification(options, self._pulse, note)
             self._recorded = time.monotonic()
             self._rounds = self._rounds_of(split_bytes)
-            self._upkeep = upkeep_of(self._engine, self._control, options, note)
+            self._upkeep = upkeep_of(self._engine, self._control, options, note, self._lease.kept)
             opened.callback(self._upkeep.close)
             self._opened = opened.pop_all()
 
@@ -158,6 +158,7 @@ class Mirror:
             is_interrupted=self._is_interrupted,
             copy_s=copy_s,
             stop=self._stop,
+            kept=self._lease.kept,
         )
 
     def _schema_changes_of(self) -> SchemaChanges:

@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -132,30 +132,40 @@ class TableUpkeep(Protocol):
 
 
 def upkeep_of(
-    engine: Engine, control: Control, options: MirrorOptions, note: Callable[[str], None]
+    engine: Engine,
+    control: Control,
+    options: MirrorOptions,
+    note: Callable[[str], None],
+    kept: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> TableUpkeep:
-    """The upkeep of tables in the format of the options."""
+    """The upkeep of tables in the format of the options. `kept` keeps the lease during work in which nothing else can."""
     if options.format == DELTA:
         from binlake.mirror.delta.upkeep import DeltaUpkeep
 
-        return DeltaUpkeep(control, options, note)
-    return Upkeep(engine, control, options, note)
+        return DeltaUpkeep(control, options, note, kept)
+    return Upkeep(engine, control, options, note, kept)
 
 
 class Upkeep:
     """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
 
-    `note` receives messages for the user, also where work on a table fails: that does not stop the mirror. Raises
-    SourceError of the control table.
+    `note` receives messages for the user, also where work on a table fails: that does not stop the mirror. `kept` keeps the
+    lease while the files of a table are listed. Raises SourceError of the control table.
     """
 
     def __init__(
-        self, engine: Engine, control: Control, options: MirrorOptions, note: Callable[[str], None]
+        self,
+        engine: Engine,
+        control: Control,
+        options: MirrorOptions,
+        note: Callable[[str], None],
+        kept: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._engine = engine
         self._control = control
         self._options = options
         self._note = note
+        self._kept = kept
         self._policy = options.compaction
         self._job: _Job | None = None
         self._wanted: dict[str, list[_Groups]] = {}
@@ -357,7 +367,8 @@ class Upkeep:
             if self._job is not None and table.lake is self._job.lake:
                 continue
             try:
-                removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)
+                with self._kept():
+                    removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)
             except BinlogError as error:
                 self._note(f"{name}: files of killed runs were not removed: {error}")
                 continue
@@ -426,7 +437,7 @@ def compact_tables(
     if lease is None:
         control.request_compaction(wanted)
         return
-    with closing(lease), closing(upkeep_of(engine, control, options, note)) as upkeep:
+    with closing(lease), closing(upkeep_of(engine, control, options, note, lease.kept)) as upkeep:
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
             if name in control.to_resync or _is_being_copied(lake, there[name][0]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
+from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror import lease as leases
 from binlake.mirror.control import Control
@@ -73,6 +76,9 @@ class FakeLake:
     def load(self, *_name: str) -> Stored:
         assert self.table is not None
         return self.table
+
+    def beside(self) -> FakeLake:
+        return self
 
     def control(self) -> Control:
         return Control(self, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
@@ -214,6 +220,66 @@ def test_the_lease_is_renewed_rarely(
     assert 1 <= table.commits - before <= 10
     assert ends == sorted(ends)
     held.close()
+
+
+def until(is_true: Callable[[], bool]) -> None:
+    """Wait for another thread."""
+    end = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_the_lease_is_renewed_beside_work_that_takes_long(lake: FakeLake, tmp_path: Path) -> None:
+    """One read of a table without a key, or a statement of Delta: they call nothing before they end."""
+    state = tmp_path / "a"
+    held = Lease(lake.control(), "s3://b/lake", state, lock(state, "s3://b/lake"), every_s=0.02)
+    seen: set[str] = set()
+
+    def is_renewed_twice() -> bool:
+        seen.add(lake.load().properties["binlake.lease"])
+        return len(seen) == 3
+
+    with held.kept():
+        until(is_renewed_twice)
+    assert not [t for t in threading.enumerate() if t.name == "binlake-lease"]
+    held.keep()
+    held.close()
+    assert lake.control().lease == ""
+
+
+def test_a_store_that_fails_beside_the_work_is_left_to_the_work(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "a"
+    held = Lease(lake.control(), "s3://b/lake", state, lock(state, "s3://b/lake"), every_s=0.02)
+    failed: list[int] = []
+
+    def failing(*_: Any) -> None:
+        failed.append(1)
+        raise SourceError("503")
+
+    monkeypatch.setattr(Stored, "refresh", failing)
+    with held.kept():
+        until(lambda: bool(failed))
+    monkeypatch.undo()
+    held.keep()
+    held.close()
+    assert lake.control().lease == ""
+
+
+def test_a_lease_that_was_taken_over_beside_the_work_ends_the_process(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    state = tmp_path / "a"
+    held = Lease(lake.control(), "s3://b/lake", state, lock(state, "s3://b/lake"), every_s=0.02)
+    other = held_by(lake, tmp_path / "b", host="db2")
+    with held.kept():
+        until(lambda: not [t for t in threading.enumerate() if t.name == "binlake-lease"])
+    with pytest.raises(LakeInUseError, match=r"another process has taken over .* on db2, since"):
+        held.keep()
+    held.close()
+    assert Holder.from_text(lake.control().lease) == other
 
 
 def test_a_process_whose_lease_was_taken_over_ends(

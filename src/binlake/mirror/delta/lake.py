@@ -63,6 +63,9 @@ class DeltaLake:
             if value:
                 self._spark.conf.set(name, value)
 
+    def beside(self) -> DeltaLake:
+        return DeltaLake(self._spark, str(self._root))  # settings of a session are part of a commit
+
     def _path(self, namespace: str, table: str) -> Path:
         for name in (namespace, table):
             if name != NAMESPACE and not _NAME.fullmatch(name):

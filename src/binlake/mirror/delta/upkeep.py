@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from binlake.errors import BinlogError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
@@ -25,17 +25,23 @@ _BACK_OFF_S = 600.0
 
 
 class DeltaUpkeep:
-    """Compacts tables and removes files that no version needs. `note` receives messages for the user.
+    """Compacts tables and removes files that no version needs. `note` receives messages for the user; `kept` keeps the
+    lease during a statement of Delta.
 
     Raises SourceError, UnsupportedError, CommitConflictError.
     """
 
     def __init__(
-        self, control: Control, options: MirrorOptions, note: Callable[[str], None]
+        self,
+        control: Control,
+        options: MirrorOptions,
+        note: Callable[[str], None],
+        kept: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._control = control
         self._options = options
         self._note = note
+        self._kept = kept
         self._policy = options.compaction
         self._wanted: set[str] = set()
         self._looked: dict[str, int | None] = {}
@@ -86,7 +92,8 @@ class DeltaUpkeep:
         self._wanted.discard(name)
         began, before = time.monotonic(), len(lake.stored.file_states())
         try:
-            lake.optimize(self._options.file_bytes)
+            with self._kept():
+                lake.optimize(self._options.file_bytes)
         except BinlogError as error:
             if isinstance(error, CommitConflictError) and self._options.on_other_writer == "refuse":
                 # if OPTIMIZE has been committed, the newest commit no longer shows the other writer
@@ -125,12 +132,14 @@ class DeltaUpkeep:
                 continue
             lake = _delta(table)
             try:
-                lake.stored.vacuum(self._options.keep_snapshots_s)
-                lake.remove_copies()
+                with self._kept():
+                    lake.stored.vacuum(self._options.keep_snapshots_s)
+                    lake.remove_copies()
             except BinlogError as error:
                 self._note(f"{name}: old files were not removed: {error}")
         try:
-            self._control.expire()
+            with self._kept():
+                self._control.expire()
         except BinlogError as error:
             self._note(f"{NAMESPACE}.{ROUNDS}: old files were not removed: {error}")
         self._control.orphans_removed()

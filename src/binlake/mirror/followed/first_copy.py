@@ -162,8 +162,8 @@ class FirstCopy:
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
     mirrored: MirroredTables
     places: LogPlaces
-    begun: set[str] = field(default_factory=set)
     count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
+    begun: set[str] = field(default_factory=set)
 
     def make(
         self,

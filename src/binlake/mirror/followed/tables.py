@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from binlake.errors import BinlogError, PositionLostError, ServerError
@@ -64,8 +65,11 @@ class FollowedTables:
     of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
     `note` receives messages for the user, `watch` the progress of a copy. `apply_departure` applies the statement of the log that has
     removed a table from the server, and returns whether there is one; it raises LogLagsError if the log of an archive may get it later.
-    `count_zero_dates`: see `FirstCopy`.
+    `count_zero_dates`: see `FirstCopy`. `kept` keeps the lease during a copy, which may read a table at once.
     """
+
+    _busy: ServerError | None = None
+    _copies_ended = float("-inf")
 
     def __init__(
         self,
@@ -83,13 +87,13 @@ class FollowedTables:
         is_interrupted: Callable[[], bool],
         copy_s: float = COPY_S,
         stop: threading.Event | None = None,
+        kept: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
         self._busy_until = self._copy_until = 0.0
-        self._busy: ServerError | None = None
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self.apply_departure: Callable[[Followed], bool] = lambda _table: False
@@ -108,7 +112,7 @@ class FollowedTables:
         self._indexes = indexes
         self._note = note
         self._copy_s = copy_s
-        self._copies_ended = float("-inf")
+        self._kept = kept
         self._reported: set[str] = set()
         self._first_copy = FirstCopy(
             lake,
@@ -126,7 +130,7 @@ class FollowedTables:
             self.shards_in,
             self._mirrored,
             LogPlaces(planner),
-            count_zero_dates=lambda counts: self.count_zero_dates(counts),
+            lambda counts: self.count_zero_dates(counts),
         )
 
     def _selection(self) -> TableSelection:
@@ -365,12 +369,10 @@ class FollowedTables:
         for attempt in range(_COPIES):
             try:
                 table, create_table = self.source.read(name)
-                made = self._first_copy.make(
-                    table,
-                    create_table,
-                    self._control.round,
-                    lambda: self.source.read(name)[1],
-                )
+                with self._kept():
+                    made = self._first_copy.make(
+                        table, create_table, self._control.round, lambda: self.source.read(name)[1]
+                    )
                 if made is None:  # it is continued after a round or a pause, or at the next start
                     self._put_off(full_name)
                     return

@@ -32,6 +32,9 @@ class IcebergLake(Lake):
         super().__init__(spark, catalog)
         self._key_reader = key_reader or KeyReader()
 
+    def beside(self) -> IcebergLake:
+        return self  # the threads have their own tables
+
     def open_table(
         self,
         namespace: str,

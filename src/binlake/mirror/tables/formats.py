@@ -217,6 +217,9 @@ class LakeTable(Protocol):
 class LakeTables(Protocol):
     """The tables of a lake. Raises SourceError."""
 
+    def beside(self) -> LakeTables:
+        """The same lake, for the commits of another thread."""
+
     def sql_name(self, namespace: str, table: str) -> str:
         """A table in Spark's SQL."""
 

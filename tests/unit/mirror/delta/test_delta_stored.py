@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
 from binlake.mirror.delta.lake import DeltaLake
 from binlake.mirror.delta.stored import DeltaStored
+from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.schema import iceberg_schema
@@ -109,6 +111,46 @@ def test_the_search_for_old_files_includes_the_control_table() -> None:
     ]
 
 
+def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
+    """OPTIMIZE and VACUUM of a large table take longer than the lease holds."""
+    is_kept: list[bool] = []
+    done: list[tuple[str, bool]] = []
+
+    @contextmanager
+    def kept() -> Iterator[None]:
+        is_kept.append(True)
+        yield
+        is_kept.clear()
+
+    def record(what: str) -> None:
+        done.append((what, bool(is_kept)))
+
+    class Table(DeltaTable):
+        snapshot = 1
+
+        def __init__(self) -> None:
+            self.stored = SimpleNamespace(  # type: ignore[assignment]
+                file_states=list, vacuum=lambda _keep_s: record("VACUUM")
+            )
+
+        def optimize(self, file_bytes: int) -> None:
+            record("OPTIMIZE")
+
+        def remove_copies(self) -> None: ...
+
+    control: Any = SimpleNamespace(
+        to_resync=(), orphans_are_due=lambda _every_s: True, orphans_removed=lambda: None,
+        expire=lambda: record("VACUUM of the control table"),
+        drop_rounds=lambda _before_ms: None, compact=lambda _policy: None,
+    )  # fmt: skip
+    options = MirrorOptions.of({"format": "delta"})
+    upkeep = DeltaUpkeep(control, options, lambda _note: None, kept)
+    table: Any = SimpleNamespace(full_name="shop.t", lake=Table())
+    upkeep.want(table)
+    upkeep.work({"shop.t": table})
+    assert done == [("OPTIMIZE", True), ("VACUUM", True), ("VACUUM of the control table", True)]
+
+
 def test_the_log_of_the_control_table_is_kept_for_a_week(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -124,8 +166,8 @@ def test_the_log_of_the_control_table_is_kept_for_a_week(
     conf = SimpleNamespace(
         get=lambda *_: "io.delta.sql.DeltaSparkSessionExtension", set=lambda *_: None
     )
-    spark: Any = SimpleNamespace(conf=conf, newSession=lambda: SimpleNamespace(conf=conf))
-    lake = DeltaLake(spark, str(tmp_path))
+    spark: Any = SimpleNamespace(conf=conf, newSession=lambda: spark)
+    lake = DeltaLake(spark, str(tmp_path)).beside()
     schema = iceberg_schema(pa.schema([("id", pa.int32())]))
     for namespace in ("_binlake", "shop"):
         lake.create(namespace, "rounds", schema, {})

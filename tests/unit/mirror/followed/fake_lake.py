@@ -125,13 +125,14 @@ def started(
     folder: Path,
     control: Control | None = None,
     note: Callable[[str], None] = lambda _sentence: None,
+    **more: Any,
 ) -> tuple[FollowedTables, Control]:
     """The tables of a mirror that has just opened them."""
     control = control or Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
     options = control.options
     tables = FollowedTables(
         lake, SourceHost("mysql://db1/"), SimpleNamespace(), SimpleNamespace(), control, options, options.column_rules, folder,  # type: ignore[arg-type]
-        note=note, watch=lambda _progress: None, is_interrupted=lambda: False,
+        note=note, watch=lambda _progress: None, is_interrupted=lambda: False, **more,
     )  # fmt: skip
     tables.open()
     return tables, control

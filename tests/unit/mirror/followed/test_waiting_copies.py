@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,6 +93,27 @@ def test_a_busy_server_is_not_asked_again_for_each_table(
     assert tables.lagging == dict.fromkeys(("shop.a", "shop.b", "shop.c"), error)
     tables.continue_copies()
     assert len(read) == times, "before the minute is over"
+
+
+def test_the_lease_is_kept_during_a_copy(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table without a key is one read, which may take hours."""
+    steps: list[str] = []
+
+    @contextmanager
+    def kept() -> Iterator[None]:
+        steps.append("begin")
+        yield
+        steps.append("end")
+
+    made = SimpleNamespace(full_name="shop.t", shard_column="")
+    copies = SimpleNamespace(make=lambda *_of: steps.append("read") or made)
+    monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
+    tables, _ = started(lake, tmp_path, kept=kept)
+    tables.source = SimpleNamespace(has=lambda _name: True, read=lambda _name: (None, ""))  # type: ignore[assignment]
+    tables.copy("shop.t")
+    assert steps == ["begin", "read", "end"]
 
 
 def test_a_table_that_is_requested_again_and_again_in_one_run(
