@@ -32,7 +32,7 @@ from binlake.values.text import lower_case
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 _TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, COALESCE(TABLE_ROWS, 0), COALESCE(AVG_ROW_LENGTH, 0)"
-    " FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
+    " FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 )
 _KEY_COLUMNS = frozenset(("key_name", "column_name", "non_unique", "sub_part", "null"))
 #: Every engine whose reads are of one moment, and whose commits the binary log orders, by flavour.
@@ -127,7 +127,7 @@ def read_table(
     `options` decide the types. Raises UnsupportedError and SchemaError for a table that cannot be mirrored, and
     ServerError.
     """
-    found = next((row for row in _listed(server) if row[:2] == name), None)
+    found = next((row for row in _listed(server, and_is_table(name)) if row[:2] == name), None)
     if found is None:
         return None
     with raw_definitions(server):
@@ -152,7 +152,19 @@ class _Listed(NamedTuple):
     row_bytes: int
 
 
-def _listed(server: ServerConnection) -> list[_Listed]:
+def and_is_table(name: TableName) -> str:
+    """The condition of a query of information_schema.TABLES that has one already, so that the server looks at one table only:
+    MySQL 5.7 and MariaDB open each table that they list. The result can contain tables whose names differ in case.
+
+    It is empty for a name that no table of a server can have.
+    """
+    if any(character > "\uffff" or "\ud800" <= character < "\ue000" for character in "".join(name)):
+        return ""
+    schema, table = (f"_utf8mb4 X'{part.encode().hex()}'" for part in name)
+    return f" AND TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}"
+
+
+def _listed(server: ServerConnection, condition: str = "") -> list[_Listed]:
     """The tables of the server. Raises ServerError."""
     found = [
         _Listed(
@@ -162,7 +174,9 @@ def _listed(server: ServerConnection) -> list[_Listed]:
             whole_number(rows, "TABLE_ROWS"),
             whole_number(row_bytes, "AVG_ROW_LENGTH"),
         )
-        for schema, name, engine, rows, row_bytes, *_ in server.rows(_TABLES, 5)
+        for schema, name, engine, rows, row_bytes, *_ in server.rows(
+            f"{_TABLES}{condition} ORDER BY 1, 2", 5
+        )
     ]
     if len({row[:2] for row in found}) < len(found):
         raise ServerError(f"{server.where} lists a table twice")

@@ -144,6 +144,7 @@ class AbsentTables:
             self._tables.quarantine(full_name, why)
             return True
         self._tables.forget(full_name)
+        self._mirrored.forget()
         self._control.returned(full_name)
         self._note(
             f"{full_name}: the server has no such table; its rows in {shard.lake.full_name} were removed"

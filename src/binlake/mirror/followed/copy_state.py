@@ -63,6 +63,7 @@ class CopyState:
         """Start again with these chunks."""
         self.chunks = list(chunks)
         self.answers = {}
+        self.is_outdated = False
         self._write("w", [self._head()])
 
     def add(self, answers: Sequence[Mapping[str, Any]]) -> None:
@@ -72,7 +73,8 @@ class CopyState:
         self._write("a", answers)
 
     def remove(self) -> None:
-        """The copy is committed."""
+        """The copy is committed, or of no use."""
+        self.chunks, self.answers = [], {}
         self.path.unlink(missing_ok=True)
 
     def _write(self, mode: str, entries: Sequence[Mapping[str, Any]]) -> None:

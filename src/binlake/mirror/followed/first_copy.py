@@ -144,7 +144,8 @@ class FirstCopy:
     `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
     a copy, `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
-    those whose copies began or continued in this run; `places` finds places in the log.
+    those whose copies began or continued in this run, and `states` the states of those that gave way; `places` finds
+    places in the log.
     """
 
     lake: LakeTables
@@ -164,6 +165,7 @@ class FirstCopy:
     places: LogPlaces
     count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
     begun: set[str] = field(default_factory=set)
+    states: dict[Path, CopyState] = field(default_factory=dict)
 
     def make(
         self,
@@ -262,7 +264,9 @@ class FirstCopy:
         ]
         identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
-        return CopyState(self.indexes / f"{name}.copy.jsonl", identity)
+        path = self.indexes / f"{name}.copy.jsonl"
+        known = self.states.pop(path, None)
+        return known if known and known.identity == identity else CopyState(path, identity)
 
     def _check_log(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogLagsError if an archive does not have all changes that the rows may have, ServerError if the log is not
@@ -357,6 +361,8 @@ class FirstCopy:
         self._report_progress(table, state, 0)
         for at in range(0, len(left), width):
             if self.is_interrupted() or (at and self._gives_way(table)):
+                # else each file of the chunks that were read is looked for again: in a store, this takes hours for a large copy
+                self.states[state.path] = state
                 return False
             tasks = [
                 _ChunkTask(
@@ -477,7 +483,7 @@ class FirstCopy:
         """
         own = target.stored.describe()["uuid"]
         for name in self.mirrored.by_name().get(table.full_name, ()):
-            if ".".join(name) == target.full_name:
+            if ".".join(name) == target.full_name or not self.lake.exists(*name):
                 continue
             there = self.lake.load(*name)
             known = there.describe()

@@ -1,7 +1,8 @@
-"""The tables that a lake has. They are loaded once in each round: each load reads the metadata of all lake tables."""
+"""The tables that a lake has. Each load reads the metadata of all lake tables, so they are loaded once in a round at most."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 
 from binlake.errors import SourceError
@@ -13,6 +14,11 @@ from binlake.mirror.tables.damage import DAMAGED, RESTORE
 from binlake.mirror.tables.formats import LakeTables
 from binlake.values.table_names import table_name
 
+# A load that takes longer is followed by a pause of so many times as long: with thousands of tables in a store, the loads would
+# take longer than the copies for which they are needed.
+_SHORT_S = 0.1
+_PAUSE = 10
+
 
 class MirroredTables:
     """The lake tables of the tables whose copy is complete, in some namespaces. Only the mirror itself changes them during a round."""
@@ -21,15 +27,25 @@ class MirroredTables:
         self._lake = lake
         self._namespaces = namespaces
         self._known: dict[str, list[TableName]] | None = None
+        self._keep_until = float("-inf")
 
     def begin_round(self) -> None:
+        """Load them again when they are needed next, unless the last load has taken long and is not long ago."""
+        if time.monotonic() >= self._keep_until:
+            self._known = None
+
+    def forget(self) -> None:
         """Load them again when they are needed next."""
         self._known = None
 
     def by_name(self) -> dict[str, list[TableName]]:
         """The lake tables of each table, see `mirrored_tables`."""
         if self._known is None:
+            began = time.monotonic()
             self._known = mirrored_tables(self._lake, self._namespaces)
+            ended = time.monotonic()
+            took_s = ended - began
+            self._keep_until = ended + (_PAUSE * took_s if took_s > _SHORT_S else 0)
         return self._known
 
     def copied(self, full_name: str, lake_table: TableName) -> None:

@@ -27,6 +27,7 @@ from binlake.snapshot.read_session import open_session, raw_definitions
 from binlake.snapshot.tables import (
     SYSTEM_SCHEMAS,
     SourceTable,
+    and_is_table,
     declared_table,
     has_transactions,
     read_table,
@@ -43,7 +44,7 @@ T = TypeVar("T")
 
 _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
-    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
+    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 )
 _COLUMNS = "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS"
 _MAKES_TABLE = re.compile(
@@ -99,14 +100,16 @@ class WantedTables:
     def _patiently(self, ask: Callable[[], T]) -> T:
         return patiently(ask, self._patience_s, started="mirror", stop=self._stop)
 
-    def _listed(self) -> list[tuple[str, str]]:
+    def _listed(self, condition: str = "") -> list[tuple[str, str]]:
         with open_session(self._host.url()) as server:
-            rows = server.rows(_LIST, 2)
+            rows = server.rows(f"{_LIST}{condition} ORDER BY 1, 2", 2)
         return [(database or "", table or "") for database, table in rows]
 
     def has(self, name: TableName) -> bool:
         """Whether the server has a wanted table now."""
-        return name in self.names()
+        return self.wants(*name) and name in self._patiently(
+            lambda: self._listed(and_is_table(name))
+        )
 
     def refusal(self, name: TableName) -> ServerError | None:
         """The error with which the server refuses to read a table; None if it reads the table, or a view of this name.

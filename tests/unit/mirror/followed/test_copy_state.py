@@ -36,6 +36,7 @@ def test_it_is_read_back(state: CopyState, path: Path) -> None:
     assert (again.chunks, sorted(again.answers)) == (CHUNKS, [0, 2])
     assert again.answers == state.answers
     again.remove()
+    assert (again.chunks, again.answers) == ([], {})
     assert (CopyState(path, "this copy").chunks, path.exists()) == ([], False)
 
 
@@ -44,6 +45,7 @@ def test_another_copy_does_not_continue_it(state: CopyState, path: Path, tmp_pat
     assert (other.chunks, other.answers, other.is_outdated) == ([], {}, True)
     assert not CopyState(path, "this copy").is_outdated
     other.begin(["only"])
+    assert not other.is_outdated
     assert CopyState(path, "this copy").chunks == []
 
 

@@ -23,7 +23,7 @@ from binlake.errors import (
 )
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.followed import first_copy
+from binlake.mirror.followed import copy_state, first_copy
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.log_places import LogPlaces
@@ -119,6 +119,9 @@ class Lake:
     def tables(self) -> list[tuple[str, str]]:
         return [*self.others]
 
+    def exists(self, *name: str) -> bool:
+        return name in self.others
+
     def load(self, *name: str) -> Any:
         uuid = "of the table" if name == ("Shop", "T") else "of another"
         return SimpleNamespace(describe=lambda: {"uuid": uuid, "properties": self.others[name]})  # type: ignore[index]
@@ -208,6 +211,34 @@ def test_a_copy_that_gives_way_seeks_its_position_once(
     assert made is not None
     assert made.offset.position.offset == 100
     assert log.sought == [100]
+
+
+def test_a_copy_that_gives_way_looks_for_its_files_only_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be thousands in a store, and a copy gives way every 20 seconds."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    looked_for: list[str] = []
+    find = copy_state.file_system
+
+    def found(path: str) -> Any:
+        looked_for.append(path)
+        return find(path)
+
+    monkeypatch.setattr(copy_state, "file_system", found)
+    log = Log()
+    copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=6)
+    for _ in range(3):
+        assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+    assert looked_for == []
+    again = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=6)
+    for _ in range(2):
+        assert again.make(TABLE, MADE, 1, lambda: MADE) is None
+    assert looked_for == [str(data)] * 3
+    assert again.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert not again.states
 
 
 def test_a_copy_reports_dates_that_became_null(
@@ -357,6 +388,19 @@ def test_an_error_that_says_nothing_about_the_table_does_not_count(
     for _ in range(5):
         with pytest.raises(type(error)):
             copy.make(TABLE, MADE, 1, lambda: MADE)
+
+
+def test_a_lake_table_of_a_former_name_that_a_user_has_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of tables, the list of them may be minutes old."""
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    record = {"binlake.table": "shop.t", "binlake.create-table": MADE, "binlake.lake-table": "old.t"}  # fmt: skip
+    lake.others = {("old", "t"): record}
+    assert copy.mirrored.by_name() == {"shop.t": [("old", "t")]}
+    del lake.others["old", "t"]
+    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
 
 
 def test_only_the_lake_table_of_a_former_name_is_dropped(

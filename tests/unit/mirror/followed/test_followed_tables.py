@@ -19,6 +19,8 @@ from binlake.errors import (
 )
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, position_properties
+from binlake.mirror.followed import in_lake
+from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table_record import mirrored_tables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import mirror_status
@@ -72,6 +74,36 @@ def test_the_tables_of_the_lake_are_loaded_once_for_all_missing_tables(
     tables.begin_round()
     tables.copy("shop.t0")
     assert len(lake.loaded) == 2 * len(names)
+
+
+@pytest.mark.parametrize(("load_s", "pause_s"), [(0.05, 0), (20.0, 200)])
+def test_loading_the_tables_of_a_lake_takes_a_small_part_of_the_time(
+    lake: FakeLake, monkeypatch: pytest.MonkeyPatch, load_s: float, pause_s: int
+) -> None:
+    """Each copy needs the list, and thousands of tables in a store are loaded in half a minute."""
+    now, loads = 1000.0, 0
+
+    def load(*_: Any) -> dict[str, Any]:
+        nonlocal now, loads
+        now += load_s
+        loads += 1
+        return {}
+
+    monkeypatch.setattr(in_lake, "mirrored_tables", load)
+    monkeypatch.setattr(in_lake, "time", SimpleNamespace(monotonic=lambda: now))
+    tables = MirroredTables(lake, {"shop"})  # type: ignore[arg-type]
+    tables.copied("shop.a", ("shop", "a"))
+    until = now + pause_s
+    while now < until:
+        tables.begin_round()
+        assert tables.by_name() == {"shop.a": [("shop", "a")]}
+        now += 20
+    assert loads == 1
+    tables.begin_round()
+    assert tables.by_name() == {}
+    tables.forget()
+    tables.by_name()
+    assert loads == 3
 
 
 def test_a_copy_of_a_lake_table_under_another_name_is_not_the_mirrors(
