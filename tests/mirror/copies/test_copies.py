@@ -156,6 +156,37 @@ def test_a_value_that_the_lake_cannot_have_stops_one_table(
     assert lake.equals_source(f"{DATABASE}.day_b") == [f"{DATABASE}.day_b"]
 
 
+def test_dates_that_become_null_are_counted_in_copies_and_rounds(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    table = f"{DATABASE}.null_days"
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(table,))
+
+    def written(*statements: str) -> dict[str, int]:
+        """The counts after these statements."""
+        with server.session(DATABASE) as session:
+            session.execute("SET SESSION sql_mode = ''", *statements)
+        lake.catch_up()
+        found = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        return dict(found.zero_dates)
+
+    name = f"{table}.d"
+    assert written(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, d DATE, v INT)",
+        f"INSERT INTO {table} VALUES (1, '0000-00-00', 1), (2, '2026-01-01', 1), (3, '2026-00-00', 1)",
+    ) == {name: 2}
+    assert written(f"INSERT INTO {table} VALUES (4, '0000-00-00', 1)") == {name: 3}
+    assert written(f"UPDATE {table} SET v = 2 WHERE id = 1") == {name: 5}, "before and after"
+    assert written(f"INSERT INTO {table} VALUES (5, '2026-01-01', 1)") == {name: 5}
+    assert [note.partition("; ")[0] for note in lake.notes if "read as null" in note] == [
+        f"{name}: 2 zero or partial dates read as null",
+        *(
+            f"{name}: {n} read as null"
+            for n in ("1 zero or partial date", "2 zero or partial dates")
+        ),
+    ]
+
+
 @pytest.mark.parametrize(
     "statement", ["ADD COLUMN w INT NULL AFTER id", "MODIFY v INT NULL FIRST", "DROP COLUMN t"]
 )

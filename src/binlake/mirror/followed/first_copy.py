@@ -361,7 +361,7 @@ class FirstCopy:
         self._report_progress(table, state, 0)
         for at in range(0, len(left), width):
             if self.is_interrupted() or (at and self._gives_way(table)):
-                # else each file of the chunks that were read is looked for again: in a store, this takes hours for a large copy
+                # the next part need not look for the files of these chunks: in a store, that takes hours for a large copy
                 self.states[state.path] = state
                 return False
             tasks = [
