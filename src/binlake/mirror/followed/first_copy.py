@@ -265,8 +265,8 @@ class FirstCopy:
         identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
         path = self.indexes / f"{name}.copy.jsonl"
-        known = self.states.pop(path, None)
-        return known if known and known.identity == identity else CopyState(path, identity)
+        state = self.states.pop(path, None)
+        return state if state and state.identity == identity else CopyState(path, identity)
 
     def _check_log(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogLagsError if an archive does not have all changes that the rows may have, ServerError if the log is not

@@ -207,7 +207,12 @@ def test_only_the_newest_state_is_read_and_kept(
     checkpoint(tmp_path, 40)
     opened: list[str] = []
     read = logs.table_file
-    monkeypatch.setattr(logs, "table_file", lambda path: opened.append(path.name) or read(path))
+
+    def recorded(path: Path) -> Any:
+        opened.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(logs, "table_file", recorded)
     log = DeltaLog(tmp_path)
     log.update()
     assert log.state == {"kept": {"v": 38}}

@@ -23,7 +23,7 @@ from binlake.errors import (
 )
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.followed import copy_state, first_copy
+from binlake.mirror.followed import first_copy
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.log_places import LogPlaces
@@ -31,6 +31,7 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk
 from binlake.snapshot.definition import definition_of
@@ -221,13 +222,12 @@ def test_a_copy_that_gives_way_looks_for_its_files_only_after_a_restart(
     data.touch()
     monkeypatch.setitem(FILE, "file-path", str(data))
     looked_for: list[str] = []
-    find = copy_state.file_system
 
     def found(path: str) -> Any:
         looked_for.append(path)
-        return find(path)
+        return file_system(path)
 
-    monkeypatch.setattr(copy_state, "file_system", found)
+    monkeypatch.setattr("binlake.mirror.followed.copy_state.file_system", found)
     log = Log()
     copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=6)
     for _ in range(3):

@@ -108,7 +108,12 @@ def test_the_lease_is_kept_during_a_copy(
         steps.append("end")
 
     made = SimpleNamespace(full_name="shop.t", shard_column="")
-    copies = SimpleNamespace(make=lambda *_of: steps.append("read") or made)
+
+    def make(*_of: object) -> object:
+        steps.append("read")
+        return made
+
+    copies = SimpleNamespace(make=make)
     monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
     tables, _ = started(lake, tmp_path, kept=kept)
     tables.source = SimpleNamespace(has=lambda _name: True, read=lambda _name: (None, ""))  # type: ignore[assignment]
