@@ -159,6 +159,7 @@ class Mirror:
             copy_s=copy_s,
             stop=self._stop,
             kept=self._lease.kept,
+            count_zero_dates=lambda counts: self._pulse.read_as_null(counts),
         )
 
     def _schema_changes_of(self) -> SchemaChanges:

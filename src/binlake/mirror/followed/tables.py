@@ -88,6 +88,7 @@ class FollowedTables:
         copy_s: float = COPY_S,
         stop: threading.Event | None = None,
         kept: Callable[[], AbstractContextManager[None]] = nullcontext,
+        count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None,
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
@@ -97,7 +98,6 @@ class FollowedTables:
         self.left_out: set[str] = set()
         self.restless: set[str] = set()
         self.apply_departure: Callable[[Followed], bool] = lambda _table: False
-        self.count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()
         self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
@@ -130,7 +130,7 @@ class FollowedTables:
             self.shards_in,
             self._mirrored,
             LogPlaces(planner),
-            lambda counts: self.count_zero_dates(counts),
+            count_zero_dates,
         )
 
     def _selection(self) -> TableSelection:
