@@ -15,7 +15,7 @@ from binlake.errors import SchemaError
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.stream.sql.statements import statement_kind, without_set_statement
-from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.ddl_effects import changes_no_column
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
@@ -35,6 +35,16 @@ ENDED = (
     ("ALTER TABLE a RENAME", " ", "b, COMMENT 'x'"),
     ("ALTER TABLE a ", "RENAME b, ", "COMMENT 'x'"),
     ("ALTER TABLE a ", "RENAME COLUMN b TO c, ", "RENAME TO `d` e"),
+    ("ALTER TABLE a DISABLE KEYS", " ", ", ENGINE=InnoDB"),
+    ("RENAME TABLE a TO b", " ", ', "c" TO d'),
+    ("RENAME TABLE a TO b", ", c TO d", ', "e" TO f'),
+    ("DROP TABLE a", " ", "WAIT 1"),
+    ("DROP TABLE a", ", b", ', "c"'),
+    ("DROP TABLE IF", " ", 'EXISTS "a"'),
+    ("TRUNCATE TABLE a", "\n", "WAIT"),
+    ("DROP DATABASE a", "\t", "/*"),
+    ("DROP SEQUENCE a", ";", " "),
+    ("CREATE INDEX a ON", " ", '"b" (c)'),
 )
 # By the length of a text. On a slow machine, linear readers take 0.2 s for the long one, and quadratic ones minutes. Cubic
 # ones would take days for it, so they fail with the short one.
@@ -61,6 +71,7 @@ def read_schema(sql: str) -> None:
 READERS: dict[str, Callable[[str], object]] = {
     "history": follow,
     "renames": lambda sql: renames_of(ddl(sql)),
+    "effects": lambda sql: changes_no_column(ddl(sql)),
     "targets": lambda sql: changed_tables(ddl(sql)),
     "kind": lambda sql: statement_kind(sql.encode()),
     "set statement": lambda sql: without_set_statement(sql.encode()),

@@ -1,4 +1,4 @@
-"""Names in SQL statements, with and without quotes; names and the space between words as regular expressions.
+"""Names in SQL statements, with and without quotes; names, the space between words and the end as regular expressions.
 
 A backquote inside a quoted name is doubled.
 
@@ -18,6 +18,8 @@ _SPACE_OR_COMMENT = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|--(?=\s)[^\n]*+|#[^\
 SPACE = rf"{_SPACE_OR_COMMENT}++"
 #: The same where the space may be missing, as before the first word.
 GAP = rf"{_SPACE_OR_COMMENT}*+"
+#: The end of a statement. It is possessive: `\s*;?\s*` before a mismatch takes quadratic time.
+END = r"\s*+(?:;\s*+)?+"
 
 
 #: Database and table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from binlake.errors import UnsupportedError
-from binlake.format.sql_names import NAME
+from binlake.format.sql_names import END, NAME
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import (
     changed_tables,
@@ -28,7 +28,7 @@ _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?(?P<ignore>IGNORE\s+)?TABLE\b", re.IGNORECASE)
 # These switch the updates of indexes of MyISAM off and on.
 _SWITCHES_KEYS = re.compile(
-    rf"\s*ALTER\s+TABLE\s+(?:{NAME}\s*\.\s*)?{NAME}\s+(?:DISABLE|ENABLE)\s+KEYS\s*;?\s*",
+    rf"\s*ALTER\s+TABLE\s+(?:{NAME}\s*\.\s*)?{NAME}\s+(?:DISABLE|ENABLE)\s+KEYS{END}",
     re.IGNORECASE,
 )
 _CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
