@@ -16,6 +16,7 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.table.schema.ddl_effects import changes_no_column
+from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
