@@ -23,6 +23,7 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.source.access import Access
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.chain_names import of_source
 from binlake.source.locations import location
@@ -249,8 +250,8 @@ class DirectoryLogs(StreamLogs):
                 f"the index file {chain.index} does not list the logs in the order of their numbers",
                 hint="give their directory instead",
             )
-        if any(file.path == "-" for file in chain.files):
-            raise OptionError("standard input cannot be streamed", name="path")
+        if (pipe := pipe_in(chain.paths)) is not None:
+            raise OptionError(f"{pipe} cannot be streamed", name="path")
         return chain
 
 

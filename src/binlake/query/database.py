@@ -26,7 +26,7 @@ from binlake.query.dataset import LogDataset
 from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
 from binlake.query.scans import ChangesTable, Input, Scan, SqlTable, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
-from binlake.source.bytes import is_read_once
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain
 from binlake.stream.views import VIEWS
 from binlake.table.schema.schema_file import declared_schema
@@ -420,11 +420,9 @@ def _quoted(name: str) -> str:
 
 
 def _refuse_pipes(chains: Sequence[Chain]) -> None:
-    for chain in chains:
-        for path in chain.paths:
-            if is_read_once(path):
-                raise SourceError(
-                    f"{'standard input' if path == '-' else path}: a query may read a log several"
-                    " times, and a pipe can be read once only",
-                    hint="write the log to a file first",
-                )
+    pipe = pipe_in(path for chain in chains for path in chain.paths)
+    if pipe is not None:
+        raise SourceError(
+            f"{pipe}: a query may read a log several times, and a pipe can be read once only",
+            hint="write the log to a file first",
+        )

@@ -151,7 +151,18 @@ class RemoteReader(ByteReader):
 
 def is_read_once(path: str) -> bool:
     """Whether a path is a pipe, which cannot be read again: "-" (standard input), or a FIFO."""
-    return path == "-" or (not is_uri(path) and Path(path).is_fifo())
+    if path == "-" or is_uri(path):
+        return path == "-"
+    try:
+        return Path(local_path(path)).is_fifo()
+    except OSError:  # opening it reports why
+        return False
+
+
+def pipe_in(paths: Iterable[str]) -> str | None:
+    """Return the first pipe among paths, as messages name it: standard input, or its path; None if there is none."""
+    pipe = next(filter(is_read_once, paths), None)
+    return "standard input" if pipe == "-" else pipe
 
 
 def open_reader(

@@ -11,6 +11,7 @@ from binlake.errors import FormatError, OptionError, SourceError
 from binlake.format.event_types import ROTATE_EVENT
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
+from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.state.origin import Origin
@@ -245,7 +246,7 @@ def remark_on_end(chain: Chain, moment: StateMoment, options: ReadOptions) -> st
         return ""
     begin = FilePosition(last.name, FIRST_EVENT)
     read = options.opening(since=moment.time_us, start=begin)
-    if last.path == "-" or _has_transactions(chain, read):
+    if is_read_once(last.path) or _has_transactions(chain, read):
         return ""
     with Access.of(options).open(last, len(chain.files) - 1) as log:
         code = None

@@ -13,6 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from binlake.format.magic import FIRST_EVENT
+from binlake.source.bytes import is_read_once
 from binlake.source.chain import LogPath
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url
@@ -143,7 +144,7 @@ class IndexedRanges:
         reports what is wrong with the condition, whether a row matches or not.
         """
         assert self._lookup is not None
-        if path.path == "-" or is_server_url(path.path):
+        if is_read_once(path.path) or is_server_url(path.path):
             return None
         from binlake.stream.index.key_file import read_key_index
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from binlake.errors import BinlogError
-from binlake.source.bytes import is_uri, local_path
+from binlake.source.bytes import is_read_once, is_uri, local_path
 from binlake.source.chain import Chain, LogPath, resolve
 from binlake.source.replica.url import is_server_url
 from binlake.stream.log_reader import ddl_of
@@ -79,7 +79,8 @@ def before_split(
 
 
 def _is_local(log: LogPath) -> bool:
-    return not is_server_url(log.path) and log.path != "-" and not is_uri(log.path)
+    """Whether a log is a file of this machine. A pipe is not: the task could not read it again."""
+    return not (is_server_url(log.path) or is_uri(log.path) or is_read_once(log.path))
 
 
 def _cost(log: LogPath) -> int:

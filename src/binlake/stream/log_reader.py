@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from binlake.errors import BinlogError, FormatError, SourceError
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import Access
+from binlake.source.bytes import is_read_once
 from binlake.source.chain import Chain, LogPath
 from binlake.source.log_file import Damage, LogFile
 from binlake.source.replica.url import is_server_url
@@ -138,7 +139,7 @@ class LogReader:
                     holes.after(ordinal, log, start or FIRST_EVENT)
 
         def ddl_before() -> Iterator[DdlStatement]:
-            if not any(is_server_url(log.path) or log.path == "-" for log in chain.files):
+            if not any(is_server_url(path) or is_read_once(path) for path in chain.paths):
                 yield from ddl_of(chain, first, options, ledger)
 
         elsewhere = Elsewhere(opener, first)
@@ -168,7 +169,7 @@ class LogReader:
         first = ChainPosition(split.ordinal, log.name, start)
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
-            # for a second read, the file has been closed (standard input cannot be)
+            # for a second read, the file has been closed (a pipe cannot be)
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
             if split.gap and wants_gap(
                 filters,
@@ -219,7 +220,7 @@ class LogReader:
 
     def ddl_before(self) -> Iterator[DdlStatement]:
         """Return the DDL that the chain holds before the start of the read (option start or at),
-        in commit order; none for a server's logs, standard input or a split. Raises BinlogError.
+        in commit order; none for a server's logs, pipes or a split. Raises BinlogError.
 
         The reader reads everything before the start for it, without decoding rows.
         """
@@ -365,7 +366,7 @@ def _start_of_reading(opener: _Opener, start: ChainPosition) -> int:
     That is `start` itself, or the nearest place that can be found without reading the bytes before
     it. If there is none (old servers, relay logs, streams), it is the beginning of the file.
     """
-    if opener.files[start.ordinal].path == "-":
+    if is_read_once(opener.files[start.ordinal].path):
         return FIRST_EVENT
     with opener(start.ordinal) as log:
         if log.format is None or not log.is_splittable:

@@ -15,7 +15,7 @@ from binlake.events.common.query import QueryEvent
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format import event_types as types
 from binlake.source.access import Access
-from binlake.source.bytes import is_read_once
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
@@ -87,7 +87,7 @@ def _look(
     chains: Sequence[Chain], options: ReadOptions, table: str = "", look_bytes: int = LOOK_BYTES
 ) -> _Seen:
     seen = _Seen(Access.of(options), table)
-    if any(is_read_once(file.path) for chain in chains for file in chain.files):
+    if pipe_in(path for chain in chains for path in chain.paths) is not None:
         seen.complete = False
     else:
         seen.look(chains, look_bytes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from binlake.errors import SourceError
-from binlake.source.bytes import is_read_once
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain
 from binlake.table.batches import Changes, typed_schema
 from binlake.table.checks.column_check import ColumnCheck
@@ -59,7 +59,7 @@ def excluded_definitions(
     problem = f"the read found no change of table {', '.join(options.table)}"
     found: list[TableDefinitions] = []
     if options.filters_given != ["table"]:
-        if (pipe := _read_once(chains)) is not None:
+        if (pipe := pipe_in(path for chain in chains for path in chain.paths)) is not None:
             raise SourceError(
                 f"{problem}, and {pipe} cannot be read again to find the table's columns",
                 hint="write the log to a file first: the result is then empty if the filters exclude all changes",
@@ -68,13 +68,6 @@ def excluded_definitions(
     if not found:
         raise SourceError(problem, hint=found_instead)
     return found
-
-
-def _read_once(chains: Sequence[Chain]) -> str | None:
-    """Return what of the logs cannot be read again: standard input, or the path of another pipe; None if nothing."""
-    paths = (path for chain in chains for path in chain.paths if is_read_once(path))
-    path = next(paths, None)
-    return "standard input" if path == "-" else path
 
 
 def _unfiltered_definitions(

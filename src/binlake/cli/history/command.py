@@ -26,6 +26,7 @@ from binlake.cli.history.arguments import key_and_files
 from binlake.cli.history.html import page
 from binlake.cli.history.text_form import lines, paints
 from binlake.errors import OptionError
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain
 from binlake.table.row_history.entries import RowHistory
 from binlake.table.row_history.history import HistoryReader, history_options
@@ -165,9 +166,9 @@ def _check_undo(
     if point is None:
         require_undo(choices)
         return options
-    if any(file.path == "-" for file in chain.files):
+    if (pipe := pipe_in(chain.paths)) is not None:
         raise OptionError(
-            "--undo reads the logs again, and standard input can be read only once", name="undo"
+            f"--undo reads the logs again, and {pipe} can be read only once", name="undo"
         )
     choices.exact(options)
     return replace(options, schema=options.schema or choices.verify)

@@ -15,6 +15,7 @@ from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.terminal import log_input, note, say_time_zone
 from binlake.errors import BinlogError, OptionError
+from binlake.source.bytes import pipe_in
 from binlake.source.replica.url import is_server_url
 from binlake.stream.log_reader import LogReader
 from binlake.table.log_input import LogInput
@@ -92,8 +93,8 @@ def _expect_logs(logs: LogInput) -> None:
 
 def _refuse_what_is_read_once(files: Sequence[str]) -> None:
     for path in files:
-        if path == "-" or is_server_url(path):
-            what = "standard input" if path == "-" else "a live server"
+        if (pipe := pipe_in([path])) is not None or is_server_url(path):
+            what = "a live server" if pipe is None else pipe
             raise OptionError(
                 f"ui reads parts of the logs repeatedly, and cannot read {what}",
                 name="FILE",

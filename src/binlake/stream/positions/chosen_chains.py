@@ -14,7 +14,7 @@ from pathlib import Path
 from binlake.errors import BinlogError, OptionError
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.access import Access
-from binlake.source.bytes import is_uri, local_path, open_reader
+from binlake.source.bytes import is_uri, local_path, open_reader, pipe_in
 from binlake.source.chain import Chain, LogPath
 from binlake.source.chain_names import names_of, of_source, several_sources
 from binlake.source.replica.url import is_server_url
@@ -178,7 +178,7 @@ def _holding(name: str, text: str, chains: Sequence[Chain], options: ReadOptions
 
 def _may_hold(chain: Chain, holds: Callable[[Chain], bool]) -> bool:
     """Whether a chain holds such a transaction, as far as a damaged one can be read."""
-    if any(file.path == "-" for file in chain.files):
+    if pipe_in(chain.paths) is not None:
         return True  # it cannot be read twice
     try:
         return holds(chain)

@@ -21,6 +21,7 @@ from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import GTID_EVENT
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import DEFAULT_ACCESS, Access
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain, LogPath
 from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
@@ -82,14 +83,18 @@ def locate(
     """Return the position of the transaction `gtid`. `access` opens the logs. Raises BinlogError;
     OptionError for a GTID of the other flavour.
     """
-    heads = _Heads(chain, gtid, access)
     count = len(chain.files)
+    if (pipe := pipe_in(chain.paths)) is not None:  # its head cannot be read separately
+        places = (_look_into(chain, ordinal, gtid, access) for ordinal in range(count))
+        found = next((place for place in places if place is not None), None)
+        return found or NotFound(
+            Absence.LATER, f"{gtid} is not in {pipe if count == 1 else 'the logs'}"
+        )
+    heads = _Heads(chain, gtid, access)
     likely = heads.last_without() if count > 1 else 0
     found = _look_into(chain, likely, gtid, access)
     if found is not None:
         return found
-    if count == 1 and chain.files[0].path == "-":  # it has been read
-        return NotFound(Absence.LATER, f"{gtid} is not in standard input")
     for ordinal in range(count):
         if ordinal != likely and heads.may_hold(ordinal):
             found = _look_into(chain, ordinal, gtid, access)

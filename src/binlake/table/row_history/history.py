@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from binlake.errors import OptionError, UnsupportedError
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain
 from binlake.table.batches import Changes
 from binlake.table.checks.ambiguous_name import ambiguous_name
@@ -95,10 +96,9 @@ class HistoryReader:
         statements = StatementsOfTable(self._name)
         found, names = self._found(seen, statements, None)
         others = other_keys([one.keys for one in found])
-        if others and self._is_read_once:
+        if others and (pipe := pipe_in(self.chain.paths)) is not None:
             self.ledger.warn(
-                "the row had other keys, too; binlake cannot follow them: standard input can be read"
-                " only once"
+                f"the row had other keys, too; binlake cannot follow them: {pipe} can be read only once"
             )
         elif others:
             self.rows = KeyRows(self._key, others)
@@ -155,10 +155,6 @@ class HistoryReader:
                 "read logs with changes of only one of them",
             )
         return next(iter(self._tables), possible_names(self._name)[0])
-
-    @property
-    def _is_read_once(self) -> bool:
-        return any(file.path == "-" for file in self.chain.files)
 
     def _found(
         self,

@@ -17,6 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.log_reader import LogReader
@@ -148,8 +149,8 @@ class UndoneChanges:
         self._children = LaterChildren({name: references(*name) for name in self._tables})
         if self._of_whole_tables and not self._children.tables:
             return []
-        if any(log.path == "-" for log in chain.files):
-            return ["binlake cannot check for later changes: standard input can be read only once"]
+        if (pipe := pipe_in(chain.paths)) is not None:
+            return [f"binlake cannot check for later changes: {pipe} can be read only once"]
         read = {".".join(name) for name in self._tables} | set(self._children.tables)
         plain = options.opening(
             table=tuple(sorted(read)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -78,3 +79,10 @@ def test_it_runs_until_a_signal(number: signal.Signals) -> None:
     finally:
         process.kill()
     assert (process.returncode, out, err) == (0, "", "stopping\n")
+
+
+def test_a_pipe_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    os.mkfifo(path)
+    assert main(["ui", str(path)]) == 2
+    assert f"cannot read {path}; give files" in capsys.readouterr().err
