@@ -13,6 +13,8 @@ NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
 ANSI_NAME = r"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$]++)"
 #: A name in the bytes of any character set that contains ASCII; also in double quotes, as with sql_mode ANSI_QUOTES.
 ANSI_NAME_BYTES = rb"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$\x80-\xff]++)"
+#: Where a search for names may begin. A search from the middle of backquotes reads on to the end of the text, each time.
+NAME_START = r"(?!(?<=`)`)"
 _SPACE_OR_COMMENT = r"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|--(?=\s)[^\n]*+|#[^\n]*+)"
 #: White space and comments between two words, except comments that the server executes (`/*! … */`).
 SPACE = rf"{_SPACE_OR_COMMENT}++"

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from binlake.errors import UnsupportedError
 
-# all tokens of a statement, so that a name in a text or a comment is not taken for one
-_TOKEN = re.compile(
-    rb"'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\"|`(?:[^`]|``)*+`"
-    rb"|--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|/\*M?!\d*|\*/"
-    rb"|[\w$\x80-\xff]+|\S",
-    re.DOTALL,
-)
+# Texts, names and comments, by what they begin with.
+_ENCLOSED = {
+    b"'": rb"'(?:[^'\\]|\\.|'')*+'",
+    b'"': rb"\"(?:[^\"\\]|\\.|\"\")*+\"",
+    b"`": rb"`(?:[^`]|``)*+`",
+    b"/*": rb"/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/",
+}
 _HEAD_WORDS = 12
 _OBJECTS = frozenset((b"TABLE", b"TABLES", b"DATABASE", b"SCHEMA", b"INDEX", b"SEQUENCE"))
 _PROGRAMS = frozenset((b"VIEW", b"TRIGGER", b"EVENT", b"PROCEDURE", b"FUNCTION"))
@@ -37,7 +38,7 @@ def with_databases(sql: bytes, databases: Mapping[str, str]) -> bytes:
         return sql
     renames = {old.encode(): new.encode() for old, new in databases.items()}
     folded = {old.lower() for old in renames}
-    tokens = [m for m in _TOKEN.finditer(sql) if not m[0].startswith((b"--", b"#", b"/*", b"*/"))]
+    tokens = [m for m in _tokens(sql) if not m[0].startswith((b"--", b"#", b"/*", b"*/"))]
     parts: list[bytes] = []
     done = 0
     for at in _mentioned(tokens):
@@ -56,6 +57,41 @@ def with_databases(sql: bytes, databases: Mapping[str, str]) -> bytes:
         parts += [sql[done : tokens[at].start()], b"`" + new.replace(b"`", b"``") + b"`"]
         done = tokens[at].end()
     return b"".join([*parts, sql[done:]])
+
+
+def _tokens(sql: bytes) -> Iterator[re.Match[bytes]]:
+    """All tokens of a statement, so that a name in a text or a comment is not taken for one.
+
+    If a text has no end, its quote is a sign, and so is each later quote of this kind: to search for the end of each
+    would be quadratic.
+    """
+    kinds = tuple(_ENCLOSED)
+    at: int | None = 0
+    while at is not None:
+        begin, at = at, None
+        for token in _pattern(kinds).finditer(sql, begin):
+            yield token
+            if token["unclosed"] is not None:
+                kinds = tuple(kind for kind in kinds if kind != token[0])
+                at = token.end()
+                break
+
+
+@cache
+def _pattern(kinds: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """The tokens, of which these kinds may be enclosed."""
+    enclosed = [_ENCLOSED[kind] for kind in kinds]
+    begins = b"|".join(re.escape(kind) for kind in kinds) or rb"(?!)"
+    return re.compile(
+        b"|".join(
+            (
+                *enclosed,
+                rb"--(?=\s)[^\n]*+|\#[^\n]*+|/\*M?!\d*|\*/|(?P<unclosed>%b)" % begins,
+                rb"[\w$\x80-\xff]+|\S",
+            )
+        ),
+        re.DOTALL,
+    )
 
 
 def _mentioned(tokens: list[re.Match[bytes]]) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from binlake.format.sql_names import NAME, unquoted_name
+from binlake.format.sql_names import NAME, NAME_START, unquoted_name
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import named_tables, possible_tables
@@ -42,11 +42,13 @@ _GRANTED = re.compile(
 # Accounts, variables and texts. Names in backquotes stay, and so does a word in double quotes, which are those of
 # a name with sql_mode ANSI_QUOTES.
 _NO_NAME = re.compile(
-    rf"""(?<![\w$]){NAME}\s*@\s*(?:{NAME}|'[^']*+'|"[^"]*+")|@++{NAME}|(?P<name>`(?:[^`]|``)++`)|"(?P<word>[\w$]++)\""""
+    rf"""(?<![\w$]){NAME_START}{NAME}\s*@\s*(?:{NAME}|'[^']*+'|"[^"]*+")|(?<!@)@++{NAME}|(?P<name>{NAME_START}`(?:[^`]|``)++`)|"(?P<word>[\w$]++)\""""
     r"""|'(?:[^']|'')*+'|"(?:[^"]|"")*+"|\bAFTER\s+(?=(?:INSERT|UPDATE|DELETE)\b)""",
     _FLAGS,
 )
-_WORD = re.compile(rf"(?P<before>\.\s*)?(?P<word>{NAME})(?:(?=\s*\.)(?P<after>))?", _FLAGS)
+_WORD = re.compile(
+    rf"(?P<before>\.\s*)?{NAME_START}(?P<word>{NAME})(?:(?=\s*\.)(?P<after>))?", _FLAGS
+)
 # Words that all servers reserve, so a table has such a name only between backquotes or after a period.
 # fmt: off
 _RESERVED = frozenset((

@@ -24,6 +24,7 @@ NAMES = {"shop": "new_shop"}
     ("CREATE DEFINER=`shop`@`%` VIEW `shop`.`v` AS SELECT shop.t.a FROM `shop`.t", "CREATE DEFINER=`shop`@`%` VIEW `new_shop`.`v` AS SELECT `new_shop`.t.a FROM `new_shop`.t"),
     ("DROP VIEW IF EXISTS shop.v, other.w", "DROP VIEW IF EXISTS `new_shop`.v, other.w"),
     ("CREATE TRIGGER shop.x BEFORE INSERT ON shop.t FOR EACH ROW SET NEW.a = 'shop'", "CREATE TRIGGER `new_shop`.x BEFORE INSERT ON `new_shop`.t FOR EACH ROW SET NEW.a = 'shop'"),
+    ("ALTER TABLE shop.t COMMENT 'c:\\', ADD FOREIGN KEY (a) REFERENCES shop.u (a)", "ALTER TABLE `new_shop`.t COMMENT 'c:\\', ADD FOREIGN KEY (a) REFERENCES `new_shop`.u (a)"),
     ("CREATE PROCEDURE p() SELECT * FROM `shop`.t", "CREATE PROCEDURE p() SELECT * FROM `new_shop`.t"),
 ])  # fmt: skip
 def test_qualified_names_are_renamed(sql: str, renamed: str) -> None:

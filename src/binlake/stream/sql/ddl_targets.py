@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binlake.format.sql_names import END, NAME, TableName, lower_name, unquoted_name
+from binlake.format.sql_names import END, NAME, NAME_START, TableName, lower_name, unquoted_name
 from binlake.stream.sql.comments import has_comments, without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.table_filter import TableFilter
@@ -89,7 +89,7 @@ _OF_A_DATABASE = re.compile(
     r"\b(?:ALTER|DROP|CREATE\s+OR\s+REPLACE)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE
 )
 _ANY_TABLE = re.compile(r'\b(?:DATABASE|SCHEMA)\b|"', re.IGNORECASE)
-_ONE_TABLE = re.compile(rf"(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})")
+_ONE_TABLE = re.compile(rf"{NAME_START}(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})")
 
 
 def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:

@@ -33,6 +33,11 @@ TOKEN = re.compile(
     |(?P<word>[^\W\d][\w$]*+)""",
     re.VERBOSE | re.DOTALL,
 )
+# Also a literal or comment without an end: to search for the end of each later one would be quadratic.
+_TOKEN = re.compile(
+    TOKEN.pattern + r"""|(?P<cut_literal>['"`].*)|(?P<cut_gap>/\*(?!M?!).*)""",
+    re.VERBOSE | re.DOTALL,
+)
 _SIGN = re.compile(r"(?<=[(,=<>])( ?)[-+] ?\?")
 _NULL = re.compile(r"(?<=[(,=])( ?)NULL\b(?=\s*(?:[,);]|\Z|WHERE\b|LIMIT\b|ORDER\b))")
 _ONE_OF = re.compile(r"\bIN ?\( ?\? ?\)")
@@ -43,9 +48,9 @@ _SPACE = re.compile(r" {2,}")
 
 def _replaced(found: re.Match[str]) -> str:
     kind = found.lastgroup
-    if kind == "gap":
+    if kind in ("gap", "cut_gap"):
         return " "
-    if kind == "literal":
+    if kind in ("literal", "cut_literal"):
         return "?"
     text = found[0]
     if kind == "word":
@@ -56,7 +61,7 @@ def _replaced(found: re.Match[str]) -> str:
 
 def digest_text(sql: str) -> str:
     """Return the statement without its values."""
-    text = TOKEN.sub(_replaced, sql)
+    text = _TOKEN.sub(_replaced, sql)
     text = _SPACE.sub(" ", text).strip(" ;")
     text = _NULL.sub(r"\1?", _SIGN.sub(r"\1?", text))
     text = _LIST.sub("(...)", _ONE_OF.sub("IN (...)", text))

@@ -52,6 +52,11 @@ _RENAME_TABLE = re.compile(
     r"(?:^\s*RENAME\s+TABLE|\bRENAME\s+(?:TO\b|AS\b|=|(?!COLUMN\b|INDEX\b|KEY\b)[`\w]))",
     re.IGNORECASE,
 )
+# A quote without an end is only one with sql_mode NO_BACKSLASH_ESCAPES, so clauses may follow it. To search for the end of
+# each later quote would be quadratic.
+_QUOTED = re.compile(
+    r"'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\"|`[^`]*+`|(?P<unclosed>['\"`].*)", re.DOTALL
+)
 
 
 def concerns(ddl: DdlStatement, database: str, table: str) -> bool:
@@ -283,4 +288,5 @@ def check_retaken_names(ddl: DdlStatement, old: DeclaredTable, new: DeclaredTabl
 
 
 def _without_strings(sql: str) -> str:
-    return re.sub(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", "x", sql)
+    """The statement with "x" for each quoted text and name. The text after a quote without an end stays as it is."""
+    return _QUOTED.sub(lambda found: "x" if found["unclosed"] is None else found[0], sql)

@@ -18,6 +18,8 @@ from binlake.stream.sql.digest import digest_text
     ("SELECT _utf8mb4'x', x'00', N'n', b'01', @v1, @@global.x", "SELECT ?, ?, ?, ?, @v1, @@global.x"),
     ("CREATE TABLE t (a VARCHAR(20), b DECIMAL(9,2) NOT NULL)", "CREATE TABLE t (a VARCHAR(?), b DECIMAL(...) NOT NULL)"),
     ('INSERT INTO "t" VALUES ("a -- b")', "INSERT INTO ? VALUES (?)"),  # ANSI_QUOTES is not known here
+    ("UPDATE t SET a = 1, b = 'it is cut", "UPDATE t SET a = ?, b = ?"),
+    ("UPDATE t SET a = 1 /* this is cut", "UPDATE t SET a = ?"),
     ("", ""),
 ])  # fmt: skip
 def test_digest(sql: str, digest: str) -> None:

@@ -22,6 +22,7 @@ from binlake.table.schema.ddl_effects import (
     drops,
     replaces,
     truncates,
+    why_not_followed,
 )
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable
 from binlake.table.schema.renames import renames_of
@@ -464,3 +465,13 @@ def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
 def test_kinds_of_statements(sql: str, kinds: set[Callable[[str], bool]]) -> None:
     known = (changes_index, creates, creates_if_new, drops, replaces, truncates)
     assert {kind for kind in known if kind(sql)} == kinds
+
+
+@pytest.mark.parametrize(("sql", "reason"), [
+    ("ALTER TABLE t COMMENT 'RENAME TO p'", ""),
+    ("ALTER TABLE t COMMENT 'it''s\\' \n RENAME TO p', ADD c INT", ""),
+    ("ALTER TABLE t COMMENT 'c:\\', RENAME TO p", "the table is renamed"),  # NO_BACKSLASH_ESCAPES
+    ("ALTER TABLE t COMMENT 'c:\\', DROP PARTITION p1", "rows come or go without row events"),
+])  # fmt: skip
+def test_texts_do_not_hide_clauses(sql: str, reason: str) -> None:
+    assert why_not_followed(sql) == reason
