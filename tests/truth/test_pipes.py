@@ -14,7 +14,8 @@ import pytest
 from binlake.source.chain import resolve
 from binlake.stream.log_ddl import LogDdl
 from binlake.values.options import ReadOptions
-from support.logs.table_log import ALL, INSERT, TABLE_MAP, UPDATE, Log, image, rows_body, table_map
+from support.logs.log_builder import TABLE_MAP
+from support.logs.table_log import ALL, INSERT, UPDATE, Log, image, rows_body, table_map
 
 ROTATION = Path(__file__).parents[1] / "golden/mysql-9.7/rotation/binlog.000001"
 SID = "7aef6be2-e595-11f1-81fc-02fc00000001"
