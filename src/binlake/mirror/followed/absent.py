@@ -109,7 +109,10 @@ class AbsentTables:
         name = self._options.lake_name(*table_name(full_name))
         if not self._lake.exists(*name):
             return False
-        properties = self._lake.load(*name).describe()["properties"]
+        try:
+            properties = self._lake.load(*name).describe()["properties"]
+        except DAMAGED:  # applying the statement meets the damage, and quarantines the table
+            return False
         return copied_from(properties) == full_name and not sources(properties)
 
     def _applies_departure(self, full_name: str, place: StreamOffset) -> bool:

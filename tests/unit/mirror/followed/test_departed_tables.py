@@ -162,6 +162,19 @@ def test_a_table_that_is_dropped_after_its_copy_has_replaced_the_lake_table(
     assert control.was_dropped("shop.t")
 
 
+@pytest.mark.parametrize("gives_way", [False, True])
+def test_a_dropped_table_whose_metadata_is_damaged_does_not_stop_the_mirror(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives_way: bool
+) -> None:
+    tables, control, source = followed(lake, tmp_path, monkeypatch, lambda: None)
+    if gives_way:
+        tables.copy("shop.t")
+    source.has_table = False
+    lake.missing.add(("shop", "t"))
+    tables.copy("shop.t")
+    assert control.quarantined.keys() == {"shop.t"}
+
+
 def test_a_statement_that_the_archive_does_not_have_yet(
     lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
