@@ -134,14 +134,24 @@ def test_every_reader_reports_missing_files_once(tmp_path: Path) -> None:
     assert [split.gap for split in splits] == ["", said[1].partition(":")[0]]
 
 
-def test_logs_that_are_removed_after_the_plan(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("removed", "added"), [(2, None), (5, None), (None, 1)])
+def test_logs_that_are_removed_or_added_after_the_plan(
+    tmp_path: Path, removed: int | None, added: int | None
+) -> None:
     """Ordinals then mean other files: the file before the gap was not found, or was another one."""
     for number in (2, 3, 5):
         mixed().write(tmp_path, f"binlog.{number:06d}")
     options = ReadOptions.parse({"until": "2100-01-01"})
     *_, last = plan_splits([str(tmp_path)], options, 1 << 30)
-    (tmp_path / "binlog.000002").unlink()
-    with pytest.raises(SourceError, match=r"logs before .*binlog\.000005 have been removed"):
+    if removed is not None:
+        (tmp_path / f"binlog.{removed:06d}").unlink()
+    if added is not None:
+        mixed().write(tmp_path, f"binlog.{added:06d}")
+    changed = r"logs up to .*binlog\.000005 have been removed or added"
+    with pytest.raises(SourceError, match=changed):
+        last.chain_files()
+    gone = r"binlog\.000005 does not exist"
+    with pytest.raises(SourceError, match=gone if removed == 5 else changed):
         list(LogReader.of_split(last, options, Ledger()).runs())
 
 

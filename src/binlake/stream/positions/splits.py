@@ -66,13 +66,13 @@ class Split(PickledByName):
 
     def chain_files(self) -> Mapping[int, LogPath]:
         """Return the files of its chain by ordinal, resolved again, oldest first. Raises
-        SourceError, also if older files have been removed since the split was planned.
+        SourceError, also if logs up to its own have been removed or added since the split was planned.
         """
         files = dict(enumerate(self._chain()))
         now = files.get(self.ordinal)
         if now is None or now.number != self.log.number:
             raise SourceError(
-                f"logs before {self.log.path} have been removed since the read was planned",
+                f"logs up to {self.log.path} have been removed or added since the read was planned",
                 hint="start the read again",
             )
         return files
