@@ -138,7 +138,7 @@ def has_transactions(server: ServerConnection, name: TableName) -> bool:
     """Whether a rollback takes back the changes of a table; False if the server has no such table. Its definition is not
     read. Raises ServerError.
     """
-    engines = (row.engine for row in _listed(server) if row[:2] == name)
+    engines = (row.engine for row in _listed(server, and_is_table(name)) if row[:2] == name)
     return next(engines, "") in TRANSACTIONAL[server.flavour]
 
 
