@@ -19,6 +19,7 @@ from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.defaults import shown_default
 from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.table.types.base import Target
 from binlake.values.builds import PickledByName
@@ -210,7 +211,8 @@ def declared_table(server: ServerConnection, schema: str, name: str) -> Declared
         raise SchemaError(f"{schema}.{name}: its definition cannot be read: {error}") from None
     if declared is None:
         raise UnsupportedError(f"{schema}.{name} has no columns")
-    return declared
+    columns = (replace(c, default=shown_default(c.default, c.sql, c.charset)) for c in declared.columns)  # fmt: skip
+    return replace(declared, columns=tuple(columns))
 
 
 def _key(

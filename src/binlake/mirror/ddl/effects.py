@@ -22,7 +22,7 @@ from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.tables.change import Step
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_name
-from binlake.table.schema.alter import new_engine, numbered_columns
+from binlake.table.schema.alter import numbered_columns
 from binlake.table.schema.ddl_effects import (
     adds_cascades,
     altered_table,
@@ -31,6 +31,7 @@ from binlake.table.schema.ddl_effects import (
     creates_another,
     drops,
     moves_partitions,
+    new_engine,
     new_name,
     replaces,
     retaken_names,
@@ -39,7 +40,7 @@ from binlake.table.schema.ddl_effects import (
     why_not_followed,
 )
 from binlake.table.schema.ddl_tokens import items_of
-from binlake.table.schema.schema_text import create_table_text
+from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.options import ReadOptions
 from binlake.values.table_names import full_name_of
 
@@ -138,8 +139,10 @@ def _altered(
     cascades = adds_cascades(new, old)
     is_same = (new.columns, new.primary_key) == (old.columns, old.primary_key)
     # a definition does not contain AUTO_INCREMENT
+    create_table = create_table_text(new, text_with_default)
     if is_same and not retaken_names(ddl, old, new) and not numbered_columns(items_of(ddl)):
-        return Effect(cascades=cascades)
+        if new.defaults == old.defaults:
+            return Effect(cascades=cascades)
+        return Effect((), create_table, table.text_columns, cascades=cascades)
     found = column_changes(ddl, new, table, options, rules)
-    create_table = create_table_text(new)
     return Effect(found.steps, create_table, found.texts, cascades=cascades)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from binlake.errors import SourceError
@@ -15,12 +17,16 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.snapshot.tables import SourceTable
+from binlake.table.schema.defaults import Unknown
 from binlake.table.schema.schema_file import parse_schema
+from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.text import lower_case
 
 _TABLE = "binlake.table"
 _KEY = "binlake.key"
 _DECLARED = "binlake.create-table"
+# the checksum of a _DECLARED with the defaults of columns: an earlier version of binlake writes one without them
+_DEFAULTS = "binlake.defaults"
 _FLAVOUR = "binlake.flavour"
 _UNTIL = "binlake.snapshot-until"
 _COLUMNS = "binlake.columns"
@@ -34,6 +40,9 @@ _PENDING = "binlake.pending-columns"
 _BEGUN = ""
 _BEFORE = "binlake.create-table-before"
 _PLACE = "binlake.lake-table"
+_UNRECORDED = Unknown(
+    "an earlier version of binlake, which did not record it, has copied the table"
+)
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
 
@@ -111,8 +120,16 @@ def offsets_of(summary: Mapping[str, str]) -> dict[str, StreamOffset]:
 
 
 def create_table_of(kept: Mapping[str, str]) -> str:
-    """The CREATE TABLE of a table as it is in the lake."""
-    return kept[_DECLARED]
+    """The CREATE TABLE of a table as it is in the lake, with the defaults of its columns, see `text_with_default`."""
+    if kept.get(_DEFAULTS) == _checksum(kept[_DECLARED]):
+        return kept[_DECLARED]
+    table = parse_schema(kept[_DECLARED].encode()).tables[0]
+    columns = tuple(replace(column, default=_UNRECORDED) for column in table.columns)
+    return create_table_text(replace(table, columns=columns), text_with_default)
+
+
+def _checksum(create_table: str) -> str:
+    return f"{zlib.crc32(create_table.encode()):08x}"
 
 
 def flavour_of(kept: Mapping[str, str]) -> str:
@@ -150,7 +167,11 @@ def definition_properties(name: TableName, create_table: str, rules: ColumnRules
     """The part of it that changes with the definition. Raises OptionError."""
     columns = parse_schema(create_table.encode()).tables[0].columns
     treated = rules.described(*name, [column.name for column in columns])
-    return {_DECLARED: create_table, _COLUMNS: json.dumps(treated, sort_keys=True)}
+    return {
+        _DECLARED: create_table,
+        _DEFAULTS: _checksum(create_table),
+        _COLUMNS: json.dumps(treated, sort_keys=True),
+    }
 
 
 def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from binlake.source.replica.connection import ServerConnection
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.declared import DeclaredTable
-from binlake.table.schema.schema_text import create_table_text
+from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.position import Position
 from binlake.values.table_names import full_name_of
 
@@ -168,7 +168,8 @@ class WantedTables:
             raise AlteredError(f"{full_name} was altered while its definition was read")
         if not accepts_cascades:
             _refuse_cascades(full_name, declared)
-        return table, create_table_text(replace(declared, database=table.schema))
+        made = replace(declared, database=table.schema)
+        return table, create_table_text(made, text_with_default)
 
     def accepts_cascades(self) -> bool:
         """Whether a table may have foreign keys that change rows: the log contains these rows, or the options accept that

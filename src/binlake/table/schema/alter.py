@@ -23,6 +23,7 @@ from binlake.table.schema.create_table import (
     primary_key_of,
 )
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.defaults import Unknown, altered_default
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import (
     Token,
@@ -45,7 +46,7 @@ _OPTIONS = {"ENGINE", "TYPE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "T
             "TABLESPACE", "TRANSACTIONAL", "UNION", "IETF_QUOTES", "SECONDARY_ENGINE", "AUTOEXTEND_SIZE",
             "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL",
             "SEQUENCE", "WITH", "STORAGE", "NODEGROUP", "START"}  # fmt: skip
-_INERT = {"ALGORITHM", "CONVERT", "LOCK", "FORCE", "ENABLE", "DISABLE", "ALTER", "WITHOUT", "NOWAIT", "WAIT",
+_INERT = {"ALGORITHM", "CONVERT", "LOCK", "FORCE", "ENABLE", "DISABLE", "WITHOUT", "NOWAIT", "WAIT",
           "SECONDARY_LOAD", "SECONDARY_UNLOAD"}  # fmt: skip
 _CHARSET_WORDS = {"DEFAULT", "CHARACTER", "CHARSET", "COLLATE"}
 _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
@@ -73,6 +74,8 @@ class _Work:
     put_in: list[_Placed] = field(default_factory=list)  # new columns, and changed ones that move
     key: tuple[str, ...] | None = None  # a new one; () for none
     converted: str | None = None
+    # what follows the names in ALTER COLUMN
+    defaults: dict[str, Sequence[Token]] = field(default_factory=dict)
     foreign_dropped: set[str] = field(default_factory=set)
     foreign_added: list[ForeignKey] = field(default_factory=list)
     names: frozenset[str] | None = None  # of the table's columns, in lower case, once one is wanted
@@ -141,23 +144,6 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
             parts = _definitions([rest[item[0].word == "CHANGE" :]])
         columns += [column_of(part, None, table) for part in parts]
     return columns
-
-
-def new_engine(items: Sequence[Sequence[Token]]) -> str:
-    """Return the name of the engine that the items give the table, as written; "" if they give it none."""
-    engine = ""
-    for item in items:
-        depth = 0
-        for at, token in enumerate(item):
-            depth += (token.word == "(") - (token.word == ")")
-            rest = item[at + 1 :]
-            if depth or token.word not in ("ENGINE", "TYPE") or not rest:
-                continue  # partitions have engines, too, in parentheses
-            if rest[0].word == "=":
-                engine = rest[1].text if len(rest) > 1 else engine
-            elif at == 0:
-                engine = rest[0].text
-    return engine
 
 
 def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
@@ -357,7 +343,7 @@ def _replace(work: _Work, old: str, definition: Sequence[Token]) -> None:
 
 
 def _after_column_word(item: Sequence[Token]) -> tuple[Sequence[Token], bool]:
-    """Return the tokens after MODIFY or CHANGE [COLUMN] [IF EXISTS], and whether the latter is
+    """Return the tokens after MODIFY, CHANGE or ALTER [COLUMN] [IF EXISTS], and whether the latter is
     there.
     """
     rest = item[1:]
@@ -383,7 +369,18 @@ def _rename(work: _Work, item: Sequence[Token]) -> bool:
     return False
 
 
-_ACTIONS = {"ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename}
+def _alter(work: _Work, item: Sequence[Token]) -> bool:
+    if len(item) > 1 and item[1].word in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        return False
+    (name, *rest), _ = _after_column_word(item)
+    if [token.word for token in rest] not in (["SET", "VISIBLE"], ["SET", "INVISIBLE"]):
+        work.defaults[lower_case(name.text)] = rest
+    return False
+
+
+_ACTIONS = {
+    "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
+}  # fmt: skip
 
 
 # -- joining the parts ---------------------------------------------------------------------------
@@ -427,6 +424,8 @@ def _done(work: _Work) -> DeclaredTable:
         raise UnreadableTableError("two columns have the same name, or no column is left")
     if work.converted is not None:
         columns = [_converted(column, work.converted) for column in columns]
+    if work.defaults:
+        columns = [_with_default(work, column) for column in columns]
     key = work.key
     if key is None:
         left = [part for part in work.table.primary_key if lower_case(part) not in work.dropped]
@@ -439,6 +438,20 @@ def _done(work: _Work) -> DeclaredTable:
         charset=work.charset,
         foreign_keys=_foreign_keys(work),
     )
+
+
+def _with_default(work: _Work, column: DeclaredColumn) -> DeclaredColumn:
+    """Return a column with the default that ALTER COLUMN gives it."""
+    names = {old for old, new in work.renamed.items() if lower_case(new) == column.lower_name}
+    if not (names | {column.lower_name}) & work.defaults.keys():
+        return column
+    added = {placed.column.lower_name for placed in work.put_in}
+    if names or column.lower_name in work.renamed.keys() | work.changed.keys() | added:
+        # ALTER COLUMN may mean the old column of this name or the new one
+        why = "the same statement changes the column in another way"
+        return replace(column, default=Unknown(why))
+    item = work.defaults[column.lower_name]
+    return replace(column, default=altered_default(item, column.sql, column.nullable))
 
 
 def _foreign_keys(work: _Work) -> tuple[ForeignKey, ...]:

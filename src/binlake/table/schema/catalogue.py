@@ -30,7 +30,8 @@ class Catalogue:
 
     `before` returns the declaration, if any, of a table without an entry at `place`. `changed` are
     the tables of the latest statements; the reader clears it. `most_entries` of each kind, and
-    `most_columns` of all tables, are kept; the oldest go first.
+    `most_columns` of all tables, are kept; the oldest go first. `follows_defaults`: a statement that changes only the
+    default of a column changes its table.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Catalogue:
         self._temporary: dict[tuple[int, str, str], None] = {}
         self._with_foreign_keys: set[TableName] = set()
         self._noted: dict[TableName, dict[str, DeclaredColumn]] = {}
+        self.follows_defaults = False
         self.place = LogPosition("", 0)
         self.changed: set[TableName] = set()
 

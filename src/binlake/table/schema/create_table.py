@@ -1,7 +1,7 @@
 """Parse one CREATE TABLE statement into a DeclaredTable.
 
 For each column, this reads the name and everything that determines its values: type, sign,
-character set, members; for the table its key and its default character set. The rest is skipped.
+character set, members, default; for the table its key and its default character set. The rest is skipped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from binlake.format import column_types as ct
 from binlake.format.collations import COLLATIONS
 from binlake.format.column_types import MOST_COLUMNS
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.defaults import default_of
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import (
     Token,
@@ -207,7 +208,8 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
             f"{table}: type {word.lower() or '(none)'} of column {name} is not known"
         )
     args, after = _arguments(item, at)
-    words = _attribute_words(item[after:])
+    attributes = item[after:]
+    words = _attribute_words(attributes)
     length, decimals = _numbers(word, args)
     if word == "FLOAT" and len(args) == 1 and length > 24:
         kind = _KINDS["DOUBLE"]
@@ -219,6 +221,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
     shown = plain.lower() + (f"({','.join(token.text for token in args)})" if args else "")
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
     shown += " unsigned" if unsigned else ""
+    nullable = _may_be_null(word, words)
     return DeclaredColumn(
         name,
         shown,
@@ -230,9 +233,10 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
         members,
         kind.special,
         generated="AS" in words,  # GENERATED ALWAYS AS (…), AS (…), AS ROW START
-        nullable=_may_be_null(word, words),
+        nullable=nullable,
         virtual="AS" in words and not {"STORED", "PERSISTENT", "ROW"} & set(words),
-        expression=_expression(item[after:], table) if "AS" in words else "",
+        expression=_expression(attributes, table) if "AS" in words else "",
+        default=default_of(attributes, shown, nullable),
     )
 
 

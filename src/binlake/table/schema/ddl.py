@@ -218,7 +218,8 @@ def _alter_table(statement: _Statement) -> None:
     table = catalogue.known(name)
     if table is not None:
         altered = alter_table(table, items, catalogue.charset_of(name[0]))
-        if altered != table:
+        other_default = catalogue.follows_defaults and altered.defaults != table.defaults
+        if altered != table or other_default:
             catalogue.put(name, altered)
     elif catalogue.is_mute(name):
         catalogue.note_columns(name, altered_columns(items, name[1]))

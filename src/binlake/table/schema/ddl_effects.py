@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from binlake.errors import UnsupportedError
 from binlake.format.sql_names import END, NAME
@@ -18,7 +20,8 @@ from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
-from binlake.table.schema.sql_tokens import closing, statement_tokens
+from binlake.table.schema.new_columns import with_certain_default
+from binlake.table.schema.sql_tokens import Token, closing, statement_tokens
 
 #: The reason why a statement that adds such a foreign key is refused.
 CASCADES = "a foreign key is added that changes rows"
@@ -129,6 +132,23 @@ def why_not_followed(sql: str) -> str:
     return "the table is renamed" if _RENAME_TABLE.search(text) else ""
 
 
+def new_engine(items: Sequence[Sequence[Token]]) -> str:
+    """Return the name of the engine that the items give the table, as written; "" if they give it none."""
+    engine = ""
+    for item in items:
+        depth = 0
+        for at, token in enumerate(item):
+            depth += (token.word == "(") - (token.word == ")")
+            rest = item[at + 1 :]
+            if depth or token.word not in ("ENGINE", "TYPE") or not rest:
+                continue  # partitions have engines, too, in parentheses
+            if rest[0].word == "=":
+                engine = rest[1].text if len(rest) > 1 else engine
+            elif at == 0:
+                engine = rest[0].text
+    return engine
+
+
 def moves_partitions(sql: str) -> bool:
     """Whether an ALTER TABLE removes or exchanges the rows of partitions, which no row event shows."""
     return bool(_ALTER.match(sql) and _MOVES_PARTITIONS.search(_without_strings(sql)))
@@ -156,6 +176,7 @@ def new_name(ddl: DdlStatement, database: str, table: str) -> tuple[str, str] | 
 def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable) -> DeclaredTable:
     """Return the table of this name after an ALTER TABLE. Raises UnsupportedError for one that is not understood."""
     catalogue = Catalogue(lambda *name: old if _same(name, table) else None)
+    catalogue.follows_defaults = True
     apply_ddl(catalogue, ddl)
     new = catalogue.entry(table)
     if new is None:
@@ -165,7 +186,9 @@ def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable)
         return old
     if not new.columns:
         raise UnsupportedError(new.missing or "the statement is not understood")
-    return new
+    kept = {id(column) for column in old.columns}
+    columns = (c if id(c) in kept else with_certain_default(ddl, c) for c in new.columns)
+    return replace(new, columns=tuple(columns))
 
 
 def check_foreign_keys(new: DeclaredTable, old: DeclaredTable) -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from binlake.format import column_types as ct
 from binlake.format.collations import COLLATIONS, charset_of
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
+from binlake.table.schema.defaults import Default, Unknown
 from binlake.table.types.registry import STRING_TYPES
 from binlake.table.types.sql_types import sql_type
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
@@ -38,7 +39,8 @@ class DeclaredColumn:
     for it. `charset` is the name of a character column's set, "binary" for bytes, None if it is
     the server's default. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…),
     `virtual` if the server does not store it, `expression` is the text after AS. `nullable`:
-    whether it may be NULL, None if unknown.
+    whether it may be NULL, None if unknown. `default`: the value in rows whose INSERT does not name the column. It has
+    no effect on the values of a log, so columns that differ in it are equal.
     """
 
     name: str
@@ -54,6 +56,7 @@ class DeclaredColumn:
     nullable: bool | None = None
     virtual: bool = False
     expression: str = ""
+    default: Default = field(default=Unknown("its definition is not known"), compare=False)
     # each of thousands of ALTER TABLE compares the names of all columns
     lower_name: str = field(init=False, repr=False, compare=False)
 
@@ -120,6 +123,11 @@ class DeclaredTable:
     def origin(self) -> str:
         """The place of the declaration, for messages."""
         return f"line {self.line} of the schema" if self.since is None else str(self.since)
+
+    @property
+    def defaults(self) -> tuple[Default, ...]:
+        """The defaults of its columns, in their order."""
+        return tuple(column.default for column in self.columns)
 
     @property
     def hides_versions(self) -> bool:

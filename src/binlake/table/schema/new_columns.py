@@ -4,7 +4,8 @@
     value = value_of(kind, column, constant)
 
 Only literals that every server stores unchanged have a value here. Literals that a server rounds, shortens or converts, and
-everything that depends on the session, are refused.
+everything that depends on the session, are refused. For an INSERT that does not name a column, `literal_value` does the same with
+the default of the column (`defaults`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import math
 import re
 import struct
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,7 +34,8 @@ from binlake.table.schema.alter import added_definitions
 from binlake.table.schema.create_table import attributes_of
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn
-from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, outer_words
+from binlake.table.schema.defaults import Constant, Unknown, literal_default
+from binlake.table.schema.sql_tokens import Token, UnreadableTableError
 from binlake.table.types.base import ColumnType
 from binlake.table.types.binary import BinaryType
 from binlake.table.types.bit import BitType
@@ -40,40 +43,22 @@ from binlake.table.types.decimal import DecimalType
 from binlake.table.types.enum_set import EnumType, SetType
 from binlake.table.types.floating import FloatingType
 from binlake.table.types.integer import IntegerType, YearType
-from binlake.table.types.temporal import TimeType
+from binlake.table.types.temporal import DateTimeType, DateType, TimeType
 from binlake.table.types.text import TextType
 from binlake.values.text import decode, encode
 
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _REAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _EXACT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
-_BITS = re.compile(r"b'([01]+)'|0b([01]+)", re.IGNORECASE)
-_HEX = re.compile(r"x'((?:[0-9a-f]{2})*)'|0x((?:[0-9a-f]{2})+)", re.IGNORECASE)
 _TIME = re.compile(r"(-?)([0-9]{2}|[1-8][0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,6}))?")
+_MOMENT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:( [0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?)?")  # fmt: skip
 _YEAR = re.compile(r"[0-9]{4}")
 _MOST_DECIMAL_DIGITS = 65  # a literal without an exponent is a DECIMAL
 
-# attributes that do not matter here, by the number of words and names that follow them
-_ATTRIBUTES = {
-    "UNSIGNED": 0, "SIGNED": 0, "ZEROFILL": 0, "BINARY": 0, "ASCII": 0, "UNICODE": 0, "NULL": 0, "FIRST": 0,
-    "VISIBLE": 0, "INVISIBLE": 0, "COMMENT": 1, "COLLATE": 1, "CHARSET": 1, "AFTER": 1, "COLUMN_FORMAT": 1,
-    "STORAGE": 1,
-}  # fmt: skip
 # Their ASCII characters have two or four bytes.
 _WIDE_CHARSETS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
-_COMPUTED = {"AUTO_INCREMENT", "AS", "PRIMARY", "SERIAL"}
 _SECONDS = (3600, 60, 1)
 _MICROSECONDS = 1_000_000
-
-
-class Constant(NamedTuple):
-    """A literal without its quotes. `form`: "number" (with its sign), "string", "bits", "hex", or "implied" for the value
-    that NOT NULL without DEFAULT stands for.
-    """
-
-    text: str
-    form: str
 
 
 def constant_of(ddl: DdlStatement, column: DeclaredColumn) -> Constant | None:
@@ -83,7 +68,7 @@ def constant_of(ddl: DdlStatement, column: DeclaredColumn) -> Constant | None:
     """
     try:
         attributes = attributes_of(_definition(items_of(ddl), column.name))
-        constant = _constant(attributes, column)
+        constant = literal_default(attributes, column.sql, column.nullable)
         _check_mode(ddl.sql_mode, column, attributes, constant)
         _check_charset(ddl.connection_charset, column, constant)
         return constant
@@ -91,12 +76,33 @@ def constant_of(ddl: DdlStatement, column: DeclaredColumn) -> Constant | None:
         raise _unknown(column.name, str(error)) from None
 
 
+def with_certain_default(ddl: DdlStatement, column: DeclaredColumn) -> DeclaredColumn:
+    """Return a column that a statement defines, with an unknown default if the session gives the literal another meaning."""
+    default = column.default
+    if default is None or isinstance(default, Unknown):
+        return column
+    try:
+        if default.form == "string" and '"' in ddl.sql:
+            _check_quotes(ddl.sql_mode)
+        _check_mode(ddl.sql_mode, column, (), default)
+        _check_charset(ddl.connection_charset, column, default)
+    except UnreadableTableError as error:
+        return replace(column, default=Unknown(str(error)))
+    return column
+
+
+def _check_quotes(sql_mode: int) -> None:
+    """Raise UnreadableTableError if double quotes are those of names under a sql_mode."""
+    if sql_mode & MODE_ANSI_QUOTES:
+        raise UnreadableTableError("with ANSI_QUOTES, double quotes are not those of a text")
+
+
 def _check_mode(
     sql_mode: int, column: DeclaredColumn, attributes: Sequence[Token], constant: Constant | None
 ) -> None:
     """Raise UnreadableTableError for a constant that means something else under a sql_mode."""
-    if sql_mode & MODE_ANSI_QUOTES and any(one.source.strip()[:1] == '"' for one in attributes):
-        raise UnreadableTableError("with ANSI_QUOTES, double quotes are not those of a text")
+    if any(one.source.strip()[:1] == '"' for one in attributes):
+        _check_quotes(sql_mode)
     if sql_mode & MODE_EMPTY_STRING_IS_NULL and constant == Constant("", "string"):
         raise UnreadableTableError("with EMPTY_STRING_IS_NULL, '' is NULL")
     if sql_mode & MODE_REAL_AS_FLOAT and column.sql.startswith("real"):
@@ -126,75 +132,25 @@ def _definition(items: Sequence[Sequence[Token]], name: str) -> Sequence[Token]:
     return found[0]
 
 
-def _constant(attributes: Sequence[Token], column: DeclaredColumn) -> Constant | None:
-    words = set(outer_words(attributes))
-    if column.generated or column.sql.startswith("serial") or words & _COMPUTED:
-        raise UnreadableTableError("the server computes them")
-    if "DEFAULT" not in words and column.nullable is not False:
-        if column.sql.startswith("timestamp") and column.nullable is None:
-            raise UnreadableTableError("whether it may be NULL depends on a setting of the server")
-        return None
-    found: Constant | None = Constant("", "implied") if column.nullable is False else None
-    at = 0
-    while at < len(attributes):
-        word, following = attributes[at].word, [token.word for token in attributes[at + 1 : at + 3]]
-        if word == "DEFAULT":
-            found, at = _literal(attributes, at + 1)
-        elif word == "NOT" and following[:1] == ["NULL"]:
-            at += 2
-        elif word == "UNIQUE":
-            at += 1 + (following[:1] == ["KEY"])
-        elif word in ("CHARACTER", "CHAR") and following[:1] == ["SET"]:
-            at += 3
-        elif word == "CHECK" and following[:1] == ["("]:
-            at = closing(attributes, at + 1, column.name) + 1
-        elif word in _ATTRIBUTES:
-            at += 1 + _ATTRIBUTES[word]
-        else:
-            raise UnreadableTableError(f"{attributes[at].text} is not understood")
-    if column.sql.startswith("timestamp") and found is not None:
-        raise UnreadableTableError("a TIMESTAMP depends on the time zone of the session")
-    return found
-
-
-def _literal(tokens: Sequence[Token], at: int) -> tuple[Constant | None, int]:
-    """The literal at a place, None for NULL, and the place after it. Raises UnreadableTableError."""
-    sign = ""
-    if at < len(tokens) and tokens[at].word in ("+", "-"):
-        sign, at = tokens[at].word, at + 1
-    token = tokens[at] if at < len(tokens) else Token("", "word", "", "")
-    source = token.source.strip()
-    if _NUMBER.fullmatch(source):
-        return Constant(sign + source, "number"), at + 1
-    if not sign:
-        if token.word == "NULL":
-            return None, at + 1
-        if token.word in ("TRUE", "FALSE"):
-            return Constant("1" if token.word == "TRUE" else "0", "number"), at + 1
-        if token.kind == "string" and _is_plain(token.text, source):
-            return Constant(token.text, "string"), at + 1
-        for pattern, form in ((_BITS, "bits"), (_HEX, "hex")):
-            if (digits := pattern.fullmatch(source)) is not None:
-                return Constant(digits[1] or digits[2] or "", form), at + 1
-    raise UnreadableTableError(f"DEFAULT {sign}{source} is not a constant that binlake knows")
-
-
-def _is_plain(text: str, source: str) -> bool:
-    """Whether a quoted text is certain. A backslash is not: its meaning depends on the session."""
-    quote = source[:1]
-    inner = source[1:-1].replace(quote * 2, quote)
-    return quote in ("'", '"') and inner == text and "\\" not in text
-
-
 def value_of(kind: ColumnType, declared: DeclaredColumn, constant: Constant) -> Any:
     """Return a constant as a value of a column's Arrow type. Raises UnsupportedError if a server may store another value."""
+    try:
+        return literal_value(kind, declared, constant)
+    except ValueError as error:
+        raise _unknown(declared.name, str(error)) from None
+
+
+def literal_value(kind: ColumnType, declared: DeclaredColumn, constant: Constant) -> Any:
+    """Return a constant as a value of a column's Arrow type. Raises ValueError with the reason if a server may store another
+    value.
+    """
     read = _FAMILIES.get(type(kind))
     if read is not None and not (declared.special and constant.form == "implied"):
-        with suppress(ValueError, OverflowError):
+        try:
             return read(kind, declared, constant)
-    raise _unknown(
-        declared.name, f"the constant is not one that binlake converts to {declared.sql}"
-    )
+        except (ValueError, OverflowError):
+            pass
+    raise ValueError(f"the constant is not one that binlake converts to {declared.sql}")
 
 
 def _unknown(name: str, why: str) -> UnsupportedError:
@@ -329,6 +285,32 @@ def _time(kind: Any, _: DeclaredColumn, constant: Constant) -> Any:
     return -micros if found[1] else micros
 
 
+def _date(kind: Any, _: DeclaredColumn, constant: Constant) -> Any:
+    """The value of a DATE or DATETIME. A zero or partial date is NULL, or refused, as the option zero_date says."""
+    is_day = isinstance(kind, DateType)
+    zero = "0000-00-00" + ("" if is_day else " 00:00:00")
+    text = zero if constant.form == "implied" else constant.text
+    found = _MOMENT.fullmatch(text)
+    digits = kind.column.decimals
+    is_literal = constant.form in ("string", "implied")
+    if found is None or not is_literal or is_day != (found[2] is None):
+        raise ValueError(text)
+    fraction = (found[3] or "").rstrip("0")
+    if len(fraction) > digits:
+        raise ValueError(text)  # servers round it
+    whole = found[1] + (found[2] or "")
+    is_partial = found[1] < "0001" or "-00" in found[1]
+    value = None if is_partial else datetime.fromisoformat(whole)
+    if pa.types.is_string(kind.arrow_type):
+        return f"{whole}.{fraction.ljust(digits, '0')}" if digits else whole
+    if is_partial and kind.policy != "null":
+        raise ValueError(text)
+    if value is None:
+        return None
+    micros = int(fraction.ljust(6, "0"))
+    return value.date() if is_day else value.replace(microsecond=micros)
+
+
 _FAMILIES: dict[type[ColumnType], Callable[[Any, DeclaredColumn, Constant], Any]] = {
     YearType: _year,
     IntegerType: _integer,
@@ -338,6 +320,8 @@ _FAMILIES: dict[type[ColumnType], Callable[[Any, DeclaredColumn, Constant], Any]
     SetType: _set,
     EnumType: _member,
     TimeType: _time,
+    DateType: _date,
+    DateTimeType: _date,
     TextType: _text,
     BinaryType: _binary,
 }

@@ -18,6 +18,7 @@ from binlake.format import column_types as ct
 from binlake.format.sql_names import quoted_name
 from binlake.printable import printable
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.defaults import Unknown
 from binlake.values.position import LogPosition
 
 _LISTED = {ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET}
@@ -52,6 +53,23 @@ def column_text(column: DeclaredColumn) -> str:
         computed += stored if column.expression.startswith("(") else ""  # not ROW START
     null = " NOT NULL" if column.nullable is False else ""
     return f"{quoted_name(column.name)} {kind}{charset}{computed}{null}"
+
+
+def text_with_default(column: DeclaredColumn) -> str:
+    """Return the definition of a column with its default: with the reason, if it is not known."""
+    return column_text(column) + ("" if column.generated else _default_text(column))
+
+
+def _default_text(column: DeclaredColumn) -> str:
+    default = column.default
+    if default is None:
+        return " DEFAULT NULL"
+    if isinstance(default, Unknown):
+        return f" DEFAULT (unknown {_string(default.why)})"
+    written = {"number": default.text, "bits": f"b'{default.text}'", "hex": f"x'{default.text}'"}
+    if default.form == "implied":
+        return ""
+    return f" DEFAULT {written.get(default.form) or _string(default.text)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +172,9 @@ def _read_back(noted: str) -> str:
     return _ESCAPE.sub(lambda found: _SHORT.get(found[1]) or chr(int(found[1][1:], 16)), noted)
 
 
-def create_table_text(table: DeclaredTable) -> str:
+def create_table_text(table: DeclaredTable, text_of: TextOfColumn = column_text) -> str:
     """Return a CREATE TABLE that declares the same."""
-    return _create_table(table, _Lines().of(table.columns, column_text))
+    return _create_table(table, _Lines().of(table.columns, text_of))
 
 
 def _create_table(table: DeclaredTable, of_columns: _Lines) -> str:

@@ -20,6 +20,7 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.table.schema.ddl_effects import altered_table
 from binlake.table.schema.ddl_tokens import items_of
+from binlake.table.schema.defaults import Constant, Unknown
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.options import ReadOptions
@@ -178,3 +179,34 @@ def test_a_table_that_becomes_system_versioned(sql: str) -> None:
     )
     found = effect_of(ddl(f"ALTER TABLE t {sql}"), table, ReadOptions(), RULES)
     assert found == Effect(refused="the table becomes system-versioned")
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "KEY (id)"])
+@pytest.mark.parametrize(
+    ("sql", "default"),
+    [
+        ("ALTER v SET DEFAULT 5", Constant("5", "number")),
+        ("ALTER v DROP DEFAULT, ADD INDEX (v)", None),
+        ("MODIFY v INT NOT NULL DEFAULT 5 COMMENT 'new'", Constant("5", "number")),
+        ("CHANGE v v INT NOT NULL", Constant("", "implied")),
+        ("MODIFY v INT NOT NULL DEFAULT (1 + 1)", Unknown("DEFAULT ( is not a constant that binlake knows")),
+        ("MODIFY v INT NOT NULL DEFAULT 1", ...),
+        ("FORCE", ...),
+    ],
+)  # fmt: skip
+def test_a_statement_that_changes_a_default_only(key: str, sql: str, default: Any) -> None:
+    """The lake table stays as it is, so a table without a key follows, too."""
+    is_null = "ALTER v" in sql
+    made = f"CREATE TABLE shop.t (id INT NOT NULL, v INT {'' if is_null else 'NOT NULL'} DEFAULT 1, {key})"
+    declared = parse_schema(made.encode()).tables[0]
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), key=declared.primary_key, mode=mode_named(MIRROR), declared=declared,
+        flavour="mysql", text_columns=("v",),
+    )  # fmt: skip
+    found = effect_of(ddl(f"ALTER TABLE t {sql}"), table, ReadOptions(), RULES)
+    if default is ...:
+        assert found == Effect()
+        return
+    assert found == Effect(create_table=found.create_table, texts=("v",))
+    assert found.create_table is not None
+    assert parse_schema(found.create_table.encode()).tables[0].defaults[1] == default

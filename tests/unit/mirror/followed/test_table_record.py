@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 from binlake.follow.offsets import StreamOffset
+from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of
 from binlake.mirror.followed.table_record import (
     begun_properties,
     copied_from,
+    create_table_of,
+    definition_properties,
     key_of,
     mode_of,
     offset_properties,
@@ -18,6 +21,8 @@ from binlake.mirror.followed.table_record import (
     sources,
     without_shard,
 )
+from binlake.table.schema.defaults import Constant, Unknown
+from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
 
 KEPT = {
@@ -74,3 +79,22 @@ def test_each_commit_has_the_places_of_all_shards() -> None:
     assert offsets_of(summary) == places
     assert offset_of(summary) == places["a.orders 2"]
     assert offsets_of({}) == {}
+
+
+def test_defaults_of_a_record_are_known_only_if_it_has_them() -> None:
+    """An earlier version of binlake wrote definitions without defaults, and may do so again in the same lake."""
+    made = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `v` int DEFAULT 7\n);\n"
+    kept = definition_properties(("a", "t"), made, ColumnRules())
+    assert create_table_of(kept) == made
+    for earlier in (
+        KEPT | {"binlake.create-table": made},
+        kept | {"binlake.create-table": made.replace("7", "8")},
+    ):
+        [table] = parse_schema(create_table_of(earlier).encode()).tables
+        assert [column.name for column in table.columns] == ["id", "v"]
+        assert {type(default) for default in table.defaults} == {Unknown}
+        assert "an earlier version of binlake" in str(table.defaults[0])
+    assert parse_schema(made.encode()).tables[0].defaults == (
+        Constant("", "implied"),
+        Constant("7", "number"),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -132,7 +133,19 @@ def value(
         ("TIME DEFAULT '1:2:3'", "binlake converts to time"),
         ("TIME DEFAULT '839:00:00'", "binlake converts to time"),
         ("TIME DEFAULT 10203", "binlake converts to time"),
-        ("DATE DEFAULT '2020-02-29'", "binlake converts to date"),
+        ("DATE DEFAULT '2020-02-29'", date(2020, 2, 29)),
+        ("DATE DEFAULT '2020-02-30'", "binlake converts to date"),
+        ("DATE DEFAULT '2020-2-3'", "binlake converts to date"),
+        ("DATE DEFAULT 20200203", "binlake converts to date"),
+        ("DATE DEFAULT '2020-02-03 00:00:00'", "binlake converts to date"),
+        ("DATE NOT NULL", None),
+        ("DATE DEFAULT '2020-00-01'", None),
+        ("DATETIME DEFAULT '2020-02-29 23:59:58'", datetime(2020, 2, 29, 23, 59, 58)),
+        ("DATETIME(3) DEFAULT '2020-02-29 23:59:58.5'", datetime(2020, 2, 29, 23, 59, 58, 500_000)),
+        ("DATETIME(3) DEFAULT '2020-02-29 23:59:58.0005'", "binlake converts to datetime"),
+        ("DATETIME DEFAULT '2020-02-29'", "binlake converts to datetime"),
+        ("DATETIME DEFAULT '2020-02-29 24:00:00'", "binlake converts to datetime"),
+        ("DATETIME NOT NULL DEFAULT '0000-00-00 00:00:00'", None),
         ("TIMESTAMP", "a setting of the server"),
         ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", "time zone of the session"),
         ("DATETIME DEFAULT CURRENT_TIMESTAMP", "DEFAULT CURRENT_TIMESTAMP is not a constant"),
@@ -175,6 +188,14 @@ def test_a_name_that_another_column_had() -> None:
 def test_a_default_that_the_statement_changes_again() -> None:
     with pytest.raises(UnsupportedError, match="changed in the same statement"):
         value("ADD c INT DEFAULT 7, ALTER COLUMN c SET DEFAULT 8")
+
+
+def test_zero_dates() -> None:
+    definition = "ADD c DATETIME(2) DEFAULT '0000-00-00 00:00:00.0'"
+    assert value(definition, ReadOptions.parse({"zero_date": "text"})) == "0000-00-00 00:00:00.00"
+    assert value("ADD c DATE DEFAULT '2020-02-29'", target=Target.TEXT) == "2020-02-29"
+    with pytest.raises(UnsupportedError, match="binlake converts to datetime"):
+        value(definition, ReadOptions.parse({"zero_date": "error"}))
 
 
 def test_other_forms_of_columns() -> None:
