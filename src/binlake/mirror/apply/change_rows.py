@@ -4,7 +4,7 @@ A row has the columns of the changed row after the change (for a delete, before 
 these columns, under names that no column of a server has:
 
 - `OP`: insert, update or delete, as a number (`table.batches.OPERATIONS`),
-- `ABSENT`: names of the columns without a value in the images, null if all have one,
+- `ABSENT`: names of the columns whose values are not known because the images lack them, null if all are known,
 - the requested facts, each under `fact` of the name of a metadata column,
 - `BEFORE` + name: for each key column its value before an update, else null.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.apply.insert_defaults import InsertDefaults
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.source.arrays import scalar
 from binlake.table.batches import OPERATIONS, TableChanges
@@ -57,15 +58,22 @@ def change_rows(
     key: Sequence[str],
     lake: LakeColumns = AS_DECODED,
     facts: Mapping[str, pa.Array] = MappingProxyType({}),
+    defaults: InsertDefaults | None = None,
 ) -> pa.RecordBatch:
-    """The changes of one definition of a table with this key. Raises UnsupportedError."""
+    """The changes of one definition of a table with this key. Inserts have the `defaults` of the columns that they do not name.
+
+    Raises UnsupportedError.
+    """
     types = changes.types
     name = types.definition.full_name
-    columns = lake.columns(dict(zip(types.names, changes.after.columns, strict=True)))
+    values, absent = changes.after.columns, changes.after.absent().cast(NAMES)
+    _refuse_uncomputed(changes, absent)
+    if defaults is not None and absent.null_count < changes.count:
+        values, absent = defaults.completed(changes, absent)
+    columns = lake.columns(dict(zip(types.names, values, strict=True)))
     columns[OP] = changes.facts.op
-    columns[ABSENT] = changes.after.absent().cast(NAMES)
+    columns[ABSENT] = absent
     columns.update({fact(known): values for known, values in facts.items()})
-    _refuse_uncomputed(changes, columns[ABSENT])
     before: Mapping[str, pa.Array] = {}
     if changes.before is not None:
         images = dict(zip(types.names, changes.before.columns, strict=True))

@@ -19,7 +19,9 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
+from binlake.mirror.apply.insert_defaults import InsertDefaults
 from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, RangeChanges, Shares
+from binlake.mirror.apply.replaced_rows import refuse_replaced, with_statements_if_needed
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.stream.positions.splits import Split
@@ -63,7 +65,8 @@ _PREPARE_IS_PURGED = (
 class Wanted:
     """The tables to decode: their keys (all columns of a table without one), their CREATE TABLE
     statements, the columns to hash or to keep as text, and for each table the requested facts of each change, as names
-    of metadata columns. `shares`: how tasks cut the changes of some tables.
+    of metadata columns. `shares`: how tasks cut the changes of some tables. `change_logs`: the tables whose inserts may lack
+    columns with an unknown default.
     """
 
     keys: Mapping[TableName, tuple[str, ...]]
@@ -71,10 +74,17 @@ class Wanted:
     rules: ColumnRules = field(default_factory=ColumnRules)
     facts: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     shares: Mapping[TableName, Shares] = field(default_factory=dict)
+    change_logs: frozenset[TableName] = frozenset()
 
     def declared(self) -> DeclaredSchema:
         """The declared tables. Raises SchemaError."""
         return parse_schema(self.schema.encode()) if self.schema else DeclaredSchema()
+
+    def defaults(self, schema: DeclaredSchema, name: TableName) -> InsertDefaults | None:
+        """The defaults of a table that `schema` declares; None if it does not."""
+        for declared in schema.declarations(*name):
+            return InsertDefaults(declared, must_be_known=name not in self.change_logs)
+        return None
 
 
 @dataclass
@@ -129,10 +139,9 @@ def decode_range(
     """
     parts = packed(splits, task_bytes)
     if sum(split.bytes for split in splits) <= task_bytes:
-        ledger = Ledger()
-        found = Decoded()
-        for part in parts:
-            _decode(part, options, wanted, ledger, found)
+        ledger, found = with_statements_if_needed(
+            lambda read: _decode_here(parts, read, wanted), options
+        )
     else:
         ledger, found = _by_tasks(parts, options, wanted, engine, task_files)
     _check_joined(ledger, splits)
@@ -210,10 +219,19 @@ def _take_statements(transaction: Transaction, ledger: Ledger, into: Decoded) ->
             )
 
 
+def _decode_here(
+    parts: Sequence[LogPart], options: ReadOptions, wanted: Wanted
+) -> tuple[Ledger, Decoded]:
+    ledger, found = Ledger(), Decoded()
+    for part in parts:
+        _decode(part, options, wanted, ledger, found)
+    return ledger, found
+
+
 def _decode(
     part: LogPart, options: ReadOptions, wanted: Wanted, ledger: Ledger, into: Decoded
 ) -> None:
-    """Decode one part here."""
+    """Decode one part here. Raises StatementsNeededError."""
     runs = _runs(part, options, ledger, into)
     before = ledger.zero_dates.copy()
     decoded: dict[int, tuple[TableName, TableTypes]] = {}
@@ -229,7 +247,10 @@ def _decode(
                 try:
                     lake = wanted.rules.in_lake(*name, table.types)
                     facts = changes.metadata_values(table, wanted.facts.get(name, ()))
-                    into.add(name, change_rows(table, key, lake, facts))
+                    defaults = wanted.defaults(schema, name)
+                    if name not in wanted.change_logs:
+                        refuse_replaced(changes, table, options)
+                    into.add(name, change_rows(table, key, lake, facts, defaults))
                 except UnsupportedError as error:
                     into.failed[name] = str(error)
     if zero_dates := ledger.zero_dates - before:
@@ -306,9 +327,12 @@ class _DecodeTask(Task):
     directory: str
 
     def run(self) -> str:
+        return with_statements_if_needed(self._answer, self.options)
+
+    def _answer(self, options: ReadOptions) -> str:
         ledger, found = Ledger(), _InFiles(self.directory, self.wanted.shares)
         with found:
-            _decode(self.part, self.options, self.wanted, ledger, found)
+            _decode(self.part, options, self.wanted, ledger, found)
         answer = {
             "files": [[name, writer.files] for name, writer in found.writers.items()],
             "ddl": [list(statement) for statement in found.ddl],

@@ -123,6 +123,7 @@ class TablesDecoder:
             rules,
             {table.id: table.mode.facts for table in group},
             {name: share for name, share in shares.items() if share is not None},
+            frozenset(table.id for table in group if not table.mode.holds_rows),
         )
         refuses = self.options.on_statement == "error"
         try:
