@@ -22,7 +22,8 @@ from typing import Protocol
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
-from binlake.mirror.control import NAMESPACE, ROUNDS, Control
+from binlake.mirror.control import Control
+from binlake.mirror.control_upkeep import ControlUpkeep
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
@@ -44,7 +45,6 @@ _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
 _LEAST_SNAPSHOTS = 20
 _BACK_OFF_S = 600.0
-_CONTROL = f"{NAMESPACE}.{ROUNDS}"
 # Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
 _OURS = re.compile(r"before-(?:convert|copy|drop|rename|truncate)-.+-\d+")
 _SEEN = "binlake.tags-seen"
@@ -167,6 +167,7 @@ class Upkeep:
         self._note = note
         self._kept = kept
         self._policy = options.compaction
+        self._control_upkeep = ControlUpkeep(control, self._policy, note)
         self._job: _Job | None = None
         self._wanted: dict[str, list[_Groups]] = {}
         self._looked: dict[str, int | None] = {}
@@ -313,26 +314,10 @@ class Upkeep:
         for lake in {id(table.lake): _iceberg(table) for table in tables.values()}.values():
             if self._expire_after.get(lake.full_name, 0) <= now:
                 self._expire(lake, before_ms)
-        if self._expire_after.get(_CONTROL, 0) <= now:
-            self._clean_control(before_ms)
+        self._control_upkeep.clean(before_ms, self._control.expire)
         if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
             self._next_orphans = now + _ORPHANS_S
             self.remove_orphans(tables)
-
-    def _clean_control(self, before_ms: int) -> None:
-        """Expire old snapshots and rounds of the control table. A missing or damaged file of old rounds does not stop the
-        mirror; the next attempt is later. Raises SourceError.
-        """
-        try:
-            self._control.expire()
-            self._control.drop_rounds(before_ms)
-            self._control.compact(self._policy)
-        except CommitConflictError:
-            return  # another process has requested something: the next time
-        except DAMAGED as error:
-            self._not_cleaned(_CONTROL, f"old rounds were not removed: {error}")
-        else:
-            self._not_expired.discard(_CONTROL)
 
     def _not_cleaned(self, name: str, why: str) -> None:
         """Try again later; report the failure once."""

@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.mirror import upkeep
 from binlake.mirror.control import Control as LakeControl
+from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
@@ -24,7 +25,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.damage import MissingFileError
-from binlake.mirror.upkeep import Upkeep
+from binlake.mirror.upkeep import TableUpkeep, Upkeep
 from unit.mirror.followed.fake_lake import FakeLake
 
 
@@ -92,7 +93,7 @@ class Control:
     paused = False
 
     def __init__(self, error: BinlogError | None = None) -> None:
-        self.searches = self.cleaned = 0
+        self.searches = self.cleaned = self.compacted = 0
         self.error = error
 
     def expire(self) -> None: ...
@@ -103,7 +104,8 @@ class Control:
         if self.error is not None:
             raise self.error
 
-    def compact(self, _policy: Any) -> None: ...
+    def compact(self, _policy: Any) -> None:
+        self.compacted += 1
 
     def orphans_are_due(self, _every_s: float) -> bool:
         return True
@@ -116,6 +118,11 @@ def upkeep_of(control: Control, note: Callable[[str], None], **options: Any) -> 
     engine: Any = SimpleNamespace(run=lambda tasks, *_of: ["{}"] * len(tasks))
     of: Any = control
     return Upkeep(engine, of, MirrorOptions.of(options), note)
+
+
+def upkeep_of_delta(control: Control, note: Callable[[str], None], **options: Any) -> DeltaUpkeep:
+    of: Any = control
+    return DeltaUpkeep(of, MirrorOptions.of({**options, "format": "delta"}), note)
 
 
 def followed(*tables: LakeTable) -> dict[str, Any]:
@@ -170,21 +177,32 @@ def test_a_request_at_the_same_moment_does_not_stop_the_mirror(
     assert control.cleaned == 2
 
 
+@pytest.mark.parametrize("made", [upkeep_of, upkeep_of_delta])
 def test_a_missing_file_of_old_rounds_does_not_stop_the_mirror(
-    monkeypatch: pytest.MonkeyPatch,
+    made: Callable[..., TableUpkeep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And the small files of the newest rounds become one."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     notes: list[str] = []
     control = Control(MissingFileError("/lake/_binlake/rounds/data/1.parquet is missing"))
-    upkeep = upkeep_of(control, notes.append, compact="off")
+    upkeep = made(control, notes.append, compact="off")
     for minutes, cleaned in ((0, 1), (1, 1), (11, 2)):
         now = 1000.0 + 61 * minutes
         upkeep.work({})
-        assert control.cleaned == cleaned
+        assert (control.cleaned, control.compacted) == (cleaned, cleaned)
     assert notes == [
         "_binlake.rounds: old rounds were not removed: /lake/_binlake/rounds/data/1.parquet is missing"
     ]
+    control.error = None
+    for minutes in (22, 23):
+        now = 1000.0 + 61 * minutes
+        upkeep.work({})
+    assert control.cleaned == 4
+    control.error = MissingFileError("another file is missing")
+    now += 61
+    upkeep.work({})
+    assert len(notes) == 2, "it is another failure"
 
 
 def keep() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 
 from binlake.errors import BinlogError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
+from binlake.mirror.control_upkeep import ControlUpkeep
 from binlake.mirror.delta.stored import readable_hours
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed.table import Followed
@@ -43,6 +44,7 @@ class DeltaUpkeep:
         self._note = note
         self._kept = kept
         self._policy = options.compaction
+        self._control_upkeep = ControlUpkeep(control, self._policy, note)
         self._wanted: set[str] = set()
         self._looked: dict[str, int | None] = {}
         self._rest_until: dict[str, float] = {}
@@ -112,12 +114,8 @@ class DeltaUpkeep:
         if now < self._next_rounds:
             return
         self._next_rounds = now + _ROUNDS_S
-        with suppress(
-            CommitConflictError
-        ):  # another process has asked for something: the next time
-            hours = readable_hours(self._options.keep_snapshots_s)
-            self._control.drop_rounds(int((time.time() - hours * 3600) * 1000))
-            self._control.compact(self._policy)
+        hours = readable_hours(self._options.keep_snapshots_s)
+        self._control_upkeep.clean(int((time.time() - hours * 3600) * 1000))
         if self._control.orphans_are_due(_VACUUM_S):
             self.remove_orphans(tables)
 
