@@ -229,3 +229,32 @@ def test_a_replace_of_mariadb(server: Server, iceberg_spark: Any, tmp_path: Path
     )
     assert (last["id"], last["v"], last["w"], last["_absent"]) == (1, None, 3, ["v"])
     server.execute(f"DROP DATABASE {DATABASE}")
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11")
+def test_delta_tables(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """The definition, which a statement changes, is a property of the Delta table."""
+    server.execute(f"CREATE DATABASE {DATABASE}")
+    with server.session(DATABASE) as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT DEFAULT 7, w VARCHAR(20) CHARACTER SET latin1 DEFAULT '${user.home}')"
+        )
+        session.execute(
+            "CREATE TABLE by_day (x INT PRIMARY KEY, v INT DEFAULT 7, w DATE DEFAULT '2020-02-29')"
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",), format="delta")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute("SET SESSION binlog_row_image = MINIMAL")
+        for name, column in (("t", "id"), ("by_day", "x")):
+            session.execute(
+                f"INSERT INTO {name} ({column}) VALUES (1), (2)",
+                f"ALTER TABLE {name} ALTER v SET DEFAULT 8",
+                f"INSERT INTO {name} ({column}) VALUES (3)",
+                f"UPDATE {name} SET v = 9 WHERE {column} = 2",
+                f"DELETE FROM {name} WHERE {column} = 1",
+            )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert len(lake.equals_source(f"{DATABASE}.*")) == 2
+    server.execute(f"DROP DATABASE {DATABASE}")
