@@ -155,18 +155,24 @@ mirror-random: $(VENV)/compiled java ## mirror random DML and DDL on 30 tables o
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_random $(ARGS)
 
-# The newest supported version of Spark, in its own environment.
+# The newest supported version of Spark, in an environment of its own, which uses the compiled core of .venv.
 .PHONY: setup-spark43 test-spark43
-setup-spark43:
-	@$(MAKE) --no-print-directory VENV=.venv-spark43 .venv-spark43/spark43 .venv-spark43/spark.jsa
+setup-spark43: .venv-spark43/spark.jsa
 
 test-spark43: setup-spark43 ## run the Spark tests on PySpark 4.3.0
 	.venv-spark43/bin/python -m pytest -m "spark and not lakes" $(ARGS)
 
-.venv-spark43/spark.jsa: .venv-spark43/spark43
-.venv-spark43/spark43: .venv-spark43/compiled dev/locks/spark43.lock
+.venv-spark43/spark43: requirements.lock dev/locks/spark43.lock | $(VENV)/compiled
+	@echo "setting up .venv-spark43 …" >&2
+	@test -x .venv-spark43/bin/python || $(PYTHON) -m venv .venv-spark43
+	@.venv-spark43/bin/pip install $(HASHED) --requirement $(VENV)/first.lock
+	@.venv-spark43/bin/pip install $(HASHED) --requirement requirements.lock
 	@.venv-spark43/bin/pip install $(HASHED) --requirement dev/locks/spark43.lock
+	@cp -r $(VENV)/lib/python3*/site-packages/*binlake* .venv-spark43/lib/python3*/site-packages/
 	@touch $@
+
+.venv-spark43/spark.jsa: .venv-spark43/spark43 dev/spark_classes.py | java
+	@.venv-spark43/bin/python -m dev.spark_classes
 
 .PHONY: test-asan
 test-asan: $(VENV)/compiled ## run the core's tests and mutated logs under AddressSanitizer and UndefinedBehaviorSanitizer
