@@ -162,12 +162,13 @@ setup-spark43: .venv-spark43/spark.jsa
 test-spark43: setup-spark43 ## run the Spark tests on PySpark 4.3.0
 	.venv-spark43/bin/python -m pytest -m "spark and not lakes" $(ARGS)
 
-.venv-spark43/spark43: requirements.lock dev/locks/spark43.lock | $(VENV)/compiled
+.venv-spark43/spark43: requirements.lock dev/locks/spark43.lock pyproject.toml setup.py | $(VENV)/compiled
 	@echo "setting up .venv-spark43 …" >&2
 	@test -x .venv-spark43/bin/python || $(PYTHON) -m venv .venv-spark43
 	@.venv-spark43/bin/pip install $(HASHED) --requirement $(VENV)/first.lock
 	@.venv-spark43/bin/pip install $(HASHED) --requirement requirements.lock
 	@.venv-spark43/bin/pip install $(HASHED) --requirement dev/locks/spark43.lock
+	@rm -rf .venv-spark43/lib/python3*/site-packages/*binlake*
 	@cp -r $(VENV)/lib/python3*/site-packages/*binlake* .venv-spark43/lib/python3*/site-packages/
 	@touch $@
 

@@ -48,7 +48,7 @@ gateway.proc.wait()
 def variables() -> dict[str, str]:
     """Return environment variables for processes that start JVMs of Spark."""
     options = f"{_SHORT_LIVED} {_QUIET}"
-    if ARCHIVE.exists():
+    if ARCHIVE.exists() and " " not in str(ARCHIVE):  # Spark splits these texts at spaces
         options += f" -XX:SharedArchiveFile={ARCHIVE}"
     return {
         "SPARK_SUBMIT_OPTS": f'{options} -Dspark.executor.extraJavaOptions="{options}"',

@@ -55,7 +55,7 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
 def kills(server: str) -> Iterator[Kill]:
     """Those in the first copy, then places in turn, in their first calls or later ones.
 
-    Few kills are shared by the servers: each of them has its own half of the places.
+    If there are few kills, each server has its own half of the places.
     """
     rng = random.Random(SEED)
     in_the_copy, places = IN_THE_COPY, rng.sample(PLACES, len(PLACES))

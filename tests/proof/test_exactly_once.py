@@ -184,15 +184,16 @@ class Pipeline:
         return "\n".join(lines)
 
     def suffer(self, kills: dict[str, tuple[int, Callable[[], Any]]], count: int) -> None:
-        """`count` kills, chosen by weight, other trouble beside them, and a comparison after each."""
+        """`count` kills, first of each kind and then by weight, other trouble beside them, and a comparison after each."""
         self.load.start()
         await_until(lambda: self.load.committed > 20, SECONDS, "the load to begin")
         self.compare("the start")
         names = list(kills)
         weights = [kills[name][0] for name in names]
+        first = self.rng.sample(names, len(names))
         for number in range(1, count + 1):
             trouble = self._trouble()
-            (name,) = self.rng.choices(names, weights)
+            name = first.pop() if first else self.rng.choices(names, weights)[0]
             self.sleep(self.rng.uniform(0, 0.7))
             kills[name][1]()
             self.sleep(self.rng.uniform(0, 0.3))

@@ -84,3 +84,22 @@ def test_a_pipe_is_left_to_the_tasks(tmp_path: Path) -> None:
     path = tmp_path / "binlog.000001"
     os.mkfifo(path)
     assert not LogDdl.of_chains(resolve([str(path)]), ReadOptions.parse({}), 1 << 20).chains
+
+
+@pytest.mark.parametrize("arguments", [
+    ["verify", "--reencode", "{}"],
+    ["state", "golden.r", "{}", "--from", "{}.sql", "--as-of", "2026-01-01"],
+    ["index", "{}"],
+    ["query", "SELECT 1", "{}"],
+], ids=lambda arguments: arguments[0])  # fmt: skip
+def test_a_command_that_reads_a_log_several_times_refuses_a_pipe(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    """It does not open the pipe, for which it would wait here."""
+    path = tmp_path / "binlog.000001"
+    os.mkfifo(path)
+    Path(f"{path}.sql").write_text("CREATE TABLE r (id INT PRIMARY KEY);\n")
+    found = run(*(argument.format(path) for argument in arguments))
+    assert found.returncode == 2
+    assert str(path) in found.stderr
+    assert found.stdout == ""

@@ -10,7 +10,7 @@ from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.terminal import note, skipping_nothing
 from binlake.errors import OptionError, UnsupportedError
 from binlake.source.access import Access
-from binlake.source.bytes import mode_like, write_whole
+from binlake.source.bytes import mode_like, pipe_in, write_whole
 from binlake.source.chain import LogPath, resolve
 from binlake.stream.index.index_file import from_index
 from binlake.stream.index.key_file import read_key_index
@@ -51,9 +51,9 @@ def index(
 
       binlake index --keys /backup/binlogs/ && binlake rows /backup/binlogs/ --where "id = 4711"
     """
-    if "-" in files:
+    if (pipe := pipe_in(files)) is not None:
         raise OptionError(
-            "index writes a file beside each log, so it cannot read standard input", name="FILE"
+            f"index writes a file beside each log, so it cannot read {pipe}", name="FILE"
         )
     written = left = 0
     for chain in resolve(files, options.index_directory):

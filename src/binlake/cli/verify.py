@@ -14,6 +14,7 @@ from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.terminal import note
 from binlake.format.event_types import event_name
 from binlake.source.access import Access
+from binlake.source.bytes import refuse_pipes
 from binlake.stream.verify.chains import VerifyReport
 from binlake.stream.verify.chains import verify as check
 from binlake.stream.verify.log_file import FileReport
@@ -73,6 +74,8 @@ def verify(
     rows = _RowChecks(options)
     reencoding = Reencoding(rows.encoded, access)
     checks = [reencoding] if reencode else []
+    if reencode:
+        refuse_pipes(files, "--reencode reads a log twice")
     report = check(
         files,
         index_directories=options.index_directory,

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from binlake.errors import QueryError, SourceError
+from binlake.errors import QueryError
 from binlake.query.assumed import AssumedTable, OtherDefinitionError, assumed_tables
 from binlake.query.connection import Workspace, connect
 from binlake.query.dataset import LogDataset
 from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
 from binlake.query.scans import ChangesTable, Input, Scan, SqlTable, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
-from binlake.source.bytes import pipe_in
+from binlake.source.bytes import refuse_pipes
 from binlake.source.chain import Chain
 from binlake.stream.views import VIEWS
 from binlake.table.schema.schema_file import declared_schema
@@ -151,7 +151,10 @@ class LogDatabase:
         external_access: bool = False,
         begun: Callable[[Scan], object] | None = None,
     ) -> None:
-        _refuse_pipes(chains)
+        refuse_pipes(
+            (path for chain in chains for path in chain.paths),
+            "a query may read a log several times",
+        )
         self._input = Input(chains, options, declared_schema(options, inputs))
         self._workspace = Workspace()
         self.connection = connect(
@@ -417,12 +420,3 @@ def _mentions(table: str, text: str) -> Iterator[str]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _refuse_pipes(chains: Sequence[Chain]) -> None:
-    pipe = pipe_in(path for chain in chains for path in chain.paths)
-    if pipe is not None:
-        raise SourceError(
-            f"{pipe}: a query may read a log several times, and a pipe can be read once only",
-            hint="write the log to a file first",
-        )

@@ -165,6 +165,15 @@ def pipe_in(paths: Iterable[str]) -> str | None:
     return "standard input" if pipe == "-" else pipe
 
 
+def refuse_pipes(paths: Iterable[str], reason: str) -> None:
+    """Raise SourceError if a path is a pipe. `reason` says what reads a log several times."""
+    if (pipe := pipe_in(paths)) is not None:
+        raise SourceError(
+            f"{pipe}: {reason}, and a pipe can be read once only",
+            hint="write the log to a file first",
+        )
+
+
 def open_reader(
     path: str, size: int | None = None, start: int = 0, kept: KeptHead | None = None
 ) -> ByteReader:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from binlake.errors import BinlogError, OptionError
 from binlake.source.access import Access
+from binlake.source.bytes import refuse_pipes
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.state.base import Base, MissingTableError, ambiguous_in
@@ -95,6 +96,7 @@ def opened(
             yield live, logs.again().only(ONE_SERVER)
         return
     chain = logs.only(ONE_SERVER)
+    refuse_pipes(chain.paths, "the state of a table needs several reads of a log")
     with Access.of(logs.options).open(chain.files[0]) as log:
         flavour = "mysql" if log.format is None else log.format.flavour
     with _file(rows, names, given, chain, flavour, logs.options) as file:

@@ -10,7 +10,7 @@ import os
 import random
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 __all__ = [
@@ -35,12 +35,15 @@ _EDGES = (0, 1, 2, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _WIDE_EDGES = (0, 1, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
-def every_or_some(places: Sequence[int], most: int) -> Sequence[int]:
-    """Places in a log: all of them with `make fuzz`, otherwise some, the same in each run, and the first and last."""
+def every_or_some(places: Sequence[int], most: int, bounds: Iterable[int]) -> Sequence[int]:
+    """Places in a log: all of them with `make fuzz`; otherwise the first and the last, those at and beside `bounds`, and some of
+    the others, the same in each run.
+    """
     if IS_THOROUGH or len(places) <= most:
         return places
-    inner = random.Random(len(places)).sample(places[1:-1], most - 2)
-    return sorted({places[0], *inner, places[-1]})
+    beside = {bound + move for bound in bounds for move in (-1, 0, 1)}
+    inner = random.Random(len(places)).sample(places, most)
+    return sorted({places[0], *inner, *beside.intersection(places), places[-1]})
 
 
 def frames(log: bytes | bytearray) -> Iterator[tuple[int, int, int]]:

@@ -185,7 +185,8 @@ def test_every_cut_gives_the_events_before_it(name: str, keyring: Callable[[str]
     keys = keyring(name)
     whole = plain_events(case)
     ends = {at + len(raw): at for at, raw in whole.items()}
-    for size in every_or_some(range(4, len(case.encrypted)), SOME_CUTS):
+    at_bounds = [place + case.lead for place in (*whole, *ends)]
+    for size in every_or_some(range(4, len(case.encrypted)), SOME_CUTS, at_bounds):
         cut = size - case.lead
         try:
             log = open_bytes(case.encrypted[:size], keys)

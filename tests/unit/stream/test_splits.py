@@ -18,7 +18,7 @@ from binlake.stream.positions import splits as borders
 from binlake.stream.positions.splits import Split, pack, plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from support.logs.mutations import every_or_some
+from support.logs.mutations import every_or_some, frames
 from support.logs.stream_log import SID, StreamLog, without_zeros
 from support.logs.stream_splits import cut, facts
 
@@ -71,7 +71,9 @@ def check(path: Path | str, cuts: Iterable[int], options: ReadOptions) -> None:
 @pytest.mark.parametrize("make", [mixed, old_mixed, lambda: mixed("5.7.30-log")])
 def test_a_log_cut_at_every_byte(make, uncommitted: bool, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     path = make().write(tmp_path)
-    cuts = every_or_some(range(1, path.stat().st_size), SOME_CUTS)
+    cuts = every_or_some(
+        range(1, path.stat().st_size), SOME_CUTS, [at for at, _, _ in frames(path.read_bytes())]
+    )
     check(path, cuts, ReadOptions(uncommitted=uncommitted))
 
 

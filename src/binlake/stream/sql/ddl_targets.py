@@ -102,7 +102,8 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
     if has_comments(ddl._replace(sql=sql)):
         return None  # a comment may hide or execute anything
     if (renamed := _RENAME.fullmatch(sql)) is not None:
-        return _names(re.sub(r"(?i)\sTO\s", ",", renamed["pairs"]), ddl.database)
+        pairs = _PAIR.finditer(renamed["pairs"])
+        return _names(", ".join(f"{pair['old']}, {pair['new']}" for pair in pairs), ddl.database)
     if (altered := _ALTER_RENAME.fullmatch(sql)) is not None:
         return _names(f"{altered['old']}, {altered['new']}", ddl.database)
     for statement in _STATEMENTS:

@@ -12,7 +12,7 @@ from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.comments import text_without_comments, without_comments
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import may_change, renamed_tables
+from binlake.stream.sql.ddl_targets import changed_tables, may_change, renamed_tables
 from binlake.stream.sql.executed import with_if_exists
 from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.values.ledger import Ledger
@@ -90,6 +90,12 @@ def test_which_tables_a_statement_may_change(sql: str, tables: list[str]) -> Non
     assert [name for name in ("t", "p", "s") if may_change(ddl, "shop", name)] == sorted(
         tables, key="tps".index
     )
+
+
+def test_a_quoted_name_may_contain_to() -> None:
+    sql = "RENAME TABLE `a to b` TO c, d TO `e\tto f`"
+    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, 0)
+    assert changed_tables(ddl) == [("shop", name) for name in ("a to b", "c", "d", "e\tto f")]
 
 
 SWAP = "RENAME TABLE t TO old.`t 2`, p TO t, old.`t 2` TO p"
