@@ -16,17 +16,18 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.stream.sql.comments import text_without_comments
+from binlake.stream.sql.statements import without_set_statement
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.values.options import ReadOptions
 
 _UPDATE = OPERATIONS.index("update")
 _STRING = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
 _REPLACES = re.compile(
-    rf"\s*(?:REPLACE\b|LOAD\s+(?:DATA|XML)\b(?:{_STRING}|[^'\"])*?\bREPLACE\s+INTO\b)",
+    rf"\s*(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?(?:REPLACE\b|LOAD\s+(?:DATA|XML)\b(?:{_STRING}|[^'\"])*?\bREPLACE\s+INTO\b)",
     re.IGNORECASE | re.DOTALL,
 )
 # The beginning of a statement, up to REPLACE.
-_LONGEST_BEGINNING = 8 << 10
+_LONGEST_BEGINNING = 64 << 10
 
 Answer = TypeVar("Answer")
 
@@ -62,9 +63,18 @@ def refuse_replaced(changes: Changes, table: TableChanges, options: ReadOptions)
         raise StatementsNeededError
     for number in pc.unique(table.facts.row_origin.filter(is_short)).to_pylist():
         text = changes.row_origins[number].query or ""
-        if _REPLACES.match(text_without_comments(text[:_LONGEST_BEGINNING])):
+        if _may_replace(text[:_LONGEST_BEGINNING]):
             raise UnsupportedError(
                 f"{definition.full_name}: REPLACE has given columns their defaults, which MariaDB does not log with "
                 f"binlog_row_image=MINIMAL or NOBLOB: {', '.join(sorted(lacking))}",
                 hint="set binlog_row_image=FULL on the server, then `binlake mirror resync`",
             )
+
+
+def _may_replace(beginning: str) -> bool:
+    """Whether a statement that begins so is a REPLACE, or hides behind a comment without an end."""
+    plain = text_without_comments(beginning).lstrip()
+    if plain.startswith("/*"):
+        return True
+    statement = without_set_statement(plain.encode("utf-8", "surrogateescape"))
+    return _REPLACES.match(statement.decode("utf-8", "surrogateescape")) is not None

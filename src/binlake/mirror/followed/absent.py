@@ -93,7 +93,7 @@ class AbsentTables:
             is_shard = self._options.is_shard(*name)
             if is_shard and refusal is not None and self._remove_shard(full_name):
                 return
-        elif full_name in self._tables.followed:  # a user has just removed it
+        elif place is not None:  # followed, or its copy waits: a user has just removed it
             self._tables.unselect(full_name)
             return
         if place is not None:

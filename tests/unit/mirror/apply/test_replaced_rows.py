@@ -56,6 +56,10 @@ def decoded(
         "/* app */ replace t SET id = 1",
         "/*!50000 REPLACE */ INTO t (id) VALUES (1)",
         "LOAD DATA LOCAL INFILE 'it\\'s' REPLACE INTO TABLE t (id)",
+        "SET STATEMENT max_statement_time=5 FOR REPLACE INTO t (id) VALUES (1)",
+        "/* a */ SET STATEMENT sql_mode='' FOR replace t SET id=1",
+        "ANALYZE FORMAT=JSON REPLACE INTO t (id) VALUES (1)",
+        "/*" + "x" * 70_000 + "*/ REPLACE INTO t (id) VALUES (1)",
     ],
 )
 def test_an_update_by_replace_is_refused(tmp_path: Path, statement: str, task_bytes: int) -> None:
@@ -72,6 +76,7 @@ def test_an_update_by_replace_is_refused(tmp_path: Path, statement: str, task_by
         "UPDATE t SET name = REPLACE(name, 'a', 'b')",
         "INSERT INTO t (id) VALUES (1) ON DUPLICATE KEY UPDATE name = 'REPLACE INTO t'",
         "LOAD DATA INFILE ' REPLACE INTO ' INTO TABLE t (id)",
+        "SET STATEMENT max_statement_time=5 FOR UPDATE t SET name = REPLACE(name, 'a', 'b')",
         "",
     ],
 )

@@ -196,13 +196,22 @@ def test_a_statement_that_the_archive_does_not_have_yet(
     assert not control.quarantined
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["followed", "its copy waits"])
 def test_a_table_that_a_user_has_just_removed_is_not_quarantined(
-    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
     tables, control, source = followed(lake, tmp_path, monkeypatch, lambda: None)
+    if waits:
+        tables.copy("shop.t")
+        assert "shop.t" in tables.unfinished
     source.wants_table = False
-    tables.copy("shop.t")
+    tables.apply_departure = lambda _table: pytest.fail("its statements do not matter any more")
+    if waits:
+        continued(tables)
+    else:
+        tables.copy("shop.t")
     assert not tables.followed
+    assert not tables.unfinished
     assert not control.quarantined
 
 
