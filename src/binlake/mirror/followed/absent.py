@@ -4,6 +4,7 @@ applied, or the table is quarantined.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from binlake.errors import PositionLostError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.control import DROPPED, RESYNC, Control
+from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table import Followed, followed_tables, unfollowed_shard
 from binlake.mirror.followed.table_record import copied_from, sources
@@ -25,6 +27,8 @@ from binlake.values.table_names import table_name
 if TYPE_CHECKING:
     from binlake.mirror.followed.tables import FollowedTables
 
+#: How long the search for a statement rests, as a multiple of its time.
+_PAUSE = 10
 _CANNOT_BE_OPENED = (*OF_ONE_TABLE, CommitConflictError, *DAMAGED)
 
 
@@ -42,6 +46,7 @@ class AbsentTables:
         note: Callable[[str], None],
     ) -> None:
         self._places: dict[str, StreamOffset] = {}
+        self._lagging: dict[str, tuple[float, LogLagsError]] = {}
         self._tables = tables
         self._lake = lake
         self._control = control
@@ -116,7 +121,23 @@ class AbsentTables:
         return copied_from(properties) == full_name and not sources(properties)
 
     def _applies_departure(self, full_name: str, place: StreamOffset) -> bool:
-        """Apply the statement of the log that has removed a table from the server; return whether the table needs nothing more."""
+        """Apply the statement of the log that has removed a table from the server; return whether the table needs nothing more.
+
+        While an archive lags, the log is searched again after a pause, so that the rounds of the other tables go on.
+        """
+        until, lag = self._lagging.pop(full_name, (0.0, None))
+        began = time.monotonic()
+        if lag is not None and began < until:
+            self._lagging[full_name] = (until, lag)
+            raise lag
+        try:
+            return self._found_departure(full_name, place)
+        except LogLagsError as error:
+            ended = time.monotonic()
+            self._lagging[full_name] = (ended + _PAUSE * (ended - began), error)
+            raise
+
+    def _found_departure(self, full_name: str, place: StreamOffset) -> bool:
         table = self._tables.followed.get(full_name)
         if table is not None:
             return self._tables.apply_departure(table)

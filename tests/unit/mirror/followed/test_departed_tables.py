@@ -180,8 +180,12 @@ def test_a_statement_that_the_archive_does_not_have_yet(
 ) -> None:
     tables, control, source = followed(lake, tmp_path, monkeypatch, lambda: None)
     behind = LogLagsError("the archive reaches a.1:4")
+    now, searches = 1000.0, 0
+    monkeypatch.setattr("time.monotonic", lambda: now)
 
     def lags(_table: Followed) -> bool:
+        nonlocal now, searches
+        now, searches = now + 5, searches + 1
         raise behind
 
     source.has_table = False
@@ -189,6 +193,11 @@ def test_a_statement_that_the_archive_does_not_have_yet(
     tables.copy("shop.t")
     continued(tables)
     assert tables.lagging == {"shop.t": behind}
+    continued(tables)
+    assert (tables.lagging, searches) == ({"shop.t": behind}, 1), (
+        "other tables have their rounds first"
+    )
+    now += 50
     places: list[StreamOffset] = []
     tables.apply_departure = lambda table: not places.append(table.offset)  # type: ignore[func-returns-value]
     continued(tables)
