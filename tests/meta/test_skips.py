@@ -49,7 +49,7 @@ def test_a_skip_is_a_failure_where_everything_must_be(
     tmp_path: Path, required: str, text: str, told: list[str]
 ) -> None:
     (tmp_path / "test_it.py").write_text(text)
-    path = os.pathsep.join((str(TESTS), os.environ.get("PYTHONPATH", "")))
+    path = os.pathsep.join((str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "test_it.py"],
         capture_output=True, text=True, check=False, cwd=tmp_path,

@@ -101,7 +101,7 @@ answer([message_of(job) for job in (read, stream, write)])
 """
 
 
-#: What is tried in one session, by name: its text and arguments.
+#: The parts of one session, by name: text and arguments.
 Tried = dict[str, tuple[str, tuple[str, ...]]]
 
 
@@ -119,7 +119,7 @@ def _script(tried: Tried) -> str:
 
 @pytest.fixture(scope="module")
 def answers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one session on the cluster has found: sessions with new executors take most of the time."""
+    """The answers of one session on the cluster: sessions with new executors take most of the time."""
     folder = tmp_path_factory.mktemp("session")
     planned, seen = folder / "planned", folder / "seen"
     planned.mkdir()

@@ -137,7 +137,7 @@ class Control:
         self.refresh()
 
     def beside(self) -> Control:
-        """The same control table, for another thread."""
+        """This control table, for another thread."""
         return Control(self._lake.beside())
 
     def refresh(self) -> None:

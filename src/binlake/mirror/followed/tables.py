@@ -95,8 +95,7 @@ class FollowedTables:
         self.namespaces: set[str] = set()
         self.lagging: dict[str, BinlogError] = {}
         self._busy_until = self._copy_until = 0.0
-        self.left_out: set[str] = set()
-        self.restless: set[str] = set()
+        self.left_out, self.restless = set[str](), set[str]()
         self.apply_departure: Callable[[Followed], bool] = lambda _table: False
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied: Counter[str] = Counter()

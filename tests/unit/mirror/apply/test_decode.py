@@ -213,7 +213,7 @@ def test_a_statement_that_may_change_any_table(statement_log: StatementLog, sql:
 def test_dates_that_become_null_are_counted_by_table_and_column(
     tmp_path: Path, task_bytes: int
 ) -> None:
-    """Of the tables that are wanted: another one may have the name that a pattern matches."""
+    """Only those of wanted tables: another table may have the name that a pattern matches."""
     log = Log()
     log.insert(ADA, BOB, (3, "c", day(2026, 0, 0)))
     log.commit((TABLE_MAP, table_map("t.x", 8)), (INSERT, rows_body(image(BOB), table_id=8)))
