@@ -137,7 +137,7 @@ class Control:
         self.refresh()
 
     def beside(self) -> Control:
-        """This control table, for another thread."""
+        """Return this control table for another thread."""
         return Control(self._lake.beside())
 
     def refresh(self) -> None:

@@ -218,7 +218,7 @@ class LakeTables(Protocol):
     """The tables of a lake. Raises SourceError."""
 
     def beside(self) -> LakeTables:
-        """This lake, for the commits of another thread."""
+        """Return this lake for the commits of another thread."""
 
     def sql_name(self, namespace: str, table: str) -> str:
         """A table in Spark's SQL."""
