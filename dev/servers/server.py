@@ -201,6 +201,7 @@ class Server:
             connect_timeout=CONNECT_SECONDS,
             autocommit=None,
             local_infile=True,
+            ssl_disabled=True,  # PyMySQL would load all authorities of the system for each connection
             client_flag=CLIENT.MULTI_STATEMENTS,
             max_allowed_packet=256 << 20,
             conv={},
