@@ -32,6 +32,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
@@ -62,6 +63,8 @@ from binlake.format.magic import FIRST_EVENT
 from binlake.values.frame import EventFormat, Frame
 
 if TYPE_CHECKING:
+    import re
+
     from binlake.source.log_file import LogFile
     from binlake.source.reader import ByteReader
 
@@ -235,8 +238,7 @@ class _Walk:
         self._format = fmt
         self._minimum = HEADER_BYTES + fmt.checksum_bytes
         self._opens_with_gtid = opens_with_gtid(fmt)
-        codes = _GTID_TYPES if self._opens_with_gtid else _ending_types(fmt)
-        self._boundaries = any_code(codes | {FORMAT_DESCRIPTION_EVENT})
+        self._boundaries = _boundaries(fmt)
         #: where `blocks` ended, and whether because the bytes there are no event
         self.pos = 0
         self.broken = False
@@ -431,6 +433,13 @@ class _RelayWalk(_Walk):
 
     def _all_anchored(self, block: FrameBlock) -> int:
         return len(block)
+
+
+@lru_cache(maxsize=8)
+def _boundaries(fmt: EventFormat) -> re.Pattern[bytes]:
+    """The types that begin a transaction, or may end one. A plan of many splits searches one log often."""
+    codes = _GTID_TYPES if opens_with_gtid(fmt) else _ending_types(fmt)
+    return any_code(codes | {FORMAT_DESCRIPTION_EVENT})
 
 
 def _ending_types(fmt: EventFormat) -> frozenset[int]:
