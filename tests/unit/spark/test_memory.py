@@ -84,7 +84,10 @@ OPEN = """
 import pickle, resource, sys
 opened = sys.stdin.buffer.read()
 import pyspark.cloudpickle
-resource.setrlimit(resource.RLIMIT_AS, (150 << 20,) * 2)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit_mb = pages * resource.getpagesize() // (1 << 20) + 60
+print(limit_mb, flush=True)
+resource.setrlimit(resource.RLIMIT_AS, (limit_mb << 20,) * 2)
 pickle.loads(opened)
 """
 
@@ -102,4 +105,5 @@ def test_libraries_that_do_not_fit_into_memory() -> None:
     assert done.returncode == 1
     last = done.stderr.decode().strip().splitlines()[-1]
     assert last.startswith("RuntimeError: host ")
-    assert "the task ran out of memory: its address space is limited to 150 MB; set spark." in last
+    limit = f"its address space is limited to {int(done.stdout)} MB; set spark."
+    assert f"the task ran out of memory: {limit}" in last
