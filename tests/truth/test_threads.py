@@ -20,6 +20,7 @@ from binlake.stream import spread
 from binlake.table.counting.indexing import index_of
 from binlake.values.options import ReadOptions
 from support.logs.corpus_files import FILES, Listed, keys_beside
+from support.logs.mutations import all_or_a_third
 from support.oracles.reading import command, flags_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -103,7 +104,8 @@ def _script(path: Path, threads: int) -> tuple[int, bytes, str]:
     return command("sql", str(path), *flags_of(threads=threads, **keys_beside(path)))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.fuzz
+@pytest.mark.parametrize("file", all_or_a_third(FILES), ids=lambda file: file.name)
 def test_corpus_files(file: Listed) -> None:
     options = {"assume_charset": "utf8mb4", "invalid": "hex", "on_error": "skip"}
     _compare(file.path, _generic, **options, **file.keys)

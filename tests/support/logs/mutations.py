@@ -12,9 +12,11 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 __all__ = [
     "IS_THOROUGH",
+    "all_or_a_third",
     "changed_text",
     "every_or_some",
     "frames",
@@ -44,6 +46,14 @@ def every_or_some(places: Sequence[int], most: int, bounds: Iterable[int]) -> Se
     beside = {bound + move for bound in bounds for move in (-1, 0, 1)}
     inner = random.Random(len(places)).sample(places, most)
     return sorted({places[0], *inner, *beside.intersection(places), places[-1]})
+
+
+Item = TypeVar("Item")
+
+
+def all_or_a_third(items: Sequence[Item]) -> Sequence[Item]:
+    """Logs for a test that reads each of them many times: all with `make fuzz`, otherwise every third one."""
+    return items if IS_THOROUGH else items[::3]
 
 
 def frames(log: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
