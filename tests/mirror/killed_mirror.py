@@ -101,6 +101,7 @@ class Kill:
 class _Job:
     port: int
     secret: str
+    python: str
     url: str
     folder: str
     catalog: str
@@ -129,6 +130,7 @@ class _Job:
 
         os.environ["PYSPARK_GATEWAY_PORT"] = str(self.port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = self.secret
+        os.environ["PYSPARK_PYTHON"] = self.python
         gateway: Any = launch_gateway()
         jvm = gateway.jvm
         there = jvm.org.apache.spark.SparkContext.getOrCreate()
@@ -148,6 +150,7 @@ def killed(lake: Lake, kill: Kill, **more: Any) -> int | None:
     job = _Job(
         parameters.port,
         parameters.auth_token,
+        str(lake.spark.sparkContext.pythonExec),
         url_of(lake.server),
         str(lake.folder),
         lake.catalog,
