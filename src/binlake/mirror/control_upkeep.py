@@ -10,7 +10,8 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
 from binlake.mirror.tables.damage import DAMAGED
 
-_BACK_OFF_S = 600.0
+#: How long work on a table rests that has failed.
+BACK_OFF_S = 600.0
 
 
 class ControlUpkeep:
@@ -47,7 +48,7 @@ class ControlUpkeep:
             except DAMAGED as error:
                 failures.append(error)
         if failures:
-            self._rest_until = time.monotonic() + _BACK_OFF_S
+            self._rest_until = time.monotonic() + BACK_OFF_S
         if failures and not self._is_reported:
             self._note(f"{NAMESPACE}.{ROUNDS}: old rounds were not removed: {failures[0]}")
         self._is_reported = bool(failures)

@@ -2,6 +2,8 @@
 
 The flags of `binlake mirror run` and the keys of `[mirror]` in a configuration file are made from these fields, so
 an option cannot exist in one of them only.
+
+One module, although it is long: most of it is one list of fields with their help texts.
 """
 
 from __future__ import annotations

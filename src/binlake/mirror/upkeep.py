@@ -23,7 +23,7 @@ from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.control import Control
-from binlake.mirror.control_upkeep import ControlUpkeep
+from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
@@ -44,7 +44,6 @@ from binlake.values.table_names import table_name
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
 _LEAST_SNAPSHOTS = 20
-_BACK_OFF_S = 600.0
 # Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
 _OURS = re.compile(r"before-(?:convert|copy|drop|rename|truncate)-.+-\d+")
 _SEEN = "binlake.tags-seen"
@@ -294,7 +293,7 @@ class Upkeep:
 
     def _failed(self, name: str, error: BaseException) -> None:
         self.failed.add(name)
-        self._rest_until[name] = time.monotonic() + _BACK_OFF_S
+        self._rest_until[name] = time.monotonic() + BACK_OFF_S
         self._wanted.pop(name, None)
         self._note(f"{name} was not compacted: {str(error).partition(chr(10))[0]}")
 
@@ -321,7 +320,7 @@ class Upkeep:
 
     def _not_cleaned(self, name: str, why: str) -> None:
         """Try again later; report the failure once."""
-        self._expire_after[name] = time.monotonic() + _BACK_OFF_S
+        self._expire_after[name] = time.monotonic() + BACK_OFF_S
         if name not in self._not_expired:
             self._not_expired.add(name)
             self._note(f"{name}: {why}")

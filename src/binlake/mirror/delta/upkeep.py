@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from binlake.errors import BinlogError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
-from binlake.mirror.control_upkeep import ControlUpkeep
+from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
 from binlake.mirror.delta.stored import readable_hours
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed.table import Followed
@@ -22,7 +22,6 @@ from binlake.mirror.tables.compaction_policy import due_groups
 
 _VACUUM_S = 24 * 3600.0
 _ROUNDS_S = 60.0
-_BACK_OFF_S = 600.0
 
 
 class DeltaUpkeep:
@@ -102,7 +101,7 @@ class DeltaUpkeep:
                 self._control.quarantine(name, str(error))
             # whatever the error: the rows are unchanged, and rounds continue
             self.failed.add(name)
-            self._rest_until[name] = time.monotonic() + _BACK_OFF_S
+            self._rest_until[name] = time.monotonic() + BACK_OFF_S
             self._note(f"{name} was not compacted: {error}")
             return
         self._looked[name] = lake.snapshot

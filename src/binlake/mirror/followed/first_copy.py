@@ -2,6 +2,8 @@
 
 The log is applied from the oldest position of all chunks on: a change that a chunk has seen already
 leaves the row as it is. A copy that is killed or interrupted continues with the chunks that it has not read.
+
+One module, although it is long: all steps of a copy share its state file, from which an interrupted copy continues.
 """
 
 from __future__ import annotations
