@@ -27,6 +27,7 @@ from support.pages import (
     is_left_out,
     needs_lakes,
     page_url,
+    statements_of,
 )
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -34,6 +35,8 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 MIRROR_PAGES = [page for page in RUN_PAGES if "mirror" in page and any(blocks_of(page))]
 #: Pages whose commands are examples of their own: each gets an empty lake.
 EXAMPLES = ("docs/mirror-options.md", "docs/mirror-modes.md")
+#: How blocks of SQL begin that are for the server, not for Spark.
+SERVER_STATEMENTS = ("ALTER TABLE orders", "SET binlog_row_image")
 DATABASES = ("shop", "shop_1", "shop_2", "attic")
 SHOP = (
     "CREATE DATABASE shop",
@@ -190,9 +193,10 @@ def test_blocks_of_the_pages_about_mirrors_run(
         if block.language == "python" and is_left_out(page, block.code):
             continue
         steps.run(block)
-        if block.language == "sql" and block.code.startswith("ALTER TABLE orders"):
+        if block.language == "sql" and block.code.startswith(SERVER_STATEMENTS):
             with server.session("shop") as session:
-                session.execute(block.code)
+                for statement in statements_of(block.code):
+                    session.execute(statement)
         elif "INSTALL iceberg" in block.code:
             query = f"SELECT count(*) AS n FROM iceberg_scan('{reader.names['newest']}')"
             duckdb_copies({query: tmp_path / "counted.parquet"})

@@ -31,6 +31,7 @@ __all__ = [
     "needs_lakes",
     "page_url",
     "shape_of",
+    "statements_of",
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +183,7 @@ class Reader:
             case "python":
                 self._python(block)
             case "sql":
-                for statement in _statements(self.text(block.code)):
+                for statement in statements_of(self.text(block.code)):
                     _collect(self.sql(statement))
             case "toml":
                 (self.folder / "mirror.toml").write_text(self.text(block.code), encoding="utf-8")
@@ -254,7 +255,8 @@ def is_left_out(page: str, command: str) -> bool:
     return any(page == where and part in command for where, part, _ in NOT_RUN)
 
 
-def _statements(code: str) -> list[str]:
+def statements_of(code: str) -> list[str]:
+    """The statements of a block of SQL, without comments."""
     return [one.strip() for one in re.sub(r"--[^\n]*", "", code).split(";") if one.strip()]
 
 

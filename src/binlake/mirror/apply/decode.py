@@ -93,7 +93,8 @@ class Decoded:
     tables that statements in statement format change, in lower case, and why their rows are missing. `undone`: the same for
     statements that were rolled back, which have an effect on tables of engines without transactions. `incidents`: the
     positions at which the server reports that events are missing. `zero_dates`: by table and column, the zero and partial
-    dates that became null, in the rows before and after each change. `local`: see `RangeChanges`.
+    dates that became null, in the rows before and after each change. `has_texts`: the changes were decoded with the texts of
+    statements. `local`: see `RangeChanges`.
     """
 
     changes: dict[TableName, RangeChanges] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class Decoded:
     undone: dict[TableName, str] = field(default_factory=dict)
     incidents: list[str] = field(default_factory=list)
     zero_dates: dict[TableName, Counter[str]] = field(default_factory=dict)
+    has_texts: bool = False
     local: Callable[[str], str] = lambda path: path
 
     def of(self, name: TableName) -> RangeChanges:
@@ -139,9 +141,10 @@ def decode_range(
     """
     parts = packed(splits, task_bytes)
     if sum(split.bytes for split in splits) <= task_bytes:
-        ledger, found = with_statements_if_needed(
+        (ledger, found), has_texts = with_statements_if_needed(
             lambda read: _decode_here(parts, read, wanted), options
         )
+        found.has_texts = has_texts
     else:
         ledger, found = _by_tasks(parts, options, wanted, engine, task_files)
     _check_joined(ledger, splits)
@@ -327,13 +330,14 @@ class _DecodeTask(Task):
     directory: str
 
     def run(self) -> str:
-        return with_statements_if_needed(self._answer, self.options)
+        answer, has_texts = with_statements_if_needed(self._answer, self.options)
+        return json.dumps(answer | {"has_texts": has_texts})
 
-    def _answer(self, options: ReadOptions) -> str:
+    def _answer(self, options: ReadOptions) -> dict[str, Any]:
         ledger, found = Ledger(), _InFiles(self.directory, self.wanted.shares)
         with found:
             _decode(self.part, options, self.wanted, ledger, found)
-        answer = {
+        return {
             "files": [[name, writer.files] for name, writer in found.writers.items()],
             "ddl": [list(statement) for statement in found.ddl],
             "failed": [[*name, why] for name, why in found.failed.items()],
@@ -343,7 +347,6 @@ class _DecodeTask(Task):
             "zero_dates": [[name, counts] for name, counts in found.zero_dates.items()],
             "ledger": ledger.to_json(),
         }
-        return json.dumps(answer)
 
 
 class _InFiles(Decoded):
@@ -395,6 +398,7 @@ def _by_tasks(
         for database, table, why in result["undone"]:
             found.undone.setdefault((database, table), why)
         found.incidents += result["incidents"]
+        found.has_texts |= result["has_texts"]
         for name, counts in result["zero_dates"]:
             for column, count in counts.items():
                 found.add_zero_dates(tuple(name), column, count)

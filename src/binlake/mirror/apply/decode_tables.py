@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from binlake.errors import (
     BinlogError,
@@ -36,11 +36,12 @@ _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _OF_THE_LOG = (ChecksumError, TruncatedError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TablesDecoder:
     """Decodes ranges of the log of `planner`. `split_bytes` of log are half of what one task decodes; `quarantine`
     receives the name of a table with changes that cannot be decoded, and the reason; `first_change` finds the first of
-    several statements that may change tables.
+    several statements that may change tables. `has_texts`: a range needed the texts of statements, so the others are decoded
+    with them at once.
     """
 
     planner: StreamPlanner
@@ -51,6 +52,7 @@ class TablesDecoder:
     split_bytes: int
     quarantine: Callable[[str, str], None]
     first_change: Callable[[Sequence[DdlStatement], Sequence[Followed]], DdlStatement | None]
+    has_texts: bool = field(default=False, init=False)
 
     def decode_until_change(
         self, group: list[Followed], start: StreamOffset, end: StreamOffset
@@ -109,6 +111,7 @@ class TablesDecoder:
     def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
         """Decode a range for tables. Raises what `decode_range` raises."""
         read = self.options.read_options([table.id for table in group])
+        read = replace(read, query=read.query or self.has_texts)
         rules = self.rules
         for table in group:
             rules = table.rules(rules)
@@ -127,7 +130,7 @@ class TablesDecoder:
         )
         refuses = self.options.on_statement == "error"
         try:
-            return decode_range(
+            found = decode_range(
                 splits,
                 read,
                 wanted,
@@ -140,6 +143,8 @@ class TablesDecoder:
             if error.hint == SKIP_HINT:  # a mirror has no such option
                 error.hint = None
             raise
+        self.has_texts |= found.has_texts
+        return found
 
     def _parts(self, log_bytes: int) -> int:
         """Into how many shares of keys tasks cut the changes of a table in a range of so many bytes; 0: into none.

@@ -38,12 +38,14 @@ class StatementsNeededError(Exception):
 
 def with_statements_if_needed(
     decode: Callable[[ReadOptions], Answer], options: ReadOptions
-) -> Answer:
-    """Decode without the texts of statements, which takes less time; or else with them."""
+) -> tuple[Answer, bool]:
+    """Decode without the texts of statements, which takes less time; or else with them. Also returns whether they were read:
+    a log that needs them once needs them in most of its ranges.
+    """
     try:
-        return decode(options)
+        return decode(options), options.query
     except StatementsNeededError:
-        return decode(replace(options, query=True))
+        return decode(replace(options, query=True)), True
 
 
 def refuse_replaced(changes: Changes, table: TableChanges, options: ReadOptions) -> None:

@@ -144,7 +144,8 @@ class FirstCopy:
     """Copies tables of a server into lake tables.
 
     `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
-    a copy, `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. A copy ends early, to be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
+    a copy, `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. A copy ends early, to
+    be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
     those whose copies began or continued in this run, and `states` the states of those that gave way; `places` finds
     places in the log.
@@ -222,6 +223,10 @@ class FirstCopy:
         kept = table_properties(
             table, create_table, self.rules, self.targets.mode(table).name, until
         )
+        if (
+            self.is_interrupted()
+        ):  # it raises an error if another process has taken over the lake meanwhile
+            return None
         made.replace_rows(files, properties, kept)
         state.remove()
         self._drop_renamed(table, target)

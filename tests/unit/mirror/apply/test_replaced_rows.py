@@ -85,6 +85,13 @@ def test_other_updates(tmp_path: Path, statement: str) -> None:
     assert (found.failed, found.changes[NAME].rows) == ({}, 1)
 
 
+@pytest.mark.parametrize("task_bytes", [32 << 20, 1])
+def test_a_range_reports_whether_it_needed_the_texts(tmp_path: Path, task_bytes: int) -> None:
+    statement = "UPDATE t SET name = 'Ada'"
+    assert decoded(tmp_path, statement, task_bytes=task_bytes).has_texts
+    assert not decoded(tmp_path, statement, task_bytes=task_bytes, after=ALL).has_texts
+
+
 def test_logs_that_have_all_columns(tmp_path: Path) -> None:
     statement = "REPLACE INTO t (id) VALUES (1)"
     assert not decoded(tmp_path, statement, after=ALL).failed
