@@ -198,21 +198,30 @@ def _held(session: Session, charset: str) -> str:
     """The characters of _SCRIPTS that go into a character set and come back."""
     characters = [chr(c) for first, end in _SCRIPTS for c in range(first, end)]
     held = []
-    for start in range(0, len(characters), 100):
-        part = characters[start : start + 100]
+    for start in range(0, len(characters), 200):
+        part = characters[start : start + 200]
+        # as one column: the client takes long to read the descriptions of many
         asked = ", ".join(
-            f"HEX(CONVERT(CONVERT({literal(c)} USING {charset}) USING utf8mb4))" for c in part
+            f"IFNULL(HEX(CONVERT(CONVERT({literal(c)} USING {charset}) USING utf8mb4)), '')"
+            for c in part
         )
-        back = session.rows(f"SELECT {asked}")[0]
-        held += [c for c, h in zip(part, back, strict=True) if h and bytes.fromhex(h) == c.encode()]
+        back = str(session.rows(f"SELECT CONCAT_WS(',', {asked})")[0][0]).split(",")
+        held += [c for c, h in zip(part, back, strict=True) if bytes.fromhex(h) == c.encode()]
     return "".join(held)
 
 
+_HELD_BY: dict[str, dict[str, str]] = {}
+
+
 def characters_held(server: Server) -> dict[str, str]:
-    """Character set -> characters it holds, for every one of the server."""
-    with server.session() as session:
-        names = [row[0] or "" for row in session.rows("SHOW CHARACTER SET")]
-        return {name: _held(session, name) for name in sorted(names) if name != "binary"}
+    """Character set -> characters it holds, for every one of the server, which is asked once."""
+    if server.name not in _HELD_BY:
+        with server.session() as session:
+            names = [row[0] or "" for row in session.rows("SHOW CHARACTER SET")]
+            _HELD_BY[server.name] = {
+                name: _held(session, name) for name in sorted(names) if name != "binary"
+            }
+    return _HELD_BY[server.name]
 
 
 def _texts(kind: str, length: int) -> Callable[[Server], Iterator[Column]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 import binlake as binlog
 from binlake.values.option_texts import parse_file_position
 from dev.servers import Server
+from support.forked_commands import run_binlake
 
 pytestmark = pytest.mark.server
 
@@ -24,9 +23,7 @@ Contents = list[list[list[str | None]]]
 
 def binlake(command: str, *argv: str) -> str:
     """The output of a command, which must succeed."""
-    run = subprocess.run(
-        [sys.executable, "-m", "binlake.cli.main", command, *argv], capture_output=True, check=False
-    )
+    run = run_binlake(command, *argv)
     assert run.returncode == 0, run.stderr.decode()
     return run.stdout.decode()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import binlake
 from binlake.cli.main import main
 from dev.servers import Server
+from support.forked_commands import run_binlake
 from support.servers.sql_workload import (
     DATABASE,
     DOCUMENT_CHANGES,
@@ -194,11 +193,7 @@ def test_generated_columns_are_never_set(server: Server, tmp_path: Path) -> None
     after = held()
     all_logs = [str(path) for path in server.log_files()]
     schema = tmp_path / "schema.sql"
-    printed = subprocess.run(
-        [sys.executable, "-m", "binlake.cli.main", "schema", *all_logs],
-        capture_output=True,
-        check=True,
-    ).stdout
+    printed = run_binlake("schema", *all_logs).stdout
     assert b"`v` int GENERATED ALWAYS AS (a + 1) VIRTUAL" in printed
     schema.write_bytes(printed)
     name = Path(log).name
@@ -442,7 +437,6 @@ def test_children_of_rows_that_an_undo_deletes(server: Server) -> None:
     )
     run = run_sql(log, "--undo", "--start", start, "--exclude-table", "x.y")
     assert (run.returncode, b"refer to rows" in run.stderr) == (0, False)
-    history = [sys.executable, "-m", "binlake.cli.main", "history", f"{DATABASE}.parent", "2", log]
-    ran = subprocess.run([*history, "--undo", "1"], capture_output=True, check=False)
+    ran = run_binlake("history", f"{DATABASE}.parent", "2", log, "--undo", "1")
     assert ran.returncode == 0, ran.stderr.decode()
     assert f"{DATABASE}.child: 2 later changes refer to rows" in ran.stderr.decode()

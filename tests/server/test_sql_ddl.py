@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from dev.servers import RefusedError, Server
+from support.forked_commands import run_binlake
 
 pytestmark = pytest.mark.server
 
@@ -71,8 +72,7 @@ TABLES = ("parents", "kids", "seen", "zoned", "words", "copied", "lost", "`odd `
 
 
 def run_sql(*argv: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "binlake.cli.main", "sql", *argv]
-    return subprocess.run(command, capture_output=True, check=False)
+    return run_binlake("sql", *argv)
 
 
 def forget(server: Server, *databases: str) -> None:

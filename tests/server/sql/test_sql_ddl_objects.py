@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dev.servers import Server, Session
+from support.forked_commands import run_binlake
 
 pytestmark = pytest.mark.server
 
@@ -118,8 +117,7 @@ def script_of(server: Server) -> tuple[bytes, str]:
     log: Path = server.log_files()[-1]
     with server.session() as session:
         session.execute(*WORK)
-    command = [sys.executable, "-m", "binlake.cli.main", "sql", str(log), "--ddl"]
-    made = subprocess.run(command, capture_output=True, check=False)
+    made = run_binlake("sql", log, "--ddl")
     assert made.returncode == 0, made.stderr.decode()
     return made.stdout, made.stderr.decode()
 
@@ -145,7 +143,6 @@ def test_a_script_without_comments_in_objects_needs_no_option(server: Server) ->
         "CREATE TRIGGER plain.t BEFORE INSERT ON plain.event FOR EACH ROW SET NEW.w = '/* text */ -- '",
         "CREATE PROCEDURE plain.p() SELECT \"# a text\", '-- \\' x'",
     )
-    command = [sys.executable, "-m", "binlake.cli.main", "sql", str(log), "--ddl"]
-    made = subprocess.run(command, capture_output=True, check=False)
+    made = run_binlake("sql", log, "--ddl")
     assert made.returncode == 0, made.stderr.decode()
     assert b"--comments" not in made.stderr

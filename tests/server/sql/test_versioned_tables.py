@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dev.servers import Server
+from support.forked_commands import run_binlake
 from support.servers.live import url_of
 from support.servers.sql_workload import DATABASE, changed, run_sql, sql
 
@@ -51,10 +50,8 @@ def test_versioned_tables_whose_period_has_other_names_are_refused(
     assert run_sql(plain).returncode == 1, "nothing shows that it is not versioned"
     assert b"INSERT INTO" in sql(plain, "--schema", url_of(server))
     schema = tmp_path / "schema.sql"
-    printed = subprocess.run(
-        [sys.executable, "-m", "binlake.cli.main", "schema", *map(str, server.log_files())],
-        capture_output=True, check=True,
-    )  # fmt: skip
+    printed = run_binlake("schema", *server.log_files())
+    assert printed.returncode == 0, printed.stderr
     schema.write_bytes(printed.stdout)
     for table in ("kept", "spelled"):
         changed(server, f"INSERT INTO {table} (id) VALUES (1)")

@@ -17,6 +17,7 @@ from typing import Any
 from binlake.source.bytes import open_reader
 from binlake.source.chain import resolve
 from dev.servers import Server
+from support.forked_commands import run_binlake
 
 SECONDS = 120  # a deadline only
 _IN_USE_AT = 21  # the flag byte of the format description that the server clears when it sends it
@@ -35,12 +36,9 @@ def command(*arguments: str | Path) -> list[str]:
 
 def archive(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run `binlake archive --until-current`."""
-    return subprocess.run(
-        command("archive", *arguments, "--until-current"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * SECONDS,
+    done = run_binlake("archive", *arguments, "--until-current", timeout_s=2 * SECONDS)
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from collections.abc import Iterator
 
 from dev.golden.oracle import snapshot
 from dev.golden.types import Table, families
 from dev.servers import Server
+from support.forked_commands import run_binlake
 
 DATABASE = "work"
 SESSION = ("SET SESSION sql_mode = ''", "SET SESSION time_zone = '+00:00'")
@@ -182,8 +182,7 @@ def schema_of(server: Server) -> str:
 
 def run_sql(*argv: str) -> subprocess.CompletedProcess[bytes]:
     """Run `binlake sql`."""
-    command = [sys.executable, "-m", "binlake.cli.main", "sql", *argv]
-    return subprocess.run(command, capture_output=True, check=False)
+    return run_binlake("sql", *argv)
 
 
 def sql(*argv: str) -> bytes:
