@@ -74,6 +74,7 @@ APPLIED = {
     "replaces_type": Alteration("v INT, w INT", "ALTER TABLE t DROP v, ADD V VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL FIRST", "dropped; the new column has another field id, and existing rows have the empty string"),
     "takes_name": Alteration("v INT, w INT", "ALTER TABLE t DROP w, CHANGE v w INT", "dropped, and renamed by field id"),
     "renames": Alteration("v INT", "ALTER TABLE t CHANGE v `new name` INT", "renamed by field id"),
+    "renames_column": Alteration("v INT", "ALTER TABLE t RENAME COLUMN v TO w", "renamed by field id", servers=("mysql-9", "mariadb")),
     "recases": Alteration("v INT, w INT", "ALTER TABLE t CHANGE v V INT, MODIFY W BIGINT", "renamed by field id: the lake keeps the case of names; widened"),
     "swaps_names": Alteration("v INT, w INT", "ALTER TABLE t CHANGE v w INT, CHANGE w v INT", "renamed by field id"),
     "moves": Alteration("v INT, w INT", "ALTER TABLE t MODIFY v INT AFTER w", "moved"),
@@ -104,6 +105,12 @@ APPLIED = {
     "rebuilds": Alteration("v INT", "ALTER TABLE t FORCE", _SAME),
     "charset_later": Alteration("v INT", "ALTER TABLE t DEFAULT CHARACTER SET latin1", _SAME),
     "parted": Alteration("v INT", "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2", _SAME),
+    "adds_parts": Alteration("v INT) PARTITION BY HASH (id", "ALTER TABLE t ADD PARTITION PARTITIONS 3", _SAME),
+    "cuts_parts": Alteration(
+        "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE",
+        "ALTER TABLE t REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (3), PARTITION p2 VALUES LESS THAN MAXVALUE)", _SAME),
+    "unparted": Alteration("v INT) PARTITION BY HASH (id", "ALTER TABLE t REMOVE PARTITIONING", _SAME),
+    "checks": Alteration("v INT", "ALTER TABLE t ADD CONSTRAINT c CHECK (v < 1000)", _SAME, servers=("mysql-9", "mariadb")),
     "empties": Alteration("v INT", "TRUNCATE TABLE t", "emptied; the snapshot before it has a tag `before-truncate-…`"),
 }  # fmt: skip
 COPIED = {
@@ -129,6 +136,8 @@ QUARANTINED = {
     "scales": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(8,3)", "", "changes from decimal"),
     "doubles": Alteration("v FLOAT", "ALTER TABLE t MODIFY v DOUBLE", "", "changes from float"),
     "reorders": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('b','a')", "", "changes from enum"),
+    "computes_more": Alteration(
+        "v INT", "ALTER TABLE t ADD w INT AS (v + 1) STORED", "", "the server computes", servers=("mysql-9", "mariadb")),
     "recomputes": Alteration(
         "v INT, w INT AS (v + 1) STORED", "ALTER TABLE t MODIFY w INT AS (v + 2) STORED", "", "the expression of column w changes",
         servers=("mysql-9", "mariadb")),
@@ -140,6 +149,7 @@ QUARANTINED = {
         "v INT", "ALTER IGNORE TABLE t ADD UNIQUE KEY (v)", "", "IGNORE may remove rows", servers=("mysql-5.6", "mariadb")),
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
+    "drops_key": Alteration("v INT", "ALTER TABLE t DROP PRIMARY KEY", "", "primary key"),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),
     "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which"),
 }  # fmt: skip
