@@ -6,11 +6,14 @@ CONTRIBUTING.md says how binlake's texts are written.
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
@@ -188,19 +191,60 @@ def sources() -> list[Path]:
     return sorted(path for path in found if path.suffix in (".py", ".pyx", ".pxd"))
 
 
-def prose_of(path: Path) -> list[str]:
-    """The docstrings and comments of a module."""
+class Texts(NamedTuple):
+    """What a module says, each text with its line: docstrings and comments, messages, and names of functions.
+
+    Comments are left out where none has a phrase.
+    """
+
+    prose: list[tuple[int, str]]
+    messages: list[tuple[int, str]]
+    functions: list[tuple[int, str]]
+
+
+@cache
+def texts_of(path: Path) -> Texts:
+    """The texts of a module; of a compiled one, its docstrings and comments."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        return [found[0] for found in _CYTHON_PROSE.finditer(text)]
+        found = _CYTHON_PROSE.finditer(text)
+        return Texts([(text.count("\n", 0, one.start()) + 1, one[0]) for one in found], [], [])
+    nodes = list(ast.walk(ast.parse(text)))
     prose = [
-        ast.get_docstring(node) or ""
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        (node.body[0].lineno, ast.get_docstring(node) or "")
+        for node in nodes
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
     ]
-    with path.open("rb") as file:
-        prose += [t.string for t in tokenize.tokenize(file.readline) if t.type == tokenize.COMMENT]
-    return prose
+    if _may_have_phrases_in_comments(text) or not any(docstring for _, docstring in prose):
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        prose += [(one.start[0], one.string) for one in tokens if one.type == tokenize.COMMENT]
+    functions = [(node.lineno, node.name) for node in nodes if isinstance(node, ast.FunctionDef)]
+    return Texts(prose, list(messages_in(nodes)), functions)
+
+
+def _may_have_phrases_in_comments(text: str) -> bool:
+    """Whether a phrase follows a `#`. Only then are the comments needed: to find them takes longer than all else."""
+    lines = [line for line in text.splitlines() if "#" in line]
+    after = [line[at:] for line in lines for at, sign in enumerate(line) if sign == "#"]
+    bare = (text for _, text in without_code((0, one) for one in after))
+    return any(map(_PATTERN.search, bare)) or any(map(_OF_DOCSTRINGS.search, after))
+
+
+def found_in(
+    path: Path, texts: Iterable[tuple[int, str]], *patterns: re.Pattern[str]
+) -> Iterator[str]:
+    """The phrases in the texts of a file, with their file and line."""
+    for line, text in texts:
+        for pattern in patterns:
+            for match in pattern.finditer(text):
+                at = line + text.count("\n", 0, match.start())
+                yield f"{path.relative_to(ROOT)}:{at}: {match[0]!r}"
+
+
+def without_code(texts: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The texts, with empty lines for the lines of code."""
+    for line, text in texts:
+        yield line, _CODE.sub(lambda code: "\n" * code[0].count("\n"), text)
 
 
 def others() -> list[Path]:
@@ -211,42 +255,46 @@ def others() -> list[Path]:
     return sorted(path for path in found if path != Path(__file__))
 
 
-@pytest.mark.parametrize("path", [*sources(), *others()], ids=lambda path: path.name)
-def test_docstrings_and_comments(path: Path) -> None:
-    prose = prose_of(path)
-    assert any(prose) or path in others()
-    found = [match[0] for one in prose for match in _PATTERN.finditer(_CODE.sub("", one))]
-    found += [match[0] for one in prose for match in _OF_DOCSTRINGS.finditer(one)]
-    assert found == []
+def test_docstrings_and_comments() -> None:
+    modules = {path: texts_of(path).prose for path in (*sources(), *others())}
+    assert len(modules) > 1000
+    without = [path for path in sources() if not any(text for _, text in modules[path])]
+    assert not without, f"neither docstrings nor comments: {without}"
+    found: list[str] = []
+    for path, prose in modules.items():
+        found += found_in(path, without_code(prose), _PATTERN)
+        found += found_in(path, prose, _OF_DOCSTRINGS)
+    assert not found, "\n".join(found)
 
 
 def test_names_of_functions() -> None:
     """A name gives the action or the result, not that somebody is told something. `tell` is a method of files."""
     speech = re.compile(r"_?(told|said|tells?|says)(_\w+)?|\w+_(told|said)")
-    found = []
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
-        found += [f"{path.name}: {name}" for name in names if speech.fullmatch(name)]
-    assert found == ["index_columns.py: tell"]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for line, name in texts_of(path).functions
+        if speech.fullmatch(name)
+    ]
+    assert [re.sub(r".*/|:\d+", "", one) for one in found] == ["index_columns.py: tell"], found
 
 
 def test_names_of_tests() -> None:
     """`dev/known_faults.py` and reports of failures show them to readers."""
-    modules = {path: ast.parse(path.read_text(encoding="utf-8")) for path in others()}
     names = [
-        (path.name, node.name)
-        for path, module in modules.items()
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        (name, f"{path.relative_to(ROOT)}:{line}: {name}")
+        for path in others()
+        for line, name in texts_of(path).functions
+        if name.startswith("test_")
     ]
     assert len(names) > 2500
-    assert [(file, name) for file, name in names if _OF_TEST_NAMES.search(name)] == []
+    found = [place for name, place in names if _OF_TEST_NAMES.search(name)]
+    assert not found, "\n".join(found)
 
 
-def messages_of(path: Path) -> Iterator[str]:
+def messages_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """The texts of the errors, hints, notes and options of a module."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         match node:
             case ast.Raise(exc=ast.expr() as spoken):
                 pass
@@ -257,7 +305,7 @@ def messages_of(path: Path) -> Iterator[str]:
                 continue
         for part in ast.walk(spoken):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                yield part.value
+                yield part.lineno, part.value
 
 
 def _has_hint(call: ast.Call) -> bool:
@@ -266,28 +314,30 @@ def _has_hint(call: ast.Call) -> bool:
 
 def test_messages() -> None:
     modules = [path for path in (*sources(), *OUTSIDE) if path.suffix == ".py"]
-    texts = [(path, text) for path in modules for text in messages_of(path)]
-    assert len(texts) > 3000
+    messages = {path: texts_of(path).messages for path in modules}
+    assert sum(map(len, messages.values())) > 3000
     found = [
-        (path.name, match[0])
-        for path, text in texts
-        for pattern in (_PATTERN, _OF_MESSAGES)
-        for match in pattern.finditer(text)
+        one
+        for path, texts in messages.items()
+        for one in found_in(path, texts, _PATTERN, _OF_MESSAGES)
     ]
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.name)
 def test_files_outside_the_rooms(path: Path) -> None:
     """The program, and the sources in Java."""
-    text = path.read_text(encoding="utf-8")
-    prose = (
-        prose_of(path)
-        if path.suffix == ".py"
-        else re.findall(r"//.*|/\*[\s\S]*?\*/|\"[^\"\n]*\"", text)
-    )
+    prose = texts_of(path).prose if path.suffix == ".py" else prose_of_java(path)
     assert prose
-    assert [match[0] for one in prose for match in _PATTERN.finditer(one)] == []
+    found = list(found_in(path, prose, _PATTERN))
+    assert not found, "\n".join(found)
+
+
+def prose_of_java(path: Path) -> list[tuple[int, str]]:
+    """The comments and texts of a source in Java."""
+    text = path.read_text(encoding="utf-8")
+    found = re.finditer(r"//.*|/\*[\s\S]*?\*/|\"[^\"\n]*\"", text)
+    return [(text.count("\n", 0, one.start()) + 1, one[0]) for one in found]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
