@@ -40,7 +40,7 @@ from support.logs.log_builder import MARIADB_GTID, RELAY, ROWS, LogBuilder
 from support.logs.mutations import every_or_some
 
 HEADER = 512  # of MySQL's files
-SOME_CUTS = 600
+SOME_CUTS = 100
 MARIADB = "10.11.6-MariaDB"
 
 

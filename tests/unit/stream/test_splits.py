@@ -23,7 +23,7 @@ from support.logs.stream_log import SID, StreamLog, without_zeros
 from support.logs.stream_splits import cut, facts
 
 EVERY_BYTE_UP_TO = 500
-SOME_CUTS = 300
+SOME_CUTS = 100
 RANDOM_CUTS = 12
 
 
