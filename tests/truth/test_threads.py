@@ -76,13 +76,22 @@ def _compare(path: Path, read: Reads, **options: Any) -> None:
     assert _outcome(path, read, threads=THREADS, **options) == wanted
 
 
-@pytest.mark.parametrize("read", [_generic, _typed, _stats])
-@pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: "/".join(path.parts[-3:]))
-def test_golden_logs(path: Path, read: Reads) -> None:
+def _name(path: Path) -> str:
+    return "/".join(path.parts[-3:])
+
+
+@pytest.mark.parametrize("path", GOLDEN_FILES, ids=_name)
+def test_golden_logs(path: Path) -> None:
+    _compare(path, _generic, **keys_beside(path))
+
+
+@pytest.mark.parametrize("path", all_or_a_third(GOLDEN_FILES, 1), ids=_name)
+@pytest.mark.parametrize("read", [_typed, _stats])
+def test_golden_logs_read_in_other_ways(path: Path, read: Reads) -> None:
     _compare(path, read, **keys_beside(path))
 
 
-@pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: "/".join(path.parts[-3:]))
+@pytest.mark.parametrize("path", all_or_a_third(GOLDEN_FILES), ids=_name)
 @pytest.mark.parametrize("made", ["index", "sql"])
 def test_output_does_not_depend_on_threads(path: Path, made: str) -> None:
     make = _index if made == "index" else _script

@@ -19,6 +19,7 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from conftest import ROOT
 from support.logs.costly_tables import null_rows
+from support.logs.mutations import all_or_a_third
 
 GOLDEN = ROOT / "tests" / "golden"
 LOGS = sorted(
@@ -64,9 +65,16 @@ def printed(
     return text, warnings, len(pieces)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.relative_to(GOLDEN)))
-def test_the_text_is_the_printers(path: Path, form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        *((path, form) for form in ("base64 -v", "-vv") for path in LOGS),
+        *((path, "base64") for path in all_or_a_third(LOGS)),
+        *((path, "no count") for path in all_or_a_third(LOGS, 1)),
+    ],
+    ids=lambda given: str(given.relative_to(GOLDEN)) if isinstance(given, Path) else given,
+)
+def test_the_text_is_the_printers(path: Path, form: str) -> None:
     options = FORMS[form]
     fast, fast_warnings, _ = printed(path, EventSelection(), options)
     slow, slow_warnings, _ = printed(path, EVERY_EVENT, options)
