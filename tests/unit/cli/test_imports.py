@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,40 @@ code = main()
 print(json.dumps([code, sorted(name for name in sys.modules if sys.modules[name])]), file=sys.stderr)
 """
 
+_COMMANDS = """
+import io, sys
+from contextlib import redirect_stdout
+from binlake.cli.main import main
+
+def run(words):
+    sys.argv[1:] = words
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")):
+        assert main() == 0, words
+"""
+_CODE = """
+import binlake
+
+def run(code):
+    exec(code, {"binlake": binlake, "path": path})
+"""
+_ONE_BY_ONE = """
+import json, sys
+path, given = sys.argv[1], json.loads(sys.argv[2])
+{run}
+for one in given:
+    run(one)
+    print(json.dumps(sorted(name for name in sys.modules if sys.modules[name])), file=sys.stdout)
+"""
+
+
+def imported_one_by_one(run: str, given: Sequence[object]) -> list[set[str]]:
+    """The libraries in a process after each of the things that it has run."""
+    program = _ONE_BY_ONE.format(run=run)
+    words = [sys.executable, "-c", program, str(LOG), json.dumps(given)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [{*json.loads(line)} & LIBRARIES for line in done.stdout.splitlines()]
+
 
 def imported(*command: object) -> set[str]:
     """The modules in a process that has run a command."""
@@ -41,30 +76,32 @@ def imported(*command: object) -> set[str]:
     return set(modules)
 
 
-@pytest.mark.parametrize("log", [LOG, MARIADB], ids=["mysql", "mariadb"])
-@pytest.mark.parametrize(
-    ("command", "libraries"),
-    [
-        (["inspect"], set()),
-        (["inspect", "--json"], set()),
-        (["inspect", "--full", "--since", "2020-01-01"], set()),
-        (["verify"], set()),
-        (["gtid", "gaps"], set()),
-        (["rows"], ARROW),
-        (["rows", "--op", "delete", "--query"], ARROW),
-        (["rows", "--format", "csv"], ARROW),
-        (["verify", "--reencode"], ARROW),
-        (["sql"], ARROW),
-        (["mysqlbinlog", "-vv"], ARROW),
-        (["stats", "--statements"], ARROW),
-        (["stats"], ARROW),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+WITHOUT_LIBRARIES = (
+    ["inspect"],
+    ["inspect", "--json"],
+    ["inspect", "--full", "--since", "2020-01-01"],
+    ["verify"],
+    ["gtid", "gaps"],
 )
-def test_a_command_imports_only_the_libraries_that_it_needs(
-    log: Path, command: list[str], libraries: set[str]
-) -> None:
-    assert imported(*command, log) & LIBRARIES == libraries
+WITH_ARROW = (
+    ["rows"],
+    ["rows", "--op", "delete", "--query"],
+    ["rows", "--format", "csv"],
+    ["verify", "--reencode"],
+    ["sql"],
+    ["mysqlbinlog", "-vv"],
+    ["stats", "--statements"],
+    ["stats"],
+)
+
+
+@pytest.mark.parametrize("log", [LOG, MARIADB], ids=["mysql", "mariadb"])
+def test_a_command_imports_only_the_libraries_that_it_needs(log: Path) -> None:
+    """The commands run in one process, those without libraries first; a library is of the command that imported it."""
+    commands = [[*command, str(log)] for command in (*WITHOUT_LIBRARIES, *WITH_ARROW)]
+    found = imported_one_by_one(_COMMANDS, commands)
+    for command, libraries in zip(commands, found, strict=True):
+        assert libraries == (ARROW if command[:-1] in WITH_ARROW else set()), command
 
 
 def test_an_index_needs_no_pandas(tmp_path: Path) -> None:
@@ -108,20 +145,18 @@ def test_network_code_is_for_urls() -> None:
     assert "binlake.source.replica.follower" not in modules
 
 
-@pytest.mark.parametrize(
-    ("code", "libraries"),
-    [
-        ("binlake.open(path)", set()),
-        ("list(binlake.open(path).events())", set()),
-        ("list(binlake.open(path).transactions())", set()),
-        ("binlake.verify([path])", set()),
-        ("log = binlake.open(path); [log.to_arrow(table) for table in log.tables()]", ARROW_API),
-        ("binlake.open(path).to_arrow()", ARROW_API),
-        ("[list(binlake.open(path).view(name)) for name in ('events', 'transactions')]", ARROW_API),
-    ],
+CODE: tuple[tuple[str, set[str]], ...] = (
+    ("binlake.open(path)", set()),
+    ("list(binlake.open(path).events())", set()),
+    ("list(binlake.open(path).transactions())", set()),
+    ("binlake.verify([path])", set()),
+    ("log = binlake.open(path); [log.to_arrow(table) for table in log.tables()]", ARROW_API),
+    ("binlake.open(path).to_arrow()", ARROW_API),
+    ("[list(binlake.open(path).view(name)) for name in ('events', 'transactions')]", ARROW_API),
 )
-def test_the_api_imports_only_the_libraries_that_it_needs(code: str, libraries: set[str]) -> None:
-    program = f"import sys, binlake; path = sys.argv[1]; {code}; print(*sys.modules)"
-    words = [sys.executable, "-c", program, str(LOG)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) & LIBRARIES == libraries
+
+
+def test_the_api_imports_only_the_libraries_that_it_needs() -> None:
+    found = imported_one_by_one(_CODE, [code for code, _ in CODE])
+    for (code, expected), libraries in zip(CODE, found, strict=True):
+        assert libraries == expected, code

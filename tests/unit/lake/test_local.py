@@ -235,32 +235,38 @@ def test_a_program_needs_no_main_guard(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["/nope/binlog.000001", "LAKE"], "/nope/binlog.000001 does not exist"),
-        (["LOGS", "FULL"], "contains files that no export wrote"),
-        (["LOGS", "FILE"], "is a file"),
-        (["LOGS", "FILE/below"], "is a file"),
-        (["LOGS", "mysql://ada@db1/"], "is a live server"),
-        (["LOGS", "LAKE", "--start", "binlog.000009:4"], "binlog.000009"),
-        (["ARCHIVE", "LAKE", "--at", "binlog.000001:300"], "set --source to one of db1, db2"),
-        (["ARCHIVE", "LAKE", "--start", "binlog.000001:4"], "set --source to one of db1, db2"),
-        (["ARCHIVE", "LAKE", "--gtid", GTIDS], "set --source to one of db1, db2"),
-        (["ARCHIVE", "LAKE", "--source", "db3"], "there is no source 'db3'"),
-        (["LOGS", "LAKE", "--schema", "/nope/schema.sql"], "/nope/schema.sql"),
-        (["LOGS", "LAKE", "--keyring", "/nope/keyring"], "/nope/keyring"),
-        (["LOGS", "LAKE", "--op", "upsert"], "upsert"),
-        (["-", "LAKE"], "standard input"),
-        (["LOGS", "LAKE", "--engine", "duckdb"], "expected one of spark, local"),
-        (["LOGS", "LAKE", "--engine", "local", "--master", "local[2]"], "--engine spark"),
-        (["LOGS", "LAKE", "--workers", "2"], "--engine local"),
-        (["LOGS", "LAKE", "--target-file-bytes", "many"], "--target-file-bytes"),
-    ],
-)
-def test_a_mistake_is_reported_before_spark_starts(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
+MISTAKES: list[tuple[list[str], str]] = [
+    (["/nope/binlog.000001", "LAKE"], "/nope/binlog.000001 does not exist"),
+    (["LOGS", "FULL"], "contains files that no export wrote"),
+    (["LOGS", "FILE"], "is a file"),
+    (["LOGS", "FILE/below"], "is a file"),
+    (["LOGS", "mysql://ada@db1/"], "is a live server"),
+    (["LOGS", "LAKE", "--start", "binlog.000009:4"], "binlog.000009"),
+    (["ARCHIVE", "LAKE", "--at", "binlog.000001:300"], "set --source to one of db1, db2"),
+    (["ARCHIVE", "LAKE", "--start", "binlog.000001:4"], "set --source to one of db1, db2"),
+    (["ARCHIVE", "LAKE", "--gtid", GTIDS], "set --source to one of db1, db2"),
+    (["ARCHIVE", "LAKE", "--source", "db3"], "there is no source 'db3'"),
+    (["LOGS", "LAKE", "--schema", "/nope/schema.sql"], "/nope/schema.sql"),
+    (["LOGS", "LAKE", "--keyring", "/nope/keyring"], "/nope/keyring"),
+    (["LOGS", "LAKE", "--op", "upsert"], "upsert"),
+    (["-", "LAKE"], "standard input"),
+    (["LOGS", "LAKE", "--engine", "duckdb"], "expected one of spark, local"),
+    (["LOGS", "LAKE", "--engine", "local", "--master", "local[2]"], "--engine spark"),
+    (["LOGS", "LAKE", "--workers", "2"], "--engine local"),
+    (["LOGS", "LAKE", "--target-file-bytes", "many"], "--target-file-bytes"),
+]
+COMMANDS = """
+import contextlib, io, json
+from binlake.cli.main import main
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main(["export", *words])
+    print(json.dumps([code, err.getvalue()]))
+"""
+
+
+def test_a_mistake_is_reported_before_spark_starts(tmp_path: Path) -> None:
+    """One process makes all mistakes: to start another one takes longer than to report one."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letters").write_text("mine")
     (tmp_path / "file").write_text("mine")
@@ -273,12 +279,18 @@ def test_a_mistake_is_reported_before_spark_starts(
         "LAKE": str(tmp_path / "lake"),
         "FULL": str(tmp_path / "full"),
     }
-    words = [places.get(w, w.replace("FILE", str(tmp_path / "file"))) for w in arguments]
-    done = without_pyspark(COMMAND, *words)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert "PySpark" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    words = [
+        [places.get(word, word.replace("FILE", str(tmp_path / "file"))) for word in arguments]
+        for arguments, _ in MISTAKES
+    ]
+    done = without_pyspark(COMMANDS, json.dumps(words))
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for (arguments, message), (code, text) in zip(MISTAKES, answers, strict=True):
+        assert code == 2, (arguments, text)
+        assert message in text, arguments
+        assert "PySpark" not in text, arguments
+        assert len(text.splitlines()) == 1, (arguments, text)
     assert not (tmp_path / "lake").exists()
 
 

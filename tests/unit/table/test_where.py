@@ -21,6 +21,7 @@ from binlake.errors import OptionError, UnsupportedError
 from binlake.table.where.documents import DocumentTests
 from binlake.values.ledger import Ledger
 from binlake.values.where import Comparison, Document, parse_where
+from support.oracles.reading import command as run_here
 
 LOGS = Path(__file__).parents[3] / "demo" / "mysql-9.7"
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -182,12 +183,12 @@ def test_a_column_that_no_table_has_is_an_error_everywhere(
     command: list[str], table: list[str], tmp_path: Path
 ) -> None:
     target = [str(tmp_path / "lake")] if command[0] == "export" else []
-    run = run_binlake(*command, str(LOGS), *target, *table, "--where", "sate = 'new'")
-    assert run.returncode == 2
-    assert run.stdout == ""
+    code, out, err = run_here(*command, str(LOGS), *target, *table, "--where", "sate = 'new'")
+    assert code == 2
+    assert out == b""
     what = "table shop.orders has no" if table else "no table that was read has a"
-    assert f"binlake: --where: {what} column 'sate'; " in run.stderr
-    assert "did you mean state? it has id, customer_id, state, channel" in run.stderr
+    assert f"binlake: --where: {what} column 'sate'; " in err
+    assert "did you mean state? it has id, customer_id, state, channel" in err
     assert not list(tmp_path.glob("lake/*"))
 
 
