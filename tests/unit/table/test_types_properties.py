@@ -17,6 +17,7 @@ from binlake.events.body.deflate import deflate_event_data
 from binlake.format import column_types as ct
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
+from support.logs.mutations import IS_THOROUGH
 from support.values.column_types import array_of, kind_of
 
 BINARY, LATIN1, UTF8MB4, GBK = 63, 8, 45, 28
@@ -85,7 +86,7 @@ def column(code: int, target: Target, fields: dict[str, Any]) -> ColumnType:
 
 @pytest.mark.parametrize("code", sorted(COLUMNS), ids=lambda code: ct.COLUMN_TYPES[code].name)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if IS_THOROUGH else 50, deadline=None)
 def test_any_bytes_are_a_value_or_an_error(code: int, data: st.DataObject) -> None:
     """Both targets agree, and the bytes of a text are the bytes that it was made from."""
     fields = data.draw(COLUMNS[code])

@@ -24,7 +24,7 @@ SERVERS = ("mariadb-10.11", "mariadb-11.8", "mysql-5.6.24", "mysql-9.7")
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
 CASES = ("types-full", "types-minimal", "transactions", "partial-json")
-TABLES_A_CASE = 3
+TABLES_A_CASE = 2
 HOW: tuple[dict[str, Any], ...] = (
     {},
     {"threads": 1},

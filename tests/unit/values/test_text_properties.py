@@ -16,6 +16,7 @@ from binlake.format.collations import COLLATIONS
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 from binlake.values.text import decode, encode
+from support.logs.mutations import IS_THOROUGH
 from support.values.column_types import array_of, kind_of
 
 #: Sets in which every byte is a character.
@@ -26,7 +27,7 @@ COLLATION_OF = {collation.charset: number for number, collation in COLLATIONS.it
 
 @pytest.mark.parametrize("charset", CHARSETS)
 @given(raw=st.binary(max_size=24))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if IS_THOROUGH else 50, deadline=None)
 def test_any_bytes(charset: str, raw: bytes) -> None:
     try:
         text = decode(charset, raw)
@@ -40,7 +41,7 @@ def test_any_bytes(charset: str, raw: bytes) -> None:
 
 @pytest.mark.parametrize("charset", CHARSETS)
 @given(text=st.text(max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100 if IS_THOROUGH else 50, deadline=None)
 def test_any_text(charset: str, text: str) -> None:
     try:
         raw = encode(charset, text)

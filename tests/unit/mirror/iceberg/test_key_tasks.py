@@ -109,33 +109,43 @@ def test_the_same_rows_are_found(tmp_path: Path, lookup: Lookup) -> None:
     assert not list((tmp_path / "state").glob("*/*")), "the files of tasks are removed"
 
 
+@pytest.fixture(scope="module")
+def large_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """Data files, one of which is read in several batches: they have 131,072 rows."""
+    return written(tmp_path_factory.mktemp("large"), (140_000, 1000))[0]
+
+
 @pytest.mark.parametrize("lookup", LOOKUPS, ids=str)
 @pytest.mark.parametrize("piece_rows", [1, 1500, 1 << 21])
 def test_a_task_sorts_more_keys_than_it_holds(
-    tmp_path: Path, lookup: Lookup, piece_rows: int
+    tmp_path: Path, large_files: dict[str, int], lookup: Lookup, piece_rows: int
 ) -> None:
-    # a data file is read in batches of 131,072 rows
-    files, _ = written(tmp_path, (140_000, 1000))
     folder = tmp_path / "keys"
     folder.mkdir()
-    task = KeyTask(list(files), lookup, SCHEMA, str(folder), piece_rows)
+    task = KeyTask(list(large_files), lookup, SCHEMA, str(folder), piece_rows)
     found = json.loads(task.run())
     pieces = list(read_keys(found["keys"]))
     highs = np.concatenate([piece.keys.high for piece in pieces])
     assert (highs[1:] >= highs[:-1]).all()
     entries = []
-    for number, path in enumerate(files):
+    for number, path in enumerate(large_files):
         keys = lookup.keys_of_file(path, SCHEMA)
         assert keys is not None
         assert len(keys.keys) == found["rows"][number]
-        entries += _entries(keys.keys, keys.positions + np.uint64(number << 32))
-    made = [entry for piece in pieces for entry in _entries(piece.keys, piece.positions)]
-    assert sorted(made) == sorted(entries)
+        entries.append(_entries(keys.keys, keys.positions + np.uint64(number << 32)))
+    made = [_entries(piece.keys, piece.positions) for piece in pieces]
+    assert np.array_equal(_in_order(made), _in_order(entries))
 
 
-def _entries(keys: Keys, where: npt.NDArray[np.uint64]) -> list[tuple[int, int, int]]:
+def _entries(keys: Keys, where: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Both halves of each key, and the place of its row: a column for each."""
     low = where if keys.low is None else keys.low
-    return list(zip(keys.high.tolist(), low.tolist(), where.tolist(), strict=True))
+    return np.stack([np.asarray(column).astype(np.uint64) for column in (keys.high, low, where)])
+
+
+def _in_order(entries: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    joined = np.concatenate(entries, axis=1)
+    return joined[:, np.lexsort(joined)]
 
 
 def test_files_without_rows_that_can_be_found_are_read_once(tmp_path: Path) -> None:

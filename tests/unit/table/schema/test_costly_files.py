@@ -95,8 +95,8 @@ def test_a_packed_dump_of_little_else_than_spaces_takes_linear_time(
     filler: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "dump.sql.gz"
-    more = filler * ((20 << 20) // len(filler))
+    more = filler * ((9 << 20) // len(filler))  # of windows of 4 MB
     path.write_bytes(gzip.compress(DUMP + b"INSERT INTO `t` VALUES (1);\n" + more + COMPLETE))
     read: list[int] = []
-    assert seconds(lambda: read.append(rows(path))) < MOST_S
+    assert seconds(lambda: read.append(rows(path))) < MOST_S / 2
     assert read == [1]
