@@ -1,7 +1,7 @@
 """Any cut of any log gives the rows of the whole log, and the ranges join.
 
 With BINLAKE_FUZZ_CASES from 100,000 on (`make fuzz`), small logs are cut at every byte, and others at 1,000 places; otherwise a
-log is cut at 150 places, half of which are beside the bounds of events.
+log is cut at 250 places, half of which are beside the bounds of events.
 A file cut at all its bytes at once is the hardest plan: the pieces' rows are those of the whole
 only if every single cut is decided alike by the piece that ends there and the one that begins.
 Tasks take no names from DDL that the driver has not read, so neither does the whole here; with the DDL as
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.fuzz
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EVERY_BYTE = 4096 if IS_THOROUGH else 256  # files up to this size are cut at every byte
-CUTS = 1000 if IS_THOROUGH else 150
+CUTS = 1000 if IS_THOROUGH else 250
 
 OPTIONS: dict[str, Any] = {"assume_charset": "utf8mb4", "invalid": "hex", "ddl_scan_bytes": 0}
 
