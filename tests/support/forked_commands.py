@@ -48,7 +48,7 @@ def run_binlake(
 
 
 def _command(argv: list[str], environment: dict[str, str], out: Path, err: Path) -> None:
-    """What `python -m binlake.cli.main` does, with standard output and standard error in files."""
+    """Do as `python -m binlake.cli.main`, with standard output and standard error in files."""
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()

@@ -213,10 +213,7 @@ class FirstCopy:
                 files = self._with_earlier_values(table, target, files, earlier)
             except UnwantedError:
                 return None
-        shards = (
-            self.shards_in(self.targets.name(table)) if self.targets.shard_column(table) else {}
-        )
-        made = Followed(table.schema, table.name, target, start, shards)
+        made = Followed(table.schema, table.name, target, start, self._shards_beside(table))
         properties = made.position_properties(start, round_number) | {"binlake.copied": "true"}
         if target.snapshot is not None and self.targets.mode(table).fields:  # rows that no copy has
             tag_as_before(target.stored)
@@ -230,13 +227,20 @@ class FirstCopy:
         made.replace_rows(files, properties, kept)
         state.remove()
         self._drop_renamed(table, target)
-        copied = sum(file["record-count"] for file in files)
-        self.note(f"{table.full_name}: {counted(copied, 'row')} copied")
-        self._note_zero_dates(table, answers)
+        self._note_copied(table, sum(file["record-count"] for file in files), answers)
         return made
 
-    def _note_zero_dates(self, table: SourceTable, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Count and report the values that the lake has as NULL, as `Ledger.remarks` does."""
+    def _shards_beside(self, table: SourceTable) -> dict[str, Followed]:
+        """The shards that are merged into the same lake table."""
+        if not self.targets.shard_column(table):
+            return {}
+        return self.shards_in(self.targets.name(table))
+
+    def _note_copied(
+        self, table: SourceTable, rows: int, answers: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Report the number of rows; count and report the values that the lake has as NULL, as `Ledger.remarks` does."""
+        self.note(f"{table.full_name}: {counted(rows, 'row')} copied")
         found: Counter[str] = Counter()
         for answer in answers:
             for column, count in answer.get("zero_dates", {}).items():  # not in earlier states
