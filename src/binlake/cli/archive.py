@@ -14,22 +14,25 @@ from binlake.archive.retention import Retention
 from binlake.archive.start import OLDEST
 from binlake.cli.common.flags import size_flag
 from binlake.cli.common.interrupts import end_by_signal
-from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
+from binlake.cli.common.parameters import Argument, Exit, Option, option_of_key, with_fields
 from binlake.cli.common.server_flags import (
     ServerUrls,
     with_server_flags,
 )
 from binlake.cli.common.terminal import console, is_watched, note
+from binlake.config.keys import ARCHIVE_KEYS, METRICS_KEYS
 from binlake.errors import OptionError
 from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
     from binlake.archive.jobs import Archives
 
-_KEEP = "Retention"
 _WATCH = "Monitoring"
 _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
+
+
+_KEYS = ARCHIVE_KEYS | METRICS_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,66 +42,34 @@ class ArchiveFlags:
     until_current: Annotated[
         bool, Option("--until-current", help="Exit after copying everything written so far.")
     ] = False
-    first: Annotated[
-        str,
-        Option(
-            "--from",
-            metavar="LOG",
-            help="First log of a server that is new in the archive: a name, oldest or newest.",
-        ),
-    ] = OLDEST
+    first: Annotated[str, option_of_key(_KEYS["from"], "--from", metavar="LOG")] = OLDEST
     compress: Annotated[
-        str,
-        Option(
-            metavar="HOW",
-            help=f"Compression of complete logs ({'|'.join(COMPRESSIONS)}).",
-            one_of=COMPRESSIONS,
-        ),
+        str, option_of_key(_KEYS["compress"], metavar="HOW", one_of=COMPRESSIONS)
     ] = "none"
-    index: Annotated[
-        bool, Option("--index/--no-index", help="Write an index beside each complete log.")
-    ] = True
-    key_index: Annotated[
-        bool,
-        Option("--key-index", help="Also write a key index, as `binlake index --keys` does."),
-    ] = False
+    index: Annotated[bool, option_of_key(_KEYS["index"], "--index/--no-index")] = True
+    key_index: Annotated[bool, option_of_key(_KEYS["key_index"], "--key-index")] = False
     sync_seconds: Annotated[
         float | None,
-        Option(
-            metavar="N",
-            min=0,
-            help="Seconds between syncs while data is arriving.",
-            show_default="1; object store: 10",
+        option_of_key(
+            _KEYS["sync_seconds"], metavar="N", min=0, show_default=_KEYS["sync_seconds"].default
         ),
     ] = None
     restart_if_lost: Annotated[
-        bool,
-        Option(
-            "--restart-if-lost",
-            help="If the server has purged the next log, continue in a new directory.",
-        ),
+        bool, option_of_key(_KEYS["restart_if_lost"], "--restart-if-lost")
     ] = False
     keep_days: Annotated[
-        float | None,
-        Option(
-            metavar="N", min=0, panel=_KEEP, help="Remove logs that ended more than N days ago."
-        ),
+        float | None, option_of_key(_KEYS["keep_days"], metavar="N", min=0, panel="Retention")
     ] = None
     keep_bytes: Annotated[
-        str | None,
-        Option(
-            metavar="SIZE",
-            panel=_KEEP,
-            help="Remove the oldest logs while the archive is larger than SIZE.",
-        ),
+        str | None, option_of_key(_KEYS["keep_bytes"], metavar="SIZE", panel="Retention")
     ] = None
     metrics_port: Annotated[
         int | None,
-        Option(metavar="PORT", min=0, max=65535, panel=_WATCH, help="Port for Prometheus metrics."),
+        option_of_key(_KEYS["metrics_port"], metavar="PORT", min=0, max=65535, panel=_WATCH),
     ] = None
     metrics_address: Annotated[
-        str, Option(metavar="HOST", panel=_WATCH, help="Address for Prometheus metrics.")
-    ] = "127.0.0.1"
+        str, option_of_key(_KEYS["metrics_address"], metavar="HOST", panel=_WATCH)
+    ] = _KEYS["metrics_address"].default
     quiet: Annotated[
         bool, Option("--quiet", "-q", panel=_WATCH, help="Do not print the status line.")
     ] = False

@@ -13,9 +13,10 @@ from typing import Annotated
 
 from binlake.cli.common.flags import with_options
 from binlake.cli.common.interrupts import end_by_signal
-from binlake.cli.common.parameters import Argument, Option, with_fields
+from binlake.cli.common.parameters import Argument, Option, option_of_key, with_fields
 from binlake.cli.common.server_flags import refuse_beside_config
 from binlake.cli.common.terminal import note
+from binlake.config.keys import LISTENER_KEYS, SERVE_KEYS
 from binlake.errors import OptionError
 from binlake.serve.library import Library
 from binlake.serve.metrics import serve_metrics
@@ -30,11 +31,14 @@ _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
 _STEP_SECONDS = 0.5
 
 
+_KEYS = SERVE_KEYS | LISTENER_KEYS
+
+
 @dataclass(frozen=True, slots=True)
 class ServeFlags:
     """The options of `binlake serve` for one archive."""
 
-    user: Annotated[str, Option(help="User name for replicas.")] = "replica"
+    user: Annotated[str, option_of_key(_KEYS["user"])] = _KEYS["user"].default
     password_file: Annotated[
         str | None,
         Option(
@@ -42,32 +46,22 @@ class ServeFlags:
             help=f"File whose first line is the password. By default binlake uses ${_PASSWORD_VARIABLE}, or prompts for it.",
         ),
     ] = None
-    bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 listens on all addresses.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, Option(help="Port to listen on.", min=0, max=65535)] = 3307
-    source: Annotated[
-        str, Option(metavar="SERVER", help="The server to serve, if the archive contains several.")
-    ] = ""
+    bind: Annotated[str, option_of_key(_KEYS["bind"])] = _KEYS["bind"].default
+    port: Annotated[int, option_of_key(_KEYS["port"], min=0, max=65535)] = 3307
+    source: Annotated[str, option_of_key(_KEYS["source"], metavar="SERVER")] = ""
     server_id: Annotated[
-        int | None,
-        Option(help="The server_id to use.", min=1, max=(1 << 32) - 1),
+        int | None, option_of_key(_KEYS["server_id"], min=1, max=(1 << 32) - 1)
     ] = None
-    server_uuid: Annotated[
-        str | None, Option(metavar="UUID", help="The server_uuid to use (MySQL).")
-    ] = None
-    ssl_cert: Annotated[
-        str | None,
-        Option(metavar="FILE", help="Certificate (PEM); by default binlake creates one."),
-    ] = None
-    ssl_key: Annotated[str | None, Option(metavar="FILE", help="Its private key (PEM).")] = None
-    require_tls: Annotated[
-        bool, Option("--require-tls", help="Refuse connections without TLS.")
-    ] = False
-    max_connections: Annotated[int, Option(help="Maximum number of connections.", min=1)] = 100
-    metrics_port: Annotated[
-        int | None, Option(help="Port for Prometheus metrics.", min=1, max=65535)
-    ] = None
+    server_uuid: Annotated[str | None, option_of_key(_KEYS["server_uuid"], metavar="UUID")] = None
+    ssl_cert: Annotated[str | None, option_of_key(_KEYS["ssl_cert"], metavar="FILE")] = None
+    ssl_key: Annotated[str | None, option_of_key(_KEYS["ssl_key"], metavar="FILE")] = None
+    require_tls: Annotated[bool, option_of_key(_KEYS["require_tls"], "--require-tls")] = False
+    max_connections: Annotated[int, option_of_key(_KEYS["max_connections"], min=1)] = int(
+        _KEYS["max_connections"].default
+    )
+    metrics_port: Annotated[int | None, option_of_key(_KEYS["metrics_port"], min=1, max=65535)] = (
+        None
+    )
 
     def settings(self, path: str, keyring: Keyring | None) -> Settings:
         """Return how the archive is served; asks for the password if it is not given. Raises OptionError, SourceError."""

@@ -1,4 +1,6 @@
-"""The keys of the configuration file. `docs/configuration.md` lists them from here."""
+"""The keys of the configuration file. `docs/configuration.md` lists them from here, and options of `binlake archive` and
+`binlake serve` have their meanings.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +63,14 @@ ARCHIVE_KEYS: dict[str, Key] = {
     "target": Key(place, "directory or URI of the archive; several servers may share it"),
     "password_file": Key(path, "file whose first line is the password"),
     "password_variable": Key(text, "environment variable that holds the password"),
-    "compress": Key(_compression, "compression of complete logs: none or zstd", "none"),
+    "compress": Key(_compression, f"compression of complete logs: {' or '.join(COMPRESSIONS)}", "none"),
     "index": Key(flag, "write an index beside each complete log", "true"),
-    "key_index": Key(flag, "also write a key index", "false"),
-    "from": Key(text, "first log of a new server: a name, oldest or newest", "oldest"),
+    "key_index": Key(flag, "also write a key index, as `binlake index --keys` does", "false"),
+    "from": Key(text, "first log of a server that is new in the archive: a name, oldest or newest", "oldest"),
     "sync_seconds": Key(number, "seconds between syncs while data is arriving", "1; object store: 10"),
     "restart_if_lost": Key(flag, "if the server has purged the next log, continue in a new directory", "false"),
-    "keep_days": Key(number, "retention: remove logs that ended more than this number of days ago"),
-    "keep_bytes": Key(size, 'retention: remove the oldest logs above this size ("500GB")'),
+    "keep_days": Key(number, "remove logs that ended more than this number of days ago"),
+    "keep_bytes": Key(size, "remove the oldest logs while the archive is larger than this size, such as 500GB"),
 }  # fmt: skip
 #: Only in `[archive.servers.NAME]`.
 SERVER_KEYS: dict[str, Key] = {
@@ -76,8 +78,8 @@ SERVER_KEYS: dict[str, Key] = {
 }
 #: Only in `[archive]`.
 METRICS_KEYS: dict[str, Key] = {
-    "metrics_port": Key(_PORT, "port for Prometheus metrics of all servers"),
-    "metrics_address": Key(text, "address to listen on for Prometheus", "127.0.0.1"),
+    "metrics_port": Key(_PORT, "port for Prometheus metrics"),
+    "metrics_address": Key(text, "address for Prometheus metrics", "127.0.0.1"),
 }
 #: In `[archive.connection]` for all servers, and in `[archive.servers.NAME.connection]` for one.
 CONNECTION_KEYS: dict[str, Key] = {
@@ -105,5 +107,5 @@ LISTENER_KEYS: dict[str, Key] = {
     "source": Key(text, "the server to serve, if the archive contains several"),
     "server_id": Key(whole_number(1, (1 << 32) - 1), "the server_id to answer with"),
     "server_uuid": Key(_uuid, "the server_uuid to answer with (MySQL)"),
-    "metrics_port": Key(whole_number(1, 65535), "port for Prometheus metrics of this listener"),
+    "metrics_port": Key(whole_number(1, 65535), "port for Prometheus metrics"),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +99,8 @@ class Table:
 
 def open_toml(file: str) -> Table:
     """The outermost table of a file. Raises OptionError."""
+    import tomllib  # `archive` and `serve` read the keys of a file that they rarely have
+
     path = Path(file)
     try:
         with path.open("rb") as opened:

@@ -19,13 +19,25 @@ from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Self, TypeAlias, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Self,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 from click.shell_completion import CompletionItem
 
 from binlake.cli.common.command_help import HelpCommand, sentence
 from binlake.errors import OptionError
+
+if TYPE_CHECKING:
+    from binlake.config.toml_file import Key
 
 #: Ends a command with an exit code.
 Exit = click.exceptions.Exit
@@ -129,6 +141,11 @@ class Option:
         option = _Option([name, *names], callback=received, **settings)
         option.panel = self._panel
         return option
+
+
+def option_of_key(key: Key, *names: str, **settings: Any) -> Option:
+    """Return an option with the meaning of a key of the configuration file."""
+    return Option(*names, help=key.meaning, **settings)
 
 
 def _names_file(metavar: str | None) -> bool:
