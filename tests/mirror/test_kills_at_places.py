@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 PLACES = [name for name in OF_ICEBERG if name not in OF_A_COPY]
 SEED = int(os.environ.get("BINLAKE_SEED", "11"))
 VERIFIED_EVERY = 5
+PAUSE_S = 0.1  # without it, the writer takes most of two cores, and the mirror waits
 IN_THE_COPY = [
     Kill("tasks of a copy", 1, after=False),
     Kill("tasks of a copy", 2, after=True),
@@ -89,7 +90,7 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
         commit_bytes=16 << 10,  # tasks write ranges of more than 4 KB
         compact_files=4,
     )
-    with Writer(server, rng):
+    with Writer(server, rng, PAUSE_S):
         all_kills = list(kills(server.name))
         for number, kill in enumerate(all_kills):
             if number == len(all_kills) // 2:

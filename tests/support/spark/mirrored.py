@@ -56,10 +56,10 @@ _PATIENCE_S = 300
 
 
 class Writer:
-    """Changes keyed and keyless rows, keys too, until it is stopped."""
+    """Changes keyed and keyless rows, keys too, until it is stopped; pauses for `pause_s` after each transaction."""
 
-    def __init__(self, server: Server, rng: random.Random) -> None:
-        self.server, self.rng = server, rng
+    def __init__(self, server: Server, rng: random.Random, pause_s: float = 0.01) -> None:
+        self.server, self.rng, self._pause_s = server, rng, pause_s
         self.written = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -82,7 +82,7 @@ class Writer:
         with self.server.session("shop") as session:
             while not self._over.is_set():
                 self._transaction(session)
-                self._over.wait(0.01)
+                self._over.wait(self._pause_s)
 
     def _transaction(self, session: Any) -> None:
         session.execute("BEGIN", *(self._statement() for _ in range(20)), "COMMIT")
