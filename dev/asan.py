@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "asan"
 SANITIZERS = "-fsanitize=address,undefined"
-# -O0: with sanitizers, optimised code takes 2.5 times as long to compile, which is most of a run
+# -O0: with sanitizers, optimised code takes 2.5 times as long to compile, which was nearly half of a run
 FLAGS = f"{SANITIZERS} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1 -O0"
 TESTS = ("tests/unit/core", "tests/truth/test_damage.py", "tests/truth/test_golden.py")
 

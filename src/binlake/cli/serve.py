@@ -29,8 +29,6 @@ from binlake.values.options import ReadOptions
 
 _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
 _STEP_SECONDS = 0.5
-
-
 _KEYS = SERVE_KEYS | LISTENER_KEYS
 
 

@@ -70,7 +70,7 @@ ARCHIVE_KEYS: dict[str, Key] = {
     "sync_seconds": Key(number, "seconds between syncs while data is arriving", "1; object store: 10"),
     "restart_if_lost": Key(flag, "if the server has purged the next log, continue in a new directory", "false"),
     "keep_days": Key(number, "remove logs that ended more than this number of days ago"),
-    "keep_bytes": Key(size, "remove the oldest logs while the archive is larger than this size, such as 500GB"),
+    "keep_bytes": Key(size, 'remove the oldest logs while the archive is larger than this size, such as "500GB"'),
 }  # fmt: skip
 #: Only in `[archive.servers.NAME]`.
 SERVER_KEYS: dict[str, Key] = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +19,7 @@ from binlake.errors import OptionError, UnsupportedError
 from binlake.table.where.documents import DocumentTests
 from binlake.values.ledger import Ledger
 from binlake.values.where import Comparison, Document, parse_where
+from support.forked_commands import run_binlake
 from support.oracles.reading import command as run_here
 
 LOGS = Path(__file__).parents[3] / "demo" / "mysql-9.7"
@@ -245,16 +244,11 @@ def test_sql_has_the_chosen_rows() -> None:
     run = run_binlake("sql", str(LOGS), "--where", "id = 45", "--table", ORDERS)
     assert run.returncode == 0, run.stderr
     expected = [row["op"].upper() for row in read(table=ORDERS, where="id = 45")]
-    written = re.findall(r"^(INSERT|UPDATE|DELETE)", run.stdout, re.MULTILINE)
+    written = re.findall(r"^(INSERT|UPDATE|DELETE)", run.stdout.decode(), re.MULTILINE)
     assert written == expected
     both = run_binlake("sql", str(LOGS), "--where", "id = 45", "--ddl")
     assert both.returncode == 2
-    assert "--ddl and --where cannot be combined" in both.stderr
-
-
-def run_binlake(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "binlake.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    assert b"--ddl and --where cannot be combined" in both.stderr
 
 
 def test_whole_transaction_needs_where() -> None:

@@ -41,7 +41,6 @@ def test_any_bytes(charset: str, raw: bytes) -> None:
 
 @pytest.mark.parametrize("charset", CHARSETS)
 @given(text=st.text(max_size=12))
-@settings(max_examples=100 if IS_THOROUGH else 50, deadline=None)
 def test_any_text(charset: str, text: str) -> None:
     try:
         raw = encode(charset, text)

@@ -111,7 +111,7 @@ class TablesDecoder:
     def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
         """Decode a range for tables. Raises what `decode_range` raises."""
         read = self.options.read_options([table.id for table in group])
-        read = replace(read, query=read.query or self.has_texts)
+        read = replace(read, query=self.has_texts)
         rules = self.rules
         for table in group:
             rules = table.rules(rules)

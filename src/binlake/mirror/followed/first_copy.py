@@ -220,9 +220,8 @@ class FirstCopy:
         kept = table_properties(
             table, create_table, self.rules, self.targets.mode(table).name, until
         )
-        if (
-            self.is_interrupted()
-        ):  # it raises an error if another process has taken over the lake meanwhile
+        # Raises an error if another process has taken over the lake meanwhile.
+        if self.is_interrupted():
             return None
         made.replace_rows(files, properties, kept)
         state.remove()
