@@ -26,7 +26,7 @@ import binlake.table.checks.column_check
 import binlake.table.reading
 import binlake.table.where.choosing
 from binlake.query.database import LogDatabase
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.values.options import ReadOptions
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 import time
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.statistics import Statistics
 from binlake.table.counting.gather import gather
 from binlake.table.counting.indexing import index_of

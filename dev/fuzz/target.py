@@ -21,7 +21,7 @@ from binlake.errors import BinlogError
 from binlake.replay.event_text import Base64, TextOptions
 from binlake.replay.logs import chains_to_print, print_logs
 from binlake.replay.selection import EventSelection
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_json import json_lines

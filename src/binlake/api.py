@@ -26,9 +26,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from binlake.errors import OptionError, needing
-from binlake.source.chain import Chain, LogPath, Paths, path_texts
+from binlake.source.chain import Chain, LogPath
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url, without_password
+from binlake.source.resolve import Paths, path_texts
 from binlake.table.log_input import LogInput
 from binlake.values.ledger import Ledger
 from binlake.values.option_texts import parse_table_pattern

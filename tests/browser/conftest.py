@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.ui.opened_logs import LogSession
 from binlake.ui.server import PageServer
 from binlake.values.options import ReadOptions

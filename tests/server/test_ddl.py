@@ -9,7 +9,7 @@ import pytest
 
 import binlake
 from binlake.cli.main import main
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import Catalogue
@@ -175,7 +175,7 @@ def test_columns_follow_the_servers(server: Server) -> None:
         while passed and passed[0].position.offset < place.offset:
             ddl = passed.pop(0)
             if ddl.position.offset >= first.offset:
-                catalogue.place = LogPosition(*ddl.position[1:])
+                catalogue.position = LogPosition(*ddl.position[1:])
                 apply_ddl(catalogue, ddl)
         problems += [f"{statement}: {p}" for p in _differences(catalogue, columns, keys)]
     assert "\n".join(problems) == ""

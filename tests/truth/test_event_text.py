@@ -13,7 +13,7 @@ from binlake.cli.inspect.event_lines import EventLineWriter, line_of
 from binlake.cli.inspect.event_writer import EventWriter
 from binlake.core.text.text_output import TextBuffer
 from binlake.errors import BinlogError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_events import LogEvent
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger

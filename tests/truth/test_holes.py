@@ -14,8 +14,8 @@ import pytest
 import binlake
 from binlake.cli.main import main
 from binlake.errors import SourceError
-from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
+from binlake.source.resolve import resolve
 from binlake.stream.holes import closed, cut_off
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits

@@ -18,8 +18,8 @@ import binlake
 from binlake.archive.finishing import compress
 from binlake.cli.main import main
 from binlake.errors import BinlogError, OptionError, UnsupportedError
-from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
+from binlake.source.resolve import resolve
 from binlake.stream.index import passages
 from binlake.stream.index.key_index import KeyIndex
 from binlake.stream.log_reader import LogReader

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import binlake
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.index import passages
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits

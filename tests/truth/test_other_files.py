@@ -24,10 +24,10 @@ from binlake.follow.offsets import StreamOffset
 from binlake.lake.export_directory import Directory
 from binlake.mirror.configuration import read_mirror_configuration
 from binlake.printable import shortened
-from binlake.source.chain import survey
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.source.replica.option_file import client_options
+from binlake.source.resolve import survey
 from binlake.stream.index.index_columns import COLUMNS, Stamp
 from binlake.stream.index.index_file import from_index
 from binlake.stream.index.log_index import LogIndex

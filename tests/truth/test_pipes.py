@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_ddl import LogDdl
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import TABLE_MAP

@@ -10,7 +10,7 @@ import pytest
 
 import binlake
 from binlake.errors import BinlogError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.groups.transaction_of import transaction_of
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Outcome, Transaction

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from binlake.cli.main import main
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.table.log_part import LogPart
 from support.oracles.reading import binlog_reader, command, row_lines, task_lines
 

@@ -15,7 +15,7 @@ import pytest
 
 import binlake
 from binlake.errors import BinlogError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream import spread
 from binlake.table.counting.indexing import index_of
 from binlake.values.options import ReadOptions

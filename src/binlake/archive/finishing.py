@@ -41,7 +41,8 @@ from binlake.source.bytes import (
     writing,
     writing_whole,
 )
-from binlake.source.chain import LogPath, log_name
+from binlake.source.chain import LogPath
+from binlake.source.resolve import log_name
 from binlake.stream.lanes import usable_cores
 from binlake.values.lean import leave_out_numpy
 from binlake.values.log_names import index_path, key_index_path

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 
 from binlake.errors import ServerError, SourceError
 from binlake.printable import printable
-from binlake.source.chain import ARCHIVE_STATE, log_name
+from binlake.source.resolve import ARCHIVE_STATE, log_name
 
 STATE = ARCHIVE_STATE
 LOCK = "archive.lock"

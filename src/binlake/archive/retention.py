@@ -13,8 +13,8 @@ from binlake.archive.folder import Folder
 from binlake.archive.layout import logs_among
 from binlake.archive.writer import write_index_file
 from binlake.errors import BinlogError, SourceError
-from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
+from binlake.source.resolve import log_name
 from binlake.values.log_names import index_path, key_index_path
 
 _SUFFIXES = ("", ".gz", ".zst")

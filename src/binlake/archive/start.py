@@ -23,11 +23,11 @@ from binlake.archive.layout import (
 from binlake.errors import FormatError, OptionError, PositionLostError, SourceError
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.bytes import open_reader
-from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.replica.connection import ServerConnection, ServerLog, without_spaces
 from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.source.resolve import log_name
 from binlake.source.streams import StreamReader
 from binlake.stream.positions.gtid_search import head_gtids
 from binlake.values.gtid import GtidSet, MariaGtidSet

@@ -17,8 +17,8 @@ from binlake.cli.common.parameters import Argument, Exit, Option, member
 from binlake.cli.common.terminal import note
 from binlake.errors import OptionError, SourceError
 from binlake.source.access import Access
-from binlake.source.chain import Chain, resolve
-from binlake.source.chain_names import of_source
+from binlake.source.chain import Chain, of_source
+from binlake.source.resolve import resolve
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.stream.positions.gtid_search import (
     AnyGtid,

@@ -11,7 +11,8 @@ from binlake.cli.common.terminal import note, skipping_nothing
 from binlake.errors import OptionError, UnsupportedError
 from binlake.source.access import Access
 from binlake.source.bytes import mode_like, pipe_in, write_whole
-from binlake.source.chain import LogPath, resolve
+from binlake.source.chain import LogPath
+from binlake.source.resolve import resolve
 from binlake.stream.index.index_file import from_index
 from binlake.stream.index.key_file import read_key_index
 from binlake.stream.index.log_index import LogIndex

@@ -24,10 +24,10 @@ from binlake.errors import (
 )
 from binlake.source.access import Access
 from binlake.source.bytes import pipe_in
-from binlake.source.chain import Chain, LogPath, survey
-from binlake.source.chain_names import of_source
+from binlake.source.chain import Chain, LogPath, of_source
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
+from binlake.source.resolve import survey
 from binlake.source.stores.heads import ObjectHeads
 from binlake.source.stores.opened_ahead import opened_ahead
 from binlake.stream.positions.chosen_chains import the_only_chain

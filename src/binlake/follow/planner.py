@@ -105,23 +105,23 @@ class StreamPlanner:
                 return found
         return self._latest(now)
 
-    def at_position(self, place: FilePosition) -> StreamOffset:
+    def at_position(self, position: FilePosition) -> StreamOffset:
         """Return the place before the first transaction at or after FILE:POS. Raises OptionError,
         BinlogError.
         """
         now = self._logs.look()
-        number = now.number_of(place.file) if place.file else None
+        number = now.number_of(position.file) if position.file else None
         if number is None:
             raise OptionError(
-                f"option starting_offsets: the source has no file {place.file!r}",
+                f"option starting_offsets: the source has no file {position.file!r}",
                 name="starting_offsets",
                 hint=f"there are {now.shown}",
             )
         found = self._sought(
             now,
             number,
-            lambda mask: mask.keep_offsets(place.offset, LATEST_US),
-            lambda group: group.start.offset >= place.offset,
+            lambda mask: mask.keep_offsets(position.offset, LATEST_US),
+            lambda group: group.start.offset >= position.offset,
         )
         if found is not None:
             return found
@@ -458,15 +458,15 @@ def _another(position: Position) -> str:
     return f"the stream had reached {position}, but that file is another log now"
 
 
-def _numbered_position(place: FilePosition | None, option: str) -> ChainPosition | None:
-    if place is None:
+def _numbered_position(position: FilePosition | None, option: str) -> ChainPosition | None:
+    if position is None:
         return None
-    number = _NUMBER.search(place.file)
+    number = _NUMBER.search(position.file)
     if number is None:
         raise OptionError(
-            f"option {option}: {str(place)!r}: a position needs a file, because a stream's"
+            f"option {option}: {str(position)!r}: a position needs a file, because a stream's"
             " logs come and go",
             name=option,
             hint="use FILE:POS, for example binlog.000012:4",
         )
-    return ChainPosition(int(number[1]), place.file, place.offset)
+    return ChainPosition(int(number[1]), position.file, position.offset)

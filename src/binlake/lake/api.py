@@ -9,7 +9,7 @@ from binlake.errors import OptionError
 from binlake.lake.engine import Engine, Progress
 from binlake.lake.export import DEFAULT_FILE_BYTES, Export, ExportResult
 from binlake.lake.export_directory import IfExists
-from binlake.source.chain import Paths, path_texts
+from binlake.source.resolve import Paths, path_texts
 from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
 

@@ -14,7 +14,7 @@ from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.followed.table_record import begun_tables, mirrored_tables
 from binlake.mirror.iceberg.key_tasks import TaskKeyReader
-from binlake.mirror.lake_state import check_store, index_directory, lake_place
+from binlake.mirror.lake_state import check_store, index_directory, lake_location
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
@@ -64,7 +64,7 @@ def mirror(
     directory for the row indexes. `note` receives messages for the user. Raises BinlogError.
     """
     chosen = MirrorOptions.of({"tables": tuple(tables), **options})
-    place = lake_place(lake)
+    place = lake_location(lake)
     check_format(place, chosen)
     check_store(place)
     session = spark or mirror_session(place, catalog=catalog, table_format=chosen.format)
@@ -111,8 +111,8 @@ def verify(
         checked_patterns(tables)
     number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
     options = VerifyOptions(sample=sample, sample_number=number)
-    session = spark or mirror_session(lake_place(lake), catalog=catalog)
-    opened = open_lake(session, catalog, lake_place(lake))
+    session = spark or mirror_session(lake_location(lake), catalog=catalog)
+    opened = open_lake(session, catalog, lake_location(lake))
     control = Control(opened)
     control.check_not_paused()
     if tables:
@@ -120,7 +120,7 @@ def verify(
     made = Mirror(
         session,
         control.source,
-        lake_place(lake),
+        lake_location(lake),
         control.options,
         catalog=catalog,
         logs=_text(logs),
@@ -149,8 +149,8 @@ def status(
 
     `state` as in `mirror`. Raises SourceError where there is none.
     """
-    session = spark or mirror_session(lake_place(lake), catalog=catalog)
-    place = lake_place(lake)
+    session = spark or mirror_session(lake_location(lake), catalog=catalog)
+    place = lake_location(lake)
     return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
 
 
@@ -250,8 +250,8 @@ def compact(
     returns, and files that killed processes have left are removed. Raises SourceError, and BinlogError if tables could
     not be compacted; `note` receives the reasons.
     """
-    session = spark or mirror_session(lake_place(lake), catalog=catalog)
-    place, engine = lake_place(lake), SparkEngine(session)
+    session = spark or mirror_session(lake_location(lake), catalog=catalog)
+    place, engine = lake_location(lake), SparkEngine(session)
     indexes = index_directory(place, _text(state))
     key_reader = TaskKeyReader(engine, TaskFiles.of(engine, indexes, place), note)
     opened = open_lake(session, catalog, place, key_reader=key_reader)
@@ -273,5 +273,5 @@ def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
 
 
 def _lake(lake: _Path, spark: SparkSession | None, catalog: str) -> LakeTables:
-    session = spark or mirror_session(lake_place(lake), catalog=catalog)
-    return open_lake(session, catalog, lake_place(lake))
+    session = spark or mirror_session(lake_location(lake), catalog=catalog)
+    return open_lake(session, catalog, lake_location(lake))

@@ -74,7 +74,7 @@ class SetAside:
     since: str
 
 
-def place_key(position: Position) -> tuple[int, int]:
+def position_key(position: Position) -> tuple[int, int]:
     """A sort key for positions in one chain of logs."""
     named = LogName.parse(position.file)
     return (0 if named is None else named.number, position.offset)
@@ -86,7 +86,7 @@ def progress_key(offset: StreamOffset) -> tuple[int, int, str]:
     After a failover to a server with another commit order, two offsets at one position may differ in the later
     transactions that have been applied.
     """
-    return (*place_key(offset.position), offset.shown)
+    return (*position_key(offset.position), offset.shown)
 
 
 def position_properties(offset: StreamOffset, round_number: int) -> dict[str, str]:

@@ -19,7 +19,7 @@ from binlake.source.stores.errors import needs_hadoop
 _LOCK = "mirror.lock"
 
 
-def lake_place(lake: str | os.PathLike[str]) -> str:
+def lake_location(lake: str | os.PathLike[str]) -> str:
     """The URI of a lake, or its directory as an absolute path: the metadata of tables contain paths of their files."""
     place = os.fspath(lake)
     return place if "://" in place else str(Path(place).absolute())

@@ -29,7 +29,7 @@ from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.archive_wait import ArchiveWait
 from binlake.mirror.commits import NetWriter
-from binlake.mirror.control import Control, place_key, progress_key
+from binlake.mirror.control import Control, position_key, progress_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.followed.table import Followed
@@ -101,7 +101,7 @@ class Mirror:
         copy_s: float = COPY_S,
         patience_s: float = _PATIENCE_S,
     ) -> None:
-        _check_place(url, lake, options)
+        _check_location(url, lake, options)
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note
@@ -364,7 +364,7 @@ class Mirror:
             end = table.snapshot_until
             if table.may_be_ahead and end.position.server_uuid == until.position.server_uuid:
                 ends.append(end)
-        return max(ends, key=lambda offset: place_key(offset.position))
+        return max(ends, key=lambda offset: position_key(offset.position))
 
     def _waits(self) -> bool:
         """Whether a copy waits for an archive that lags behind, or for a busy server. Raises the error of the copy if it has waited
@@ -381,7 +381,7 @@ class Mirror:
     def _beat(self, beat: Callable[[Position], None]) -> None:
         if self._tables.followed:
             places = (table.offset.position for table in self._tables.followed.values())
-            beat(min(places, key=place_key))
+            beat(min(places, key=position_key))
 
     def tidy(self) -> None:
         """After `run`: compact the tables that need it, and wait until that is done. After `stop`, and while the mirror
@@ -501,17 +501,17 @@ class Mirror:
 
     def _after_round(self) -> None:
         self._task_files.clear()
-        if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_place():
+        if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_position():
             self._record()
 
-    def _all_at_one_place(self) -> bool:
+    def _all_at_one_position(self) -> bool:
         return len({progress_key(t.offset) for t in self._tables.followed.values()}) == 1
 
     def _record(self) -> None:
         """Record the position that all tables have reached, if it is new, and if their rows are of that moment."""
         self._recorded = time.monotonic()
         followed = self._tables.followed.values()
-        if not followed or not self._all_at_one_place():
+        if not followed or not self._all_at_one_position():
             return
         if any(
             table.may_be_ahead for table in followed
@@ -525,7 +525,7 @@ class Mirror:
             self._control.record(offset, known)
 
 
-def _check_place(url: str, lake: str, options: MirrorOptions) -> None:
+def _check_location(url: str, lake: str, options: MirrorOptions) -> None:
     """Raise OptionError, SourceError for a server or a lake that the mirror cannot use."""
     check_no_password(url, "url")
     check_lake(lake)

@@ -23,7 +23,7 @@ from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.followed.table_record import is_duplicate, stored_tables
 from binlake.mirror.iceberg.jvm import IcebergTable
-from binlake.mirror.lake_state import lake_place
+from binlake.mirror.lake_state import lake_location
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.selection import LakeNamespaces
 from binlake.mirror.sessions import CATALOG, mirror_session
@@ -187,7 +187,7 @@ class _Rounds:
 
     @classmethod
     def of(cls, lake: _Path, spark: SparkSession | None, catalog: str) -> _Rounds:
-        place = lake_place(lake)
+        place = lake_location(lake)
         session = spark or mirror_session(place, catalog=catalog)
         return cls(session, open_lake(session, catalog, place))
 

@@ -16,7 +16,7 @@ from binlake.mirror.apply.decode import LOST_EVENTS, Decoded
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import NetWriter, commit_range
-from binlake.mirror.control import Control, place_key, progress_key
+from binlake.mirror.control import Control, position_key, progress_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges, position_in_log
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import FollowedTables
@@ -77,12 +77,12 @@ class Rounds:
         furthest_behind = min(progress_key(table.offset) for table in tables)
         group = [table for table in tables if progress_key(table.offset) == furthest_behind]
         start = group[0].offset
-        place = place_key(start.position)
-        ahead = [t.offset for t in tables if place_key(t.offset.position) > place]
+        place = position_key(start.position)
+        ahead = [t.offset for t in tables if position_key(t.offset.position) > place]
         ahead += [t.snapshot_until for t in group if t.is_being_completed]
         if until is not None:
             ahead.append(until)
-        target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None
+        target = min(ahead, key=lambda o: position_key(o.position)) if ahead else None
         try:
             end = self._planner.advance(start, Limits(bytes=self._options.round_bytes), target)
         except PositionLostError as error:
@@ -118,7 +118,7 @@ class Rounds:
     def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
         """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""
         newest = max(
-            self._tables.followed.values(), key=lambda table: place_key(table.offset.position)
+            self._tables.followed.values(), key=lambda table: position_key(table.offset.position)
         )
         if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
             raise error
@@ -231,7 +231,7 @@ class Rounds:
         """Apply the changes before a statement, then the statement, in separate rounds."""
         place = StreamOffset(position_in_log(ddl, start))
         before = self._planner.advance(start, UNLIMITED, place)
-        is_beyond = place_key(before.position) > place_key(place.position)
+        is_beyond = position_key(before.position) > position_key(place.position)
         if _are_of_two_servers(start, before) or is_beyond:
             return  # the statement is of a log that has been replaced: the next round reads the new one
         if self._schema_changes.copied_again(group, ddl):

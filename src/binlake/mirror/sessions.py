@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
-from binlake.mirror.lake_state import check_lake, lake_place
+from binlake.mirror.lake_state import check_lake, lake_location
 from binlake.mirror.tables.formats import DELTA, format_of
 from binlake.spark.java_class import java_instance
 from binlake.spark.sessions import start
@@ -65,7 +65,7 @@ def mirror_session(
         "spark.sql.extensions": _EXTENSIONS,
         name: "org.apache.iceberg.spark.SparkCatalog",
         # another catalog may take it as a name
-        f"{name}.warehouse": lake if has_own_catalog(given, catalog) else lake_place(lake),
+        f"{name}.warehouse": lake if has_own_catalog(given, catalog) else lake_location(lake),
         f"{name}.cache-enabled": "false",
     }
     if f"{name}.catalog-impl" not in given:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError
-from binlake.mirror.control import RESYNC, place_key
+from binlake.mirror.control import RESYNC, position_key
 from binlake.mirror.equality.compare import (
     ExactSource,
     LakeRows,
@@ -206,7 +206,7 @@ def _verified(
 ) -> tuple[TableVerification, bool]:
     """The result, and whether the table may have been altered after the moment of `source`."""
     name = followed.full_name
-    if place_key(followed.offset.position) > place_key(source.position):
+    if position_key(followed.offset.position) > position_key(source.position):
         reason = "the table was copied after the position at which the source is read"
         return TableVerification(name, "not compared", reason), True
     try:

@@ -13,8 +13,8 @@ from binlake.replay.printer import Printer
 from binlake.replay.printer_mariadb import MariadbPrinter
 from binlake.replay.printer_mysql import MysqlPrinter
 from binlake.replay.selection import Choice, EventSelection, Selector
-from binlake.source.chain import Chain, resolve
-from binlake.source.chain_names import about_relay_logs, without_relay_logs
+from binlake.source.chain import Chain, about_relay_logs, without_relay_logs
+from binlake.source.resolve import resolve
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Piece

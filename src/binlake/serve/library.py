@@ -20,13 +20,13 @@ from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT
 from binlake.source.access import Access
 from binlake.source.bytes import is_uri, local_path
-from binlake.source.chain import Chain, LogPath, survey
-from binlake.source.chain_names import without_relay_logs
+from binlake.source.chain import Chain, LogPath, without_relay_logs
 from binlake.source.keyring import Keyring
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
+from binlake.source.resolve import survey
 from binlake.stream.positions.gtid_search import AnyGtidSet, executed, head_event
 from binlake.values.frame import EventFormat
 from binlake.values.gtid import GtidSet, MariaGtidIntervals

@@ -50,13 +50,14 @@ from binlake.format.flags import (
 )
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import open_reader
-from binlake.source.chain import LogPath, log_name
+from binlake.source.chain import LogPath
 from binlake.source.encrypted_events import decrypted_events
 from binlake.source.encrypted_file import decrypted_file
 from binlake.source.ibb_log import IbbReader
 from binlake.source.ibb_pages import IBB_MAGIC
 from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
+from binlake.source.resolve import log_name
 from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, ScanResult, TailReport, steps, torn_tail_error
 from binlake.source.stores.heads import KeptHead

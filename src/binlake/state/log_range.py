@@ -40,7 +40,7 @@ class StateMoment:
 
     text: str
     time_us: int | None = None
-    place: FilePosition | Gtid | MariaGtid | None = None
+    position: FilePosition | Gtid | MariaGtid | None = None
 
     @classmethod
     def of(cls, value: str | datetime) -> StateMoment:
@@ -61,20 +61,20 @@ class StateMoment:
                 raise OptionError(f"--as-of {text}: this time is in the future", name="as_of")
             return cls(text, time_us=moment)
         try:
-            place = parse_at(text)
+            position = parse_at(text)
         except ValueError:
-            place = None
-        if isinstance(place, FilePosition) and (
-            not place.file or _DATE_OR_TIME.fullmatch(place.file)
+            position = None
+        if isinstance(position, FilePosition) and (
+            not position.file or _DATE_OR_TIME.fullmatch(position.file)
         ):
-            place = None  # 2026-11-21T25:00 is a wrong time
-        if place is None:
+            position = None  # 2026-11-21T25:00 is a wrong time
+        if position is None:
             raise OptionError(
                 f"--as-of {text!r}: expected a time like 2026-11-21 14:00:00, a GTID, or FILE:POS",
                 name="as_of",
                 value=text,
             )
-        return cls(text, place=place)
+        return cls(text, position=position)
 
 
 def range_before(
@@ -126,9 +126,9 @@ def _up_to_moment(chain: Chain, moment: StateMoment, options: ReadOptions) -> Re
     """
     if moment.time_us is not None:
         return replace(options, until=moment.time_us)
-    if isinstance(moment.place, FilePosition):
-        return replace(options, stop=_inside(chain, moment.place, "--as-of"))
-    found = _located(chain, moment.place, options)
+    if isinstance(moment.position, FilePosition):
+        return replace(options, stop=_inside(chain, moment.position, "--as-of"))
+    found = _located(chain, moment.position, options)
     return replace(options, stop=FilePosition(found.name, found.pos + 1))
 
 
@@ -155,9 +155,9 @@ def _after_moment(chain: Chain, moment: StateMoment, options: ReadOptions) -> Re
     """The options of a read of everything after a moment. Raises SourceError."""
     if moment.time_us is not None:
         return replace(options, since=moment.time_us)
-    if isinstance(moment.place, FilePosition):
-        return replace(options, start=_inside(chain, moment.place, "--as-of"))
-    found = _located(chain, moment.place, options)
+    if isinstance(moment.position, FilePosition):
+        return replace(options, start=_inside(chain, moment.position, "--as-of"))
+    found = _located(chain, moment.position, options)
     return replace(options, start=FilePosition(found.name, found.end_pos))
 
 
@@ -182,20 +182,20 @@ def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -
     return replace(options, start=_after_gtids(chain, origin.mariadb, base, options))
 
 
-def _is_at(chain: Chain, place: FilePosition, executed: GtidSet, options: ReadOptions) -> bool:
+def _is_at(chain: Chain, position: FilePosition, executed: GtidSet, options: ReadOptions) -> bool:
     """Whether exactly these transactions, and perhaps ones without a GTID, lie before a position of the logs. Then
     the logs are those of the server that the position is of, or that makes no difference. Raises BinlogError.
     """
-    if place.file not in chain.names:
+    if position.file not in chain.names:
         return False
-    ordinal = chain.names.index(place.file)
+    ordinal = chain.names.index(position.file)
     scan = BoundaryScan(UNLIMITED, GtidProgress())
     try:
         with Access.of(options).open(chain.files[ordinal], ordinal) as log:
-            scan.through(log, FIRST_EVENT, place.offset)
+            scan.through(log, FIRST_EVENT, position.offset)
     except FormatError:  # the read may begin behind the damage
         return False
-    return scan.offset == place.offset and scan.gtids.text == GtidProgress(str(executed)).text
+    return scan.offset == position.offset and scan.gtids.text == GtidProgress(str(executed)).text
 
 
 def _after_gtids(
@@ -308,21 +308,21 @@ def _from_gtids(chain: Chain, executed: GtidSet, base: str, options: ReadOptions
     return replace(options, start=start, exclude_gtid=excluded)
 
 
-def _inside(chain: Chain, place: FilePosition, base: str) -> FilePosition:
+def _inside(chain: Chain, position: FilePosition, base: str) -> FilePosition:
     """The position, if the logs reach it. Raises SourceError."""
     names = chain.names
-    if place.file not in names:
+    if position.file not in names:
         span = ", ".join(names) if len(names) <= _MOST_NAMED else f"{names[0]} to {names[-1]}"
         raise SourceError(
-            f"{base} is at {place}, but the logs do not contain this file; they are {span}",
+            f"{base} is at {position}, but the logs do not contain this file; they are {span}",
             hint="give all logs between the two moments",
         )
     try:
-        chosen_chains([chain], ReadOptions(start=place))
+        chosen_chains([chain], ReadOptions(start=position))
     except OptionError as error:
         what = error.message.removeprefix("option start: ")
-        raise SourceError(f"{base} is at {place}, but {what}", hint=error.hint) from None
-    return place
+        raise SourceError(f"{base} is at {position}, but {what}", hint=error.hint) from None
+    return position
 
 
 def _located(chain: Chain, gtid: object, options: ReadOptions) -> LocatedTransaction:

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from binlake.errors import BinlogError
 from binlake.source.bytes import is_read_once, is_uri, local_path
-from binlake.source.chain import Chain, LogPath, resolve
+from binlake.source.chain import Chain, LogPath
 from binlake.source.replica.url import is_server_url
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import ddl_of
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.sql.ddl import DdlStatement

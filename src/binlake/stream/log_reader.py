@@ -337,14 +337,14 @@ class _Opener:
 
 
 def ddl_of(
-    chain: Chain, place: ChainPosition | None, options: ReadOptions, ledger: Ledger
+    chain: Chain, position: ChainPosition | None, options: ReadOptions, ledger: Ledger
 ) -> Iterator[DdlStatement]:
     """Return the DDL of the transactions of a chain that start before `place` (None: of all); the ledger
     records what damage cost. Raises BinlogError.
     """
     # with an index, only the transactions that are not plain
     plain = options.opening(exclude_table=("*.*",), on_error=str(Damage.SKIP))
-    stop = None if place is None else place._replace(offset=max(place.offset, FIRST_EVENT))
+    stop = None if position is None else position._replace(offset=max(position.offset, FIRST_EVENT))
     filters = TransactionFilter(stop=stop)
     read = Ledger()
     found: list[DdlStatement] = []

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from binlake.source.chain import Chain, resolve
-from binlake.source.chain_names import about_relay_logs
+from binlake.source.chain import Chain, about_relay_logs
+from binlake.source.resolve import resolve
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 

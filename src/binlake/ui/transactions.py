@@ -85,8 +85,8 @@ def _position(text: str) -> FilePosition | None:
         raise OptionError(f"after {text!r}: {error}", name="after", value=text) from None
 
 
-def _is_in(place: FilePosition, chain: Chain) -> bool:
-    return place.file in chain.names and place.directory in ("", chain.source)
+def _is_in(position: FilePosition, chain: Chain) -> bool:
+    return position.file in chain.names and position.directory in ("", chain.source)
 
 
 def _rows(batch: CountedBatch) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,7 @@ from binlake.values.option_texts import (
     parse_count,
     parse_file_position,
     parse_number,
-    parse_place,
+    parse_position,
     parse_text,
     parse_time_us,
 )
@@ -44,7 +44,7 @@ _READY: dict[Callable[[str], Any], tuple[type | tuple[type, ...], Callable[[Any]
     parse_bytes: (int, lambda value: parse_bytes(str(value))),
     parse_bool: (bool, bool),
     parse_text: (os.PathLike, os.fspath),
-    parse_place: ((FilePosition, Gtid, MariaGtid), str),
+    parse_position: ((FilePosition, Gtid, MariaGtid), str),
 }
 
 

@@ -204,7 +204,7 @@ def parse_condition(text: str) -> str:
     return text
 
 
-def parse_place(text: str) -> str:
+def parse_position(text: str) -> str:
     """A text that `parse_at` accepts, in its usual form. Raises ValueError."""
     return str(parse_at(text))
 

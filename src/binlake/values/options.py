@@ -28,7 +28,7 @@ from binlake.values.option_texts import (
     parse_file_position,
     parse_gtids,
     parse_number,
-    parse_place,
+    parse_position,
     parse_table_pattern,
     parse_text,
     parse_time_us,
@@ -80,7 +80,7 @@ class ReadOptions(PickledByName):
     exclude_gtid: str | None = option("SET", "exclude the transactions in this GTID set", parse_gtids)
     server_id: tuple[int, ...] = option("ID", "only events of these servers", parse_number, default=())
     thread: tuple[int, ...] = option("ID", "only transactions of these connections", parse_number, default=())
-    at: str | None = option("FILE:POS|GTID", "only the transaction with this GTID, or the one at this position: the one that starts there, otherwise the one that contains it, otherwise the one that ends there", parse_place)
+    at: str | None = option("FILE:POS|GTID", "only the transaction with this GTID, or the one at this position: the one that starts there, otherwise the one that contains it, otherwise the one that ends there", parse_position)
     where: str | None = option("EXPR", "only row changes for which this condition in MySQL's syntax is true; it may use columns, before.NAME, after.NAME and changed(NAME)", parse_condition)
     whole_transaction: bool = option("BOOL", "with the option where: also the other row changes of a transaction in which one matches", parse_bool, default=False)
     # reading

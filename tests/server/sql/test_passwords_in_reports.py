@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from binlake.cli.main import main
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.ui.answers import Answers
 from binlake.ui.opened_logs import LogSession
 from binlake.values.options import ReadOptions

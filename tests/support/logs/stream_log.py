@@ -11,7 +11,7 @@ from typing import Any
 
 import zstandard
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.runs import PlainRun, Run, Transaction

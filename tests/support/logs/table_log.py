@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.query.database import LogDatabase
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.values.options import ReadOptions
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.source.bytes import open_reader
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from dev.servers import Server
 from support.forked_commands import run_binlake
 

@@ -16,7 +16,7 @@ from binlake.cli.inspect.event_json import EventJsonWriter, json_of
 from binlake.cli.inspect.event_lines import EventLineWriter, line_of
 from binlake.cli.inspect.event_writer import EventWriter
 from binlake.format.event_types import EVENT_TYPES
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions

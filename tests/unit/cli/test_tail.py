@@ -17,8 +17,8 @@ import binlake.cli.tail
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.main import main
 from binlake.errors import PositionLostError
-from binlake.source.chain import resolve
 from binlake.source.replica.url import ServerUrl
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl

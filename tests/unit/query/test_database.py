@@ -13,7 +13,7 @@ import pytest
 import binlake
 from binlake.errors import ChecksumError, OptionError, QueryError, SourceError
 from binlake.query.database import LogDatabase
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, query_body
 from support.logs.stream_log import StreamLog, rows_body

@@ -14,7 +14,7 @@ from binlake.replay.event_text import Base64, TextLimits, TextOptions
 from binlake.replay.logs import print_logs
 from binlake.replay.row_events import _Spool
 from binlake.replay.selection import EventSelection
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from conftest import ROOT

@@ -111,7 +111,7 @@ def test_every_event_can_be_the_first(golden: Path, tmp_path: Path, name: str) -
 
 def gtids_of(golden: Path, case: str) -> list[tuple[str, bytes]]:
     """(GTID, its bytes in the log) of every transaction of a golden case."""
-    from binlake.source.chain import resolve
+    from binlake.source.resolve import resolve
     from binlake.stream.log_reader import LogReader
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions

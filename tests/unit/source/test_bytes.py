@@ -16,9 +16,9 @@ import zstandard
 from binlake.archive.folders import open_folder
 from binlake.errors import MalformedError, OptionError, SourceError, TruncatedError
 from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, write_whole
-from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader, holds_secret
+from binlake.source.resolve import resolve
 from binlake.source.stores.heads import ObjectHeads
 from binlake.source.streams import StreamReader
 

@@ -9,7 +9,7 @@ import pytest
 
 from binlake.errors import SourceError
 from binlake.replay.logs import chains_to_print
-from binlake.source.chain import beside_logs, log_name, resolve, survey
+from binlake.source.resolve import beside_logs, log_name, resolve, survey
 from binlake.stream.positions.splits import plan_files
 from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions

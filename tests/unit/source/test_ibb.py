@@ -20,9 +20,9 @@ from binlake.errors import (
     TruncatedError,
 )
 from binlake.events.mariadb.gtid_list import GtidListEvent
-from binlake.source.chain import resolve
 from binlake.source.ibb_records import read_compressed
 from binlake.source.log_file import LogFile
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions

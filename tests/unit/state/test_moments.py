@@ -25,7 +25,7 @@ def test_a_wrong_time_is_no_position(text: str) -> None:
     "name", ["binlog.000012", "2026-11-21-bin.000003", "2026-11-21x", "2026-11-21.000001"]
 )
 def test_a_position_names_a_file(name: str) -> None:
-    assert StateMoment.parse(f"{name}:4711").place == FilePosition(name, 4711)
+    assert StateMoment.parse(f"{name}:4711").position == FilePosition(name, 4711)
 
 
 def test_a_position_in_a_missing_log_names_the_logs_that_are_there(tmp_path: Path) -> None:

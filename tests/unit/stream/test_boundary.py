@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import TruncatedError
-from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
+from binlake.source.resolve import resolve
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Limits, seek
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import executed

@@ -12,7 +12,7 @@ import pytest
 
 from binlake import open as open_log
 from binlake.errors import FormatError, OptionError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.splits import plan_splits

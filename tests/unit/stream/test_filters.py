@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binlake.errors import MalformedError, OptionError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits
 from binlake.stream.runs import PlainRun

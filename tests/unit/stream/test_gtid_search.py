@@ -11,7 +11,8 @@ import pytest
 
 from binlake.errors import OptionError
 from binlake.source import bytes as source_bytes
-from binlake.source.chain import Chain, resolve
+from binlake.source.chain import Chain
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.gtid_search import (
     HEAD_BYTES,

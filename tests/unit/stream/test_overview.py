@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.overview import nothing_found, unknown_table
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import QUERY, ROWS

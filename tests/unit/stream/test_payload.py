@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import FormatError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions

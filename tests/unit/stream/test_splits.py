@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import BinlogError, IncompleteError, SourceError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.source.resync import first_sync_before
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions import splits as borders

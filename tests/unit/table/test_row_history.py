@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import binlake
 from binlake.cli.main import main
 from binlake.errors import MissingContextError, OptionError, UnsupportedError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.table.row_history.entries import NOT_LOGGED, RowChange
 from binlake.table.row_history.history import HistoryReader, history_options
 from binlake.table.row_history.keys import RowKey

@@ -15,7 +15,7 @@ import binlake
 from binlake.errors import BinlogError, FormatError, UnsupportedError
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import EVENT_TYPES, Role
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
 from binlake.stream.statistics import Statistics

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.ui.opened_logs import LogSession
 from binlake.values.options import ReadOptions
 

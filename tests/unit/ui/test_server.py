@@ -17,7 +17,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from binlake.errors import OptionError
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.ui.assets import SCRIPTS, STYLES
 from binlake.ui.opened_logs import LogSession
 from binlake.ui.server import PageServer

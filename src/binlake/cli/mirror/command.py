@@ -139,7 +139,7 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
-    from binlake.mirror.lake_state import check_store, lake_place
+    from binlake.mirror.lake_state import check_store, lake_location
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
@@ -149,7 +149,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
 
     options = MirrorOptions.of(values)
     options.column_rules.pinned()  # a missing key is an error before Spark starts
-    lake = lake_place(values["lake"])
+    lake = lake_location(values["lake"])
     check_format(lake, options)
     check_store(lake)
     check_logs(values.get("logs"))

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
-from binlake.source.chain import resolve
 from binlake.source.replica.passwords import remember
 from binlake.source.replica.url import ServerUrl
+from binlake.source.resolve import resolve
 
 if TYPE_CHECKING:
     from binlake.cli.mysqlbinlog.flags import RemoteFlags

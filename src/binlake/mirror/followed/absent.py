@@ -45,7 +45,7 @@ class AbsentTables:
         mirrored: MirroredTables,
         note: Callable[[str], None],
     ) -> None:
-        self._places: dict[str, StreamOffset] = {}
+        self._offsets: dict[str, StreamOffset] = {}
         self._lagging: dict[str, tuple[float, LogLagsError]] = {}
         self._tables = tables
         self._lake = lake
@@ -55,18 +55,18 @@ class AbsentTables:
         self._mirrored = mirrored
         self._note = note
 
-    def keep_place(self, full_name: str, place: StreamOffset) -> None:
-        """Remember the place of a table whose copy waits: the statement that removes the table comes after it."""
-        self._places[full_name] = place
+    def keep_offset(self, full_name: str, offset: StreamOffset) -> None:
+        """Remember the offset of a table whose copy waits: the statement that removes the table comes after it."""
+        self._offsets[full_name] = offset
 
-    def place(self, full_name: str) -> StreamOffset | None:
+    def offset_of(self, full_name: str) -> StreamOffset | None:
         """The place of a table that is followed, or whose copy waits."""
         table = self._tables.followed.get(full_name)
-        return self._places.get(full_name) if table is None else table.offset
+        return self._offsets.get(full_name) if table is None else table.offset
 
     def forget(self, full_name: str) -> None:
-        """Forget the place of a table."""
-        self._places.pop(full_name, None)
+        """Forget the offset of a table."""
+        self._offsets.pop(full_name, None)
 
     def stop_following(self, full_name: str) -> None:
         """Stop following a table that should be copied, but that the server does not list.
@@ -76,12 +76,12 @@ class AbsentTables:
         the statement.
         """
         why = "the server has no such table, or the options leave it out"
-        name, place = table_name(full_name), self.place(full_name)
+        name, offset = table_name(full_name), self.offset_of(full_name)
         to_resync = full_name in self._control.to_resync
-        is_new = (place is not None or to_resync) and self._is_new_in_lake(full_name)
+        is_new = (offset is not None or to_resync) and self._is_new_in_lake(full_name)
         is_kept = to_resync and full_name in self._mirrored.by_name()
         is_kept = is_kept and (full_name not in self._control.gone or self._options.is_shard(*name))
-        if place is None and not (is_kept or is_new):
+        if offset is None and not (is_kept or is_new):
             self._note(f"{full_name} is not copied: {why}")
             return
         if self._tables.source.wants(*name):
@@ -98,18 +98,18 @@ class AbsentTables:
             is_shard = self._options.is_shard(*name)
             if is_shard and refusal is not None and self._remove_shard(full_name):
                 return
-        elif place is not None:  # followed, or its copy waits: a user has just removed it
+        elif offset is not None:  # followed, or its copy waits: a user has just removed it
             self._tables.unselect(full_name)
             return
-        if place is not None:
-            if self._applies_departure(full_name, place):
+        if offset is not None:
+            if self._applies_departure(full_name, offset):
                 return
             why = "the server no longer lists the table, and its log does not contain the reason"
         self._tables.quarantine(full_name, why)
 
     def _is_new_in_lake(self, full_name: str) -> bool:
         """Whether the lake table is one that a copy, which is not complete, has made instead of that with the rows."""
-        if self.place(full_name) is None and full_name in self._mirrored.by_name():
+        if self.offset_of(full_name) is None and full_name in self._mirrored.by_name():
             return False
         name = self._options.lake_name(*table_name(full_name))
         if not self._lake.exists(*name):
@@ -120,7 +120,7 @@ class AbsentTables:
             return False
         return copied_from(properties) == full_name and not sources(properties)
 
-    def _applies_departure(self, full_name: str, place: StreamOffset) -> bool:
+    def _applies_departure(self, full_name: str, offset: StreamOffset) -> bool:
         """Apply the statement of the log that has removed a table from the server; return whether the table needs nothing more.
 
         While an archive lags, the log is searched again after a pause, so that the rounds of the other tables go on.
@@ -131,13 +131,13 @@ class AbsentTables:
             self._lagging[full_name] = (until, lag)
             raise lag
         try:
-            return self._found_departure(full_name, place)
+            return self._found_departure(full_name, offset)
         except LogLagsError as error:
             ended = time.monotonic()
             self._lagging[full_name] = (ended + _PAUSE * (ended - began), error)
             raise
 
-    def _found_departure(self, full_name: str, place: StreamOffset) -> bool:
+    def _found_departure(self, full_name: str, offset: StreamOffset) -> bool:
         table = self._tables.followed.get(full_name)
         if table is not None:
             return self._tables.apply_departure(table)
@@ -145,7 +145,7 @@ class AbsentTables:
             table = self._unfollowed(full_name)
             if table is None:
                 return False
-            table.offset = place
+            table.offset = offset
             return self._tables.apply_departure(table)
         except (*_CANNOT_BE_OPENED, PositionLostError) as error:
             what = "the server no longer lists the table, and the mirror cannot find the reason"

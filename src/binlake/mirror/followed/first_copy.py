@@ -32,13 +32,13 @@ from binlake.follow.planner import StreamPlanner
 from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import place_key
+from binlake.mirror.control import position_key
 from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept_columns import files_with_kept_values
-from binlake.mirror.followed.log_places import LogPlaces
+from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import (
     kept_columns,
@@ -77,7 +77,7 @@ class LogLagsError(BinlogError):
 def lags(log: Position, position: Position) -> bool:
     """Whether the end of a log is before a position of the same server."""
     is_same = is_log_of(log.server_uuid, position.server_uuid)
-    return is_same and place_key(log) < place_key(position)
+    return is_same and position_key(log) < position_key(position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class FirstCopy:
     gives_way: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
     mirrored: MirroredTables
-    places: LogPlaces
+    places: LogPositions
     count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
     begun: set[str] = field(default_factory=set)
     states: dict[Path, CopyState] = field(default_factory=dict)
@@ -204,8 +204,8 @@ class FirstCopy:
         until = self.places.end()
         answers = list(state.answers.values())
         positions = [Position.from_json(answer["position"]) for answer in answers]
-        oldest = min(positions, key=place_key)
-        if start is None or place_key(oldest) < place_key(start.position):
+        oldest = min(positions, key=position_key)
+        if start is None or position_key(oldest) < position_key(start.position):
             start = self.places.at(oldest, exact=not table.key)
         files = [file for answer in answers for file in answer["files"]]
         if earlier := kept_columns(target.properties):
@@ -292,7 +292,7 @@ class FirstCopy:
             raise ServerError(
                 f"{table.full_name} was read from server {min(others)}, but the log is from server {log.server_uuid}"
             )
-        end = max(ends, key=place_key)
+        end = max(ends, key=position_key)
         if not lags(log, end):
             return
         places = f"{log.file}:{log.offset}, but the last row was read at {end.file}:{end.offset}"
@@ -327,7 +327,7 @@ class FirstCopy:
             positions = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 self._check_not_purged(table, state)
-                oldest = min(positions, key=place_key)
+                oldest = min(positions, key=position_key)
                 start = self.places.of_oldest(table.full_name, oldest, exact=not table.key)
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
@@ -402,7 +402,7 @@ class FirstCopy:
     def _check_not_purged(self, table: SourceTable, state: CopyState) -> None:
         """Raise PositionLostError if the log with the changes since the first chunk is not there any more."""
         positions = (Position.from_json(one["position"]) for one in state.answers.values())
-        oldest = min(positions, key=place_key)
+        oldest = min(positions, key=position_key)
         if self.planner.begins_after(oldest):
             setting = _RETENTION[table.definition.flavour]
             raise PositionLostError(

@@ -21,7 +21,7 @@ from binlake.mirror.apply.net_tasks import NetTarget
 from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import Control, offset_of, place_key, position_properties
+from binlake.mirror.control import Control, offset_of, position_key, position_properties
 from binlake.mirror.followed.kept_columns import with_kept_values
 from binlake.mirror.followed.table_record import (
     create_table_of,
@@ -212,7 +212,7 @@ class Followed:
         """Whether the lake may have rows of a later moment than `offset`: its copy read them later."""
         here, until = self.offset.position, self.snapshot_until.position
         if here.server_uuid == until.server_uuid:
-            return place_key(here) < place_key(until)
+            return position_key(here) < position_key(until)
         return not GtidProgress(here.gtid_set).has_all(GtidProgress(until.gtid_set))
 
     @property
@@ -221,11 +221,11 @@ class Followed:
         same = self.offset.position.server_uuid == self.snapshot_until.position.server_uuid
         return self.mode.begins_after_copy and same and self.may_be_ahead
 
-    def was_copied_after(self, place: Position) -> bool:
+    def was_copied_after(self, position: Position) -> bool:
         """Return whether the copy may contain the effects of a position, which is not before `offset`."""
         until = self.snapshot_until.position
-        if place.server_uuid == until.server_uuid:
-            return place_key(place) < place_key(until)
+        if position.server_uuid == until.server_uuid:
+            return position_key(position) < position_key(until)
         return self.may_be_ahead
 
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
@@ -321,14 +321,14 @@ class Followed:
         rows = with_kept_values(change.upserts, self.lake, self.lake_key, self.kept_columns)
         return replace(change, upserts=rows)
 
-    def tag_before(self, what: str, place: Position | ChainPosition) -> None:
+    def tag_before(self, what: str, position: Position | ChainPosition) -> None:
         """Tag the current snapshot as that before a statement; if it is applied twice, only the first time counts."""
-        self.lake.stored.tag(f"before-{what}-{place.file}-{place.offset}")
+        self.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
 
-    def emptying(self, place: Position, commit_us: int | None) -> Emptying:
+    def emptying(self, position: Position, commit_us: int | None) -> Emptying:
         """A statement at a place that removes all rows of the table, which is not a shard."""
         ahead = self.may_be_ahead
-        return Emptying(self.full_name, place, commit_us, ahead, rows=self.lake.scan)
+        return Emptying(self.full_name, position, commit_us, ahead, rows=self.lake.scan)
 
 
 def followed_tables(
@@ -397,7 +397,7 @@ def _place_of(
     # the round has this snapshot, so it is not earlier; the positions of two servers have no order
     if later.position.server_uuid != own.position.server_uuid:
         return later
-    return max(own, later, key=lambda offset: place_key(offset.position))
+    return max(own, later, key=lambda offset: position_key(offset.position))
 
 
 def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:

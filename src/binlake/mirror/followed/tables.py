@@ -24,7 +24,7 @@ from binlake.mirror.followed.absent import AbsentTables
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables, tables_in_lake
-from binlake.mirror.followed.log_places import LogPlaces
+from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy
 from binlake.mirror.followed.unmatched import UnmatchedPatterns
@@ -128,7 +128,7 @@ class FollowedTables:
             self._gives_way,
             self.shards_in,
             self._mirrored,
-            LogPlaces(planner),
+            LogPositions(planner),
             count_zero_dates,
         )
 
@@ -176,7 +176,7 @@ class FollowedTables:
                 continue  # a shard whose copy was asked for
             if has_pending_copy(known.lake.properties):
                 self.unfinished.add(full_name)  # a copy was stopped before it was complete
-                self._absent.keep_place(full_name, known.offset)
+                self._absent.keep_offset(full_name, known.offset)
                 continue
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
@@ -253,12 +253,12 @@ class FollowedTables:
         """
         if full_name in self.followed:
             self._control.keep_resyncing(full_name)
-            self._forget_but_place(full_name)
+            self._forget_but_offset(full_name)
         self.unfinished.add(full_name)
 
     def copy_again(self, full_name: str) -> None:
         """Copy a table again because a user has requested it; earlier copies of this run do not count any more."""
-        self._forget_but_place(full_name)
+        self._forget_but_offset(full_name)
         self._copied.pop(full_name, None)
         self.unfinished.add(full_name)
 
@@ -459,12 +459,12 @@ class FollowedTables:
         for shards in self._shards.values():
             shards.pop(full_name, None)
 
-    def _forget_but_place(self, full_name: str) -> None:
+    def _forget_but_offset(self, full_name: str) -> None:
         """Follow a table no longer until it is copied again. If the server drops it before that, the statement comes after its place."""
-        place = self._absent.place(full_name)
+        offset = self._absent.offset_of(full_name)
         self.forget(full_name)
-        if place is not None:
-            self._absent.keep_place(full_name, place)
+        if offset is not None:
+            self._absent.keep_offset(full_name, offset)
 
     def shards_in(self, name: tuple[str, str]) -> dict[str, Followed]:
         """The shards of a lake table that are followed now."""

@@ -18,7 +18,7 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import UPDATE, key_changes
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
-from binlake.mirror.control import place_key
+from binlake.mirror.control import position_key
 from binlake.mirror.modes.mode import BEFORE_ALL_ROWS, Emptying, Mode, RowChanges, Scan, repeated
 from binlake.mirror.modes.names import APPEND
 from binlake.mirror.tables.change import Change
@@ -59,7 +59,7 @@ class ChangeLog(Mode):
         yield Change(appended=(logged_rows(changes, of.key) for changes in of.tables()))
 
     def emptied(self, of: Emptying, _most_bytes: int) -> Iterator[Change]:
-        own = {**_own(TRUNCATE, of.place), _COLUMNS["ts"].name: of.commit_us}
+        own = {**_own(TRUNCATE, of.position), _COLUMNS["ts"].name: of.commit_us}
         yield Change(appended=[repeated(None, self.fields, own, 1)])
 
     def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -77,11 +77,11 @@ class ChangeLog(Mode):
             yield chosen.select(columns)
 
 
-def _own(op: str, place: Position) -> dict[str, object]:
+def _own(op: str, position: Position) -> dict[str, object]:
     """The columns of a row that is no row change, and stands at a place in the log."""
-    number, offset = place_key(place)
+    number, offset = position_key(position)
     sequence = {"file": number, "pos": offset, "row": BEFORE_ALL_ROWS}
-    named = {"op": op, "file": place.file, "pos": offset, "seq": sequence}
+    named = {"op": op, "file": position.file, "pos": offset, "seq": sequence}
     return {field.name: named.get(name) for name, field in _COLUMNS.items()}
 
 

@@ -21,7 +21,7 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import OP, fact
 from binlake.mirror.apply.net import KeySteps, RowsOf, net_by_key
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
-from binlake.mirror.control import place_key
+from binlake.mirror.control import position_key
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import (
     BEFORE_ALL_ROWS,
@@ -73,7 +73,7 @@ class History(Mode):
             )
 
     def copied(self, rows: pa.Table, position: Position, moment_us: int) -> pa.Table:
-        number, offset = place_key(position)
+        number, offset = position_key(position)
         own = {
             _FROM: utc_moment(moment_us),
             "_op": _SNAPSHOT,

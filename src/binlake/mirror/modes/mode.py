@@ -42,13 +42,13 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class Emptying:
-    """A statement at `place` that removes all rows of a table, committed at `commit_us`.
+    """A statement at `position` that removes all rows of a table, committed at `commit_us`.
 
     `rows` reads the rows of the lake, also while changes are committed. `may_be_ahead`: see `RowChanges`.
     """
 
     table: str
-    place: Position
+    position: Position
     commit_us: int | None
     may_be_ahead: bool
     rows: Callable[[], Iterator[pa.Table]]

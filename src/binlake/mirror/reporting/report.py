@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.follow.offsets import StreamOffset
-from binlake.mirror.control import Control, offset_of, place_key
+from binlake.mirror.control import Control, offset_of, position_key
 from binlake.mirror.followed.table_record import (
     certainty,
     copied_from,
@@ -314,7 +314,7 @@ def _last(
     if control.offset is not None and all(control.snapshots.get(n) == snapshot for n in shards):
         return control.offset
     places = (offsets[name] for name in shards if name in offsets)
-    return min(places, key=lambda offset: place_key(offset.position), default=None)
+    return min(places, key=lambda offset: position_key(offset.position), default=None)
 
 
 def _ms(moment: int | None) -> str:

@@ -173,7 +173,7 @@ def start_dump(
         wanted = GtidSet.parse(gtids)
         command = COM_BINLOG_DUMP_GTID
         payload = BinlogDumpGtid(replica_id, wanted, flags=_flags(server, options)).encode()
-    elif offset > options.most_offset and _names_far_places(server):
+    elif offset > options.most_offset and _names_far_positions(server):
         command = COM_BINLOG_DUMP_GTID
         payload = BinlogDumpGtid(
             replica_id, GtidSet(), file, offset, _flags(server, options)
@@ -243,7 +243,7 @@ def _enable_semi_sync(server: ServerConnection) -> bool:
     return enabled
 
 
-def _names_far_places(server: ServerConnection) -> bool:
+def _names_far_positions(server: ServerConnection) -> bool:
     """Whether COM_BINLOG_DUMP_GTID takes a file and an offset of 8 bytes, beside an empty set.
 
     5.6.24 begins there, too, but leaves out what follows the first GTID.

@@ -20,8 +20,8 @@ from binlake.values.position import ChainPosition
 class AtPosition:
     """Finds the transaction at `place`; remarks go to `ledger`."""
 
-    def __init__(self, place: ChainPosition, ledger: Ledger) -> None:
-        self._place = place
+    def __init__(self, position: ChainPosition, ledger: Ledger) -> None:
+        self._place = position
         self._ledger = ledger
         self._file: LogFile | None = None
         self._starts: bool | None = None

@@ -15,8 +15,7 @@ from binlake.errors import BinlogError, OptionError
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.access import Access
 from binlake.source.bytes import is_uri, local_path, open_reader, pipe_in
-from binlake.source.chain import Chain, LogPath
-from binlake.source.chain_names import names_of, of_source, several_sources
+from binlake.source.chain import Chain, LogPath, names_of, of_source, several_sources
 from binlake.source.replica.url import is_server_url
 from binlake.stream.positions.gtid_search import holds_any
 from binlake.values.gtid_filter import parse_gtid_filter
@@ -108,36 +107,36 @@ def _gtids(options: ReadOptions) -> Iterator[tuple[str, str]]:
         yield "gtid", options.gtid
 
 
-def _having(name: str, place: FilePosition, chains: Sequence[Chain]) -> list[Chain]:
+def _having(name: str, position: FilePosition, chains: Sequence[Chain]) -> list[Chain]:
     """Return the chains that can contain a position. Raises OptionError if there is none."""
-    if not place.file:
+    if not position.file:
         return list(chains)
-    having = [chain for chain in chains if place.file in chain.names]
+    having = [chain for chain in chains if position.file in chain.names]
     if not having:
         raise OptionError(
-            f"option {name}: the input has no file {place.file}",
+            f"option {name}: the input has no file {position.file}",
             name=name,
-            value=str(place),
+            value=str(position),
             hint="they are " + ", ".join(f"{chain.source}/{chain.shown}" for chain in chains),
         )
-    if place.directory:
-        return [chain for chain in having if _lies_in(chain, place.directory)] or having
+    if position.directory:
+        return [chain for chain in having if _lies_in(chain, position.directory)] or having
     return having
 
 
-def _check_inside(name: str, place: FilePosition, chain: Chain) -> None:
+def _check_inside(name: str, position: FilePosition, chain: Chain) -> None:
     """Raise OptionError if the file ends before a position.
 
     The log is then another one, or has lost its end, and the read would start with the next file
     without a word.
     """
-    for file in chain.files if place.file else chain.files[:1]:
-        length = _length(file) if place.file in ("", file.name) else None
-        if length is not None and place.offset > length:
+    for file in chain.files if position.file else chain.files[:1]:
+        length = _length(file) if position.file in ("", file.name) else None
+        if length is not None and position.offset > length:
             raise OptionError(
-                f"option {name}: {file.shown} ends at {length}, before {place.offset}",
+                f"option {name}: {file.shown} ends at {length}, before {position.offset}",
                 name=name,
-                value=str(place),
+                value=str(position),
                 hint="check the position, and whether this is the log that it belongs to",
             )
 

@@ -21,10 +21,11 @@ from typing import Self
 
 from binlake.errors import PositionLostError, SourceError
 from binlake.format.magic import FIRST_EVENT
-from binlake.source.chain import Chain, LogPath, resolve
+from binlake.source.chain import Chain, LogPath
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url, without_password
+from binlake.source.resolve import resolve
 from binlake.source.resync import END, first_sync_before
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles

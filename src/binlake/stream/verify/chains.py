@@ -16,17 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from binlake.source.access import Access
-from binlake.source.chain import (
-    Chain,
-    LogPath,
-    Paths,
-    beside_logs,
-    log_name,
-    names_in_gap,
-    path_texts,
-    survey,
-)
+from binlake.source.chain import Chain, LogPath, names_in_gap
 from binlake.source.keyring import Keyring
+from binlake.source.resolve import Paths, beside_logs, log_name, path_texts, survey
 from binlake.stream.verify.bodies import ImageCheck, no_images
 from binlake.stream.verify.log_file import FileReport, verify_file
 from binlake.stream.verify.problems import ChainProblem, Kind

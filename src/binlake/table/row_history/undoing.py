@@ -43,7 +43,7 @@ def first_undone(changes: Sequence[RowChange], point: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class UndonePlaces:
+class UndonePositions:
     """Row changes by their place in commit order: (ordinal of the file, position, row). `rows`
     chooses them among others.
     """
@@ -52,7 +52,7 @@ class UndonePlaces:
     places: frozenset[tuple[int, int, int]]
 
     @classmethod
-    def of(cls, rows: KeyRows, found: Iterable[HistoryChange]) -> UndonePlaces:
+    def of(cls, rows: KeyRows, found: Iterable[HistoryChange]) -> UndonePositions:
         """The places of these changes."""
         return cls(rows, frozenset(one.order for one in found))
 

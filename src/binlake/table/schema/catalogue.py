@@ -26,9 +26,9 @@ _MOST_COLUMNS = 1 << 19
 
 
 class Catalogue:
-    """Tables by database and name; `place` is that of the current statement.
+    """Tables by database and name; `position` is that of the current statement.
 
-    `before` returns the declaration, if any, of a table without an entry at `place`. `changed` are
+    `before` returns the declaration, if any, of a table without an entry at `position`. `changed` are
     the tables of the latest statements; the reader clears it. `most_entries` of each kind, and
     `most_columns` of all tables, are kept; the oldest go first. `follows_defaults`: a statement that changes only the
     default of a column changes its table.
@@ -51,7 +51,7 @@ class Catalogue:
         self._with_foreign_keys: set[TableName] = set()
         self._noted: dict[TableName, dict[str, DeclaredColumn]] = {}
         self.follows_defaults = False
-        self.place = LogPosition("", 0)
+        self.position = LogPosition("", 0)
         self.changed: set[TableName] = set()
 
     def spelled(self, name: TableName) -> TableName:
@@ -99,7 +99,7 @@ class Catalogue:
         database, short = name
         self._take_out(name)
         self._tables[name] = replace(
-            table, database=database, table=short, line=0, since=self.place
+            table, database=database, table=short, line=0, since=self.position
         )
         self._spellings.setdefault(lower_name(name), set()).add(name)
         if table.foreign_keys:

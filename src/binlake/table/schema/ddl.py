@@ -124,7 +124,7 @@ def _not_understood(catalogue: Catalogue, ddl: DdlStatement, why: str) -> None:
     database = unquoted_name(found["database"]) if found["database"] else ddl.database
     name = catalogue.spelled((database, unquoted_name(found["table"])))
     if not catalogue.is_mute(name) or found[0][:1] in "cC":
-        catalogue.forget(name, f"the DDL at {catalogue.place} is not understood: {why}")
+        catalogue.forget(name, f"the DDL at {catalogue.position} is not understood: {why}")
 
 
 # -- CREATE ----------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _create_table(statement: _Statement) -> None:
     else:
         rest = tokens[at:]
     if any(token.word == "SELECT" for token in rest):
-        catalogue.forget(name, f"the columns at {catalogue.place} come from a SELECT")
+        catalogue.forget(name, f"the columns at {catalogue.position} come from a SELECT")
         return
     if not lists_columns(tokens, at):
         raise UnreadableTableError(f"{name[1]}: the statement lists no columns")

@@ -94,7 +94,7 @@ class SchemaHistory:
     def apply(self, ddl: DdlStatement) -> list[DeclaredTable]:
         """Apply a statement immediately, and return the versions of tables that it makes."""
         catalogue = self._catalogue
-        catalogue.place = ddl.position.in_log
+        catalogue.position = ddl.position.in_log
         apply_ddl(catalogue, ddl)
         changed = sorted(catalogue.changed)
         catalogue.changed.clear()
@@ -198,16 +198,16 @@ class SchemaHistory:
     def _before_start(self) -> Catalogue:
         """Return the tables after the statements before the start of reading."""
         if self._earlier is None:
-            earlier = Catalogue(lambda *of: self._of_schema(of, earlier.place))
+            earlier = Catalogue(lambda *of: self._of_schema(of, earlier.position))
             self._earlier = earlier
             for ddl in self._ddl_before():
-                earlier.place = ddl.position.in_log
+                earlier.position = ddl.position.in_log
                 apply_ddl(earlier, ddl)
         return self._earlier
 
     def _apply_waiting(self) -> None:
         for ddl in self._waiting:
-            self._catalogue.place = ddl.position.in_log
+            self._catalogue.position = ddl.position.in_log
             apply_ddl(self._catalogue, ddl)
         self._waiting.clear()
         self._waiting_size = 0
@@ -218,11 +218,11 @@ class SchemaHistory:
 
     def _before(self, database: str, table: str) -> DeclaredTable | None:
         """Return the declaration of a table before the current statement."""
-        found = self._of_schema((database, table), self._catalogue.place)
+        found = self._of_schema((database, table), self._catalogue.position)
         return self._declared_before((database, table)) if found is None else found
 
-    def _of_schema(self, name: TableName, place: LogPosition) -> DeclaredTable | None:
-        version = self._versions.of(name, place)
+    def _of_schema(self, name: TableName, position: LogPosition) -> DeclaredTable | None:
+        version = self._versions.of(name, position)
         if version is not None:
             return version
         return next(iter(self.schema.declarations(*name)), None)
@@ -271,14 +271,14 @@ class _Versions:
     def is_empty(self) -> bool:
         return not self._tables
 
-    def epoch(self, place: LogPosition) -> int:
+    def epoch(self, position: LogPosition) -> int:
         """Return how many versions have begun before a place."""
         if self.is_empty:
             return 0
-        base, key = _key(place)
+        base, key = _key(position)
         return bisect.bisect_left(self._places.get(base, []), key)
 
-    def of(self, name: TableName, place: LogPosition) -> DeclaredTable | None:
+    def of(self, name: TableName, position: LogPosition) -> DeclaredTable | None:
         """Return the version that holds at a place, before a statement at that place.
 
         For an unknown name, return the version of the only name that differs in case, as
@@ -286,7 +286,7 @@ class _Versions:
         """
         if self.is_empty:
             return None
-        base, key = _key(place)
+        base, key = _key(position)
         exact = self._at((base, name), key)
         if exact is not None and exact.columns:
             return exact
@@ -301,9 +301,9 @@ class _Versions:
         return versions[at - 1][1] if at else None
 
 
-def _key(place: LogPosition) -> tuple[str, tuple[int, int]]:
+def _key(position: LogPosition) -> tuple[str, tuple[int, int]]:
     """Return the base name of a chain, and the sort key of its places."""
-    named = LogName.parse(place.file)
+    named = LogName.parse(position.file)
     if named is None:
-        return place.file, (0, place.offset)
-    return named.base, (named.number, place.offset)
+        return position.file, (0, position.offset)
+    return named.base, (named.number, position.offset)

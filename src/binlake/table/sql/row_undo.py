@@ -7,7 +7,7 @@ from dataclasses import replace
 from binlake.printable import printable
 from binlake.table.row_history.entries import RowHistory
 from binlake.table.row_history.history import HistoryReader
-from binlake.table.row_history.undoing import UndonePlaces, first_undone
+from binlake.table.row_history.undoing import UndonePositions, first_undone
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
 from binlake.values.position import FilePosition
 
@@ -35,5 +35,5 @@ def undo_of_row(
             f"{found.full_name}: another row has the key {printable(key)} now, which the row had: the"
             " server refuses the statement that gives it back"
         )
-    undone = UndonePlaces.of(reader.rows, places)
+    undone = UndonePositions.of(reader.rows, places)
     return UndoRun([chain], options, choices, reader.schema, ledger, undone)

@@ -15,7 +15,7 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Outcome
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
-from binlake.table.row_history.undoing import UndonePlaces
+from binlake.table.row_history.undoing import UndonePositions
 from binlake.table.schema.declared import DeclaredSchema, ForeignKey, lacks_computed
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_changes import ChosenChanges, UndoneChanges
@@ -82,7 +82,7 @@ class UndoRun:
         choices: UndoChoices,
         schema: DeclaredSchema,
         ledger: Ledger,
-        places: UndonePlaces | None = None,
+        places: UndonePositions | None = None,
     ) -> None:
         self._places = places
         self._chains = chains

@@ -11,7 +11,7 @@ import pytest
 import binlake
 from binlake.cli.main import main
 from binlake.lake.local import LocalEngine
-from binlake.source import chain
+from binlake.source import resolve as source_resolve
 from binlake.source.chain import Chain
 from support.logs.log_builder import GTID, QUERY, ROTATE, query_body
 from support.logs.table_log import Log
@@ -40,13 +40,13 @@ AT_THE_END = "binlog.000002:{size}"
 def resolved(monkeypatch: pytest.MonkeyPatch) -> Resolutions:
     """The paths of every resolution."""
     found: Resolutions = []
-    survey = chain.survey
+    survey = source_resolve.survey
 
     def counting(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:
         found.append(list(paths))
         return survey(paths, index_directories)
 
-    monkeypatch.setattr(chain, "survey", counting)
+    monkeypatch.setattr(source_resolve, "survey", counting)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binlake.core.counting.run_facts import FACTS, run_facts
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun
 from binlake.values.ledger import Ledger

@@ -26,7 +26,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
-from binlake.mirror.followed.log_places import LogPlaces
+from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
@@ -192,7 +192,7 @@ def copy_of(
         gives_way=lambda: True,
         shards_in=lambda _name: {},
         mirrored=MirroredTables(lake, {"old", "shop_backup", "unrecorded"}),
-        places=LogPlaces(log),  # type: ignore[arg-type]
+        places=LogPositions(log),  # type: ignore[arg-type]
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from binlake.format.flags import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
-from binlake.source.chain import resolve
+from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.comments import text_without_comments, without_comments
 from binlake.stream.sql.ddl import DdlStatement

@@ -47,7 +47,7 @@ def catalogue(
     made = Catalogue(lambda db, name: next(iter(known.declarations(db, name)), None), **limits)
     for number, statement in enumerate(statements):
         one = ddl(statement, number) if isinstance(statement, str) else statement
-        made.place = LogPosition(*one.position[1:])
+        made.position = LogPosition(*one.position[1:])
         apply_ddl(made, one)
     return made
 

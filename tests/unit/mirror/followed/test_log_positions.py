@@ -13,7 +13,7 @@ from binlake.errors import BinlogError
 from binlake.follow.logs import DirectoryLogs
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
-from binlake.mirror.followed.log_places import LogPlaces
+from binlake.mirror.followed.log_positions import LogPositions
 from binlake.stream.positions.boundary import Limits
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -53,7 +53,7 @@ def test_places_are_those_of_a_search_from_the_start(case: str) -> None:
     planner = planner_of(f"{GOLDEN / case}/binlog.0*")
     found = boundaries(planner)
     assert len(found) > 3
-    places = LogPlaces(planner)
+    places = LogPositions(planner)
     for offset in (found[1], found[-1], found[2], found[-1]):  # also one before the newest
         at = places.at(offset.position, exact=True)
         file_pos = planner.at_position(offset.position)
@@ -67,7 +67,7 @@ def test_a_log_is_searched_from_its_start_once(tmp_path: Path) -> None:
     chain(tmp_path)
     planner = planner_of(str(tmp_path))
     found = boundaries(planner)
-    places = LogPlaces(planner)
+    places = LogPositions(planner)
     before = planner.searches
     for offset in found[1:]:
         places.at(offset.position, exact=True)
@@ -81,7 +81,7 @@ def test_a_log_is_searched_from_its_start_once(tmp_path: Path) -> None:
 
 def test_a_position_that_the_log_does_not_have(tmp_path: Path) -> None:
     chain(tmp_path)
-    places = LogPlaces(planner_of(str(tmp_path)))
+    places = LogPositions(planner_of(str(tmp_path)))
     end = places.end().position
     with pytest.raises(BinlogError, match="does not reach"):
         places.at(Position(end.server_uuid, end.file, end.offset + 1), exact=True)

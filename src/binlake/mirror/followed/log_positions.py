@@ -5,12 +5,12 @@ from __future__ import annotations
 from binlake.errors import BinlogError, OptionError, PositionLostError
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
-from binlake.mirror.control import place_key
+from binlake.mirror.control import position_key
 from binlake.stream.positions.boundary import UNLIMITED
 from binlake.values.position import FilePosition, Position
 
 
-class LogPlaces:
+class LogPositions:
     """Finds places in a log. It remembers the newest one, and reads the log from there on: without it, a file of the log is
     read from its start, and a mirror may copy thousands of tables.
     """
@@ -33,9 +33,11 @@ class LogPlaces:
         found = self._from_newest(position)
         if found is None:
             found = self._from_start_of_file(position)
-        if exact and place_key(found.position) < place_key(position):
+        if exact and position_key(found.position) < position_key(position):
             raise BinlogError(f"the log does not reach {position} yet")
-        if self._newest is None or place_key(self._newest.position) < place_key(found.position):
+        if self._newest is None or position_key(self._newest.position) < position_key(
+            found.position
+        ):
             self._newest = found
         return found
 
@@ -59,10 +61,10 @@ class LogPlaces:
         known = self._newest
         if known is None or known.position.server_uuid != position.server_uuid:
             return None
-        if place_key(position) < place_key(known.position):
+        if position_key(position) < position_key(known.position):
             return None
         found = self._after(known, StreamOffset(position))
-        is_there = found is not None and place_key(found.position) == place_key(position)
+        is_there = found is not None and position_key(found.position) == position_key(position)
         return found if is_there else None
 
     def _from_start_of_file(self, position: Position) -> StreamOffset:
