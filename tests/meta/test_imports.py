@@ -230,15 +230,15 @@ def _for_types_only(tree: ast.Module) -> set[ast.AST]:
 
 
 def _imported_modules(path: Path, modules: set[str]) -> set[str]:
-    """The modules of binlake that a file imports when it runs or is compiled, at its top or later."""
-    found = [one for one in _imports(path) if not one.is_for_types]
+    """The modules of binlake that a file imports: at its top, later, or for annotations."""
+    found = list(_imports(path))
     named = {f"{one.module}.{name}" for one in found for name in one.names}
     return ({one.module for one in found} | named) & modules - {_name(path)}
 
 
 def test_no_modules_import_each_other() -> None:
-    """Late imports count, because they only hide a cycle. Imports for annotations do not: a window
-    may name the type of its file. The declarations of a compiled module (.pxd) count as its own.
+    """Late imports count, because they only hide a cycle, and imports for annotations, because a reader has to know both
+    modules. The declarations of a compiled module (.pxd) count as its own.
     """
     names = {_name(path) for path in _sources()}
     graph: dict[str, set[str]] = {name: set() for name in names}

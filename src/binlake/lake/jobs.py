@@ -23,7 +23,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from binlake import errors
+import binlake.errors
 from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.spark.hosts import Shipped, check_hosts, cores, without_traceback
@@ -189,8 +189,8 @@ def _task_error(error: Exception) -> BinlogError | None:
     for line in reversed(str(error).splitlines()):
         kind, _, sentence = line.strip().partition(": ")
         module, _, name = kind.rpartition(".")
-        if module == errors.__name__:
-            kind_of_error: type[BinlogError] = getattr(errors, name, BinlogError)
+        if module == binlake.errors.__name__:
+            kind_of_error: type[BinlogError] = getattr(binlake.errors, name, BinlogError)
             return kind_of_error(sentence, **facts)
         if kind == _FACTS:
             facts = json.loads(sentence)

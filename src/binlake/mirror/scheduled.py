@@ -5,21 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse
-from binlake.mirror.verification import Verification, compare_tables
+from binlake.mirror.verification import ComparedMirror, Verification, compare_tables
 from binlake.values.quantities import counted
 
-if TYPE_CHECKING:
-    from binlake.mirror.loop import Mirror
-
 #: Compares tables of a mirror (all without names) with the source. Raises BinlogError.
-ComparesTables = Callable[["Mirror", Sequence[str], VerifyOptions], Verification]
+ComparesTables = Callable[[ComparedMirror, Sequence[str], VerifyOptions], Verification]
 
 
 class ScheduledVerification:
@@ -43,7 +39,7 @@ class ScheduledVerification:
         pulse.schedule_verification(self._every_s)
         self._due_s = pulse.verified_s + self._every_s
 
-    def work(self, mirror: Mirror) -> None:
+    def work(self, mirror: ComparedMirror) -> None:
         """Compare if it is time to. A failure of the comparison is noted, and does not end the mirror.
 
         Raises the error of a round that the comparison needs, and LakeInUseError.

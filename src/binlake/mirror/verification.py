@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -36,12 +36,35 @@ from binlake.values.position import Position
 
 if TYPE_CHECKING:
     from binlake.mirror.followed.table import Followed
-    from binlake.mirror.loop import Mirror
+    from binlake.mirror.options import MirrorOptions
 
 # How often a table is tried that is altered again and again.
 _MOMENTS = 5
 # an unknown column, no such table, a definition that is later than the snapshot
 _CODES_AFTER_DDL = frozenset((1054, 1146, 1412))
+
+
+class ComparedMirror(Protocol):
+    """A mirror whose tables are compared with the source: the part of `loop.Mirror` that this needs."""
+
+    options: MirrorOptions
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def tables(self) -> dict[str, Followed]: ...
+    @property
+    def gone(self) -> dict[str, str]: ...
+    @property
+    def quarantined(self) -> dict[str, str]: ...
+    @property
+    def not_copied(self) -> dict[str, str]: ...
+    @property
+    def round_error(self) -> BinlogError | None: ...
+    def catch_up(self) -> None: ...
+    def reach(self, position: Position | None = None) -> bool: ...
+    def keep_lease(self) -> None: ...
+    def may_have_changed(self, table: Followed, until: Position) -> bool: ...
 
 
 class StoppedError(BinlogError):
@@ -94,7 +117,7 @@ class Verification:
 
 
 def verify_tables(
-    mirror: Mirror,
+    mirror: ComparedMirror,
     names: Sequence[str] = (),
     options: VerifyOptions | None = None,
     progress: Callable[[str], None] = lambda _table: None,
@@ -110,7 +133,7 @@ def verify_tables(
 
 
 def compare_tables(
-    mirror: Mirror,
+    mirror: ComparedMirror,
     names: Sequence[str] = (),
     options: VerifyOptions | None = None,
     progress: Callable[[str], None] = lambda _table: None,
@@ -158,7 +181,7 @@ def compare_tables(
     return Verification(first.file, first.offset, first.gtid_set, tables, number)
 
 
-def _tables(mirror: Mirror, names: Sequence[str]) -> list[str]:
+def _tables(mirror: ComparedMirror, names: Sequence[str]) -> list[str]:
     """The tables to compare. Raises OptionError for a name or pattern that stands for none of the mirror."""
     known = {*mirror.tables, *mirror.quarantined, *mirror.not_copied}
     gone = {name for name in names if name in mirror.gone}
@@ -167,7 +190,7 @@ def _tables(mirror: Mirror, names: Sequence[str]) -> list[str]:
 
 def _compare_now(
     source: ExactSource,
-    mirror: Mirror,
+    mirror: ComparedMirror,
     names: Sequence[str],
     options: VerifyOptions | None,
     progress: Callable[[str], None],
@@ -202,7 +225,7 @@ def _compare_now(
 
 
 def _verified(
-    source: ExactSource, followed: Followed, mirror: Mirror, options: VerifyOptions | None
+    source: ExactSource, followed: Followed, mirror: ComparedMirror, options: VerifyOptions | None
 ) -> tuple[TableVerification, bool]:
     """The result, and whether the table may have been altered after the moment of `source`."""
     name = followed.full_name
@@ -235,7 +258,7 @@ def _verified(
     return _described(name, found), is_altered
 
 
-def _may_have_changed(source: ExactSource, followed: Followed, mirror: Mirror) -> bool:
+def _may_have_changed(source: ExactSource, followed: Followed, mirror: ComparedMirror) -> bool:
     """Return whether a statement after the moment of `source` may concern the table.
 
     The rows have been read, so such a statement is before the current end of the server's log.
@@ -248,7 +271,7 @@ def _compared(
     source: ExactSource,
     table: SourceTable,
     followed: Followed,
-    mirror: Mirror,
+    mirror: ComparedMirror,
     options: VerifyOptions | None,
 ) -> TableComparison:
     there = followed.lake.schema
@@ -269,7 +292,7 @@ def _compared(
     )
 
 
-def _keeping_lease(rows: Iterable[pa.Table], mirror: Mirror) -> Iterator[pa.Table]:
+def _keeping_lease(rows: Iterable[pa.Table], mirror: ComparedMirror) -> Iterator[pa.Table]:
     """The rows. The lease is renewed while they are read, which takes long for a large table."""
     for batch in rows:
         mirror.keep_lease()

@@ -61,8 +61,7 @@ from binlake.source.resolve import log_name
 from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, ScanResult, TailReport, steps, torn_tail_error
 from binlake.source.stores.heads import KeptHead
-from binlake.source.window import Window
-from binlake.values.closing import Closing
+from binlake.source.window import OpenLog, Window
 from binlake.values.frame import DEFAULT_MAX_MEMORY, EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.log_names import LogName
@@ -87,24 +86,12 @@ class Damage(StrEnum):
     SKIP = "skip"
 
 
-class LogFile(Closing):
-    """An open log file.
+class LogFile(OpenLog):
+    """An open log file (see `OpenLog`), and the walk over its events.
 
-    `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
-    chain. `reader` has its bytes, decrypted if they are encrypted. `format` is the first
-    EventFormat, None if the file ends before the end of its FORMAT_DESCRIPTION event (empty files;
-    `windows` then yields nothing but the torn tail). `in_use`: its flag shows that the server has
-    not closed the file. `created`: the time of that event, seconds since 1970, which distinguishes
-    it from other logs of its name (RESET BINARY LOGS AND GTIDS); None if `format` is None, and
-    before version 4. `is_relay`: a relay log, whose events' log_pos is a position in the source's
-    log. `tail` is the TailReport of the last complete walk, None if none was found; `last_event` is the
-    last event of that walk, None if the walk did not get to the end of the file. `at_startup`: the
-    server had just started when it began the log; None if `format` is None, and before version 4.
-    `encrypted_from` is where the encrypted events of a MariaDB log begin, None if there are none;
-    `locked` is the reason why they cannot be read, if any. `ibb` is the reader that makes a log of
-    the pages of MariaDB's InnoDB binlog. `before` opens the file before it in its chain; None for
-    the first, or without a chain. `source` is that of its LogPath: the name of its chain if there
-    are several, else "".
+    `tail` is the TailReport of the last complete walk, None if none was found; `last_event` is the
+    last event of that walk, None if the walk did not get to the end of the file. `ibb` is the reader that makes a log of
+    the pages of MariaDB's InnoDB binlog.
     """
 
     def __init__(
@@ -117,21 +104,10 @@ class LogFile(Closing):
         before: Callable[[], LogFile] | None = None,
         source: str = "",
     ) -> None:
-        self.path = reader.name
-        self.name = name
-        self.source = source
-        self.ordinal = ordinal
-        self.reader = reader
-        self.format: EventFormat | None = None
-        self.is_relay = False
-        self.in_use = False
-        self.created: int | None = None
+        super().__init__(reader, name, ordinal, source)
         self.tail: TailReport | None = None
         self.last_event: Frame | None = None
-        self.at_startup: bool | None = None
         self.closed = False
-        self.encrypted_from: int | None = None
-        self.locked: BinlogError | None = None
         self.ibb: IbbReader | None = None
         self.max_memory = max_memory
         self.before = before
@@ -170,28 +146,6 @@ class LogFile(Closing):
         except BaseException:
             reader.close()
             raise
-
-    @property
-    def shown(self) -> str:
-        """The name, after that of its chain if there are several: `source/binlog.000001`."""
-        return f"{self.source}/{self.name}" if self.source else self.name
-
-    @property
-    def size(self) -> int | None:
-        """Length in bytes, of the inflated log if the file is compressed; None: not known yet."""
-        return self.reader.size
-
-    @property
-    def is_splittable(self) -> bool:
-        """Whether transactions can be found from any byte on: each event contains its end
-        position.
-
-        In relay logs that is a position in the source's log; before version 4 it is the start, or
-        missing. Encrypted events of MariaDB can be found from the first one on only.
-        """
-        if self.format is None or self.is_relay or self.format.binlog_version < 4:
-            return False
-        return self.reader.seekable and not self.reader.sequential
 
     def reopen(self, size: int | None = None) -> Self:
         """Open the same file again, as far as byte `size` of its log."""

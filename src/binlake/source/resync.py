@@ -60,12 +60,12 @@ from binlake.format.event_types import (
     codes_of,
 )
 from binlake.format.magic import FIRST_EVENT
+from binlake.source.window import OpenLog
 from binlake.values.frame import EventFormat, Frame
 
 if TYPE_CHECKING:
     import re
 
-    from binlake.source.log_file import LogFile
     from binlake.source.reader import ByteReader
 
 #: The end of a log whose length is not known.
@@ -87,7 +87,7 @@ class SearchLimits:
     after_bytes: int = 1 << 20
 
 
-def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> int:
+def first_sync(log: OpenLog, at: int, limits: SearchLimits = SearchLimits()) -> int:
     """Return the offset of the first transaction that starts at or after byte `at` (docstring
     above).
 
@@ -100,7 +100,7 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
 
 
 def first_sync_before(
-    log: LogFile, at: int, before: int, limits: SearchLimits = SearchLimits()
+    log: OpenLog, at: int, before: int, limits: SearchLimits = SearchLimits()
 ) -> int | None:
     """Return the same if an event between `at` and `before` determines it, else None: `first_sync` of
     both is the same then. Raises SourceError.
@@ -123,7 +123,7 @@ def first_sync_before(
     return next_transaction(log, walk.pos, log.format) if walk.broken else size
 
 
-def event_inside(log: LogFile) -> int | None:
+def event_inside(log: OpenLog) -> int | None:
     """Return where a server sends a log from (`ByteReader.begins_at`), if an event starts there.
 
     Raises SourceError.
@@ -134,7 +134,7 @@ def event_inside(log: LogFile) -> int | None:
     return at if _Walk(log.reader, log.format).proves(at) else None
 
 
-def sync_inside(log: LogFile) -> int | None:
+def sync_inside(log: OpenLog) -> int | None:
     """Return `first_sync` for a log that a server sends from a place inside; None if no event
     starts there, or if the result depends on the bytes before it.
 
@@ -195,7 +195,7 @@ def first_frame(
     return file_size
 
 
-def next_transaction(log: LogFile, damaged: int, fmt: EventFormat) -> int:
+def next_transaction(log: OpenLog, damaged: int, fmt: EventFormat) -> int:
     """Return where to continue after the event at `damaged` turned out not to be an event.
 
     That is the first transaction start (or FORMAT_DESCRIPTION) after it that verifies; the length

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 from binlake.background import Background
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
@@ -24,12 +23,9 @@ from binlake.format.event_types import (
 from binlake.format.flags import LOG_EVENT_IGNORABLE_F
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.reader import TORN_TAIL
-from binlake.source.window import Window, checksum_error
+from binlake.source.window import OpenLog, Window, checksum_error
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import FileCounts
-
-if TYPE_CHECKING:
-    from binlake.source.log_file import LogFile
 
 # Minimum size of a read: more than one event, even before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
@@ -84,7 +80,7 @@ class Scanner:
     """
 
     def __init__(
-        self, log: LogFile, pos: int, stop: int | None, format: EventFormat,
+        self, log: OpenLog, pos: int, stop: int | None, format: EventFormat,
         window_bytes: int, *, verify: bool,
     ) -> None:  # fmt: skip
         self.format = format
@@ -359,7 +355,7 @@ def _begins_log(data: bytes | memoryview) -> bool:
     return bytes(data[_FIRST_TYPE : _FIRST_TYPE + 1]) == bytes((FORMAT_DESCRIPTION_EVENT,))
 
 
-def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
+def torn_tail_error(log: OpenLog, tail: TailReport) -> TruncatedError:
     """Return the error for a torn tail of a file that is not in use."""
     # offset 0 is no event: the file ends before the first one is complete
     return TruncatedError(

@@ -1,19 +1,95 @@
-"""A window: a part of a log whose events are whole, verified and of one format."""
+"""A window: a part of an open log whose events are whole, verified and of one format."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.events.frames import FrameBlock
-from binlake.errors import ChecksumError, MalformedError
+from binlake.errors import BinlogError, ChecksumError, MalformedError
 from binlake.format.event_header import HEADER_BYTES
 from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, event_name
+from binlake.source.reader import ByteReader
+from binlake.values.closing import Closing
 from binlake.values.frame import EventFormat, Frame
 
-if TYPE_CHECKING:
-    from binlake.source.log_file import LogFile
+
+class OpenLog(Closing):
+    """What is known of an open log; `LogFile` opens one.
+
+    `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
+    chain. `reader` has its bytes, decrypted if they are encrypted. `format` is the first
+    EventFormat, None if the file ends before the end of its FORMAT_DESCRIPTION event (empty files;
+    `windows` then yields nothing but the torn tail). `in_use`: its flag shows that the server has
+    not closed the file. `created`: the time of that event, seconds since 1970, which distinguishes
+    it from other logs of its name (RESET BINARY LOGS AND GTIDS); None if `format` is None, and
+    before version 4. `is_relay`: a relay log, whose events' log_pos is a position in the source's
+    log. `at_startup`: the server had just started when it began the log; None if `format` is None, and before version 4.
+    `encrypted_from` is where the encrypted events of a MariaDB log begin, None if there are none;
+    `locked` is the reason why they cannot be read, if any. `source` is that of its LogPath: the name of its chain if there
+    are several, else "". `before` opens the file before it in its chain; None for the first, or without a chain.
+    """
+
+    before: Callable[[], OpenLog] | None
+
+    def __init__(self, reader: ByteReader, name: str, ordinal: int, source: str) -> None:
+        self.path = reader.name
+        self.name = name
+        self.source = source
+        self.ordinal = ordinal
+        self.reader = reader
+        self.format: EventFormat | None = None
+        self.is_relay = False
+        self.in_use = False
+        self.created: int | None = None
+        self.at_startup: bool | None = None
+        self.encrypted_from: int | None = None
+        self.locked: BinlogError | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name, after that of its chain if there are several: `source/binlog.000001`."""
+        return f"{self.source}/{self.name}" if self.source else self.name
+
+    @property
+    def size(self) -> int | None:
+        """Length in bytes, of the inflated log if the file is compressed; None: not known yet."""
+        return self.reader.size
+
+    @property
+    def is_splittable(self) -> bool:
+        """Whether transactions can be found from any byte on: each event contains its end
+        position.
+
+        In relay logs that is a position in the source's log; before version 4 it is the start, or
+        missing. Encrypted events of MariaDB can be found from the first one on only.
+        """
+        if self.format is None or self.is_relay or self.format.binlog_version < 4:
+            return False
+        return self.reader.seekable and not self.reader.sequential
+
+    @abstractmethod
+    def reopen(self, size: int | None = None) -> Self:
+        """Open the same file again, as far as byte `size` of its log."""
+
+    @abstractmethod
+    def windows(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        verify: bool = True,
+        format: EventFormat | None = None,
+        window_bytes: int | None = None,
+    ) -> Iterator[Window]:
+        """The events that start in [start, stop), in windows of whole events of one format (see `LogFile.windows`)."""
+
+    @abstractmethod
+    def read_format(self, frame: Frame, raw: bytes | memoryview) -> EventFormat:
+        """Return the format that the FORMAT_DESCRIPTION event `raw` sets. Raises FormatError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +100,7 @@ class Window:
     `data[block.offset[i] - base :][: block.length[i]]`.
     """
 
-    file: LogFile
+    file: OpenLog
     data: bytes
     base: int
     block: FrameBlock
@@ -86,7 +162,7 @@ class Window:
             raise checksum_error(self.file, self.frame(bad), self.raw(bad))
 
 
-def checksum_error(file: LogFile, frame: Frame, raw: bytes | memoryview) -> ChecksumError:
+def checksum_error(file: OpenLog, frame: Frame, raw: bytes | memoryview) -> ChecksumError:
     """Return the error for an event whose bytes `raw` do not match the CRC32 at their end."""
     stored, computed = stored_crc32(raw), event_crc32(raw)
     return ChecksumError(
@@ -97,7 +173,7 @@ def checksum_error(file: LogFile, frame: Frame, raw: bytes | memoryview) -> Chec
     )
 
 
-def _where(file: LogFile, frame: Frame) -> dict[str, Any]:
+def _where(file: OpenLog, frame: Frame) -> dict[str, Any]:
     return {
         "file": file.name,
         "event_pos": frame.offset,

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from binlake.core.events.frames import BAD_LENGTH, MORE, FrameBlock, read_frame, scan
 from binlake.core.events.inflate import refuse_inflated
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.format.event_header import HEADER_BYTES
-from binlake.source.window import Window
+from binlake.source.window import OpenLog, Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
-
-if TYPE_CHECKING:
-    from binlake.source.log_file import LogFile
 
 #: Inflated bytes that make a window.
 WINDOW_BYTES = 4 << 20
@@ -58,7 +54,7 @@ def inner_windows(window: Window, index: int) -> Iterator[Window]:
         ) from None
 
 
-def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) -> Iterator[Window]:
+def _windows(event: TransactionPayloadEvent, file: OpenLog, fmt: EventFormat) -> Iterator[Window]:
     base = 0
     pending: list[
         bytes | memoryview
@@ -95,7 +91,7 @@ def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) ->
         )
 
 
-def _scan(data: bytes, base: int, file: LogFile, fmt: EventFormat) -> Generator[Window, None, int]:
+def _scan(data: bytes, base: int, file: OpenLog, fmt: EventFormat) -> Generator[Window, None, int]:
     """Yield the whole events of `data` as windows; return their total size."""
     pos = 0
     while True:

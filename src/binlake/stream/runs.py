@@ -29,8 +29,7 @@ from binlake.values.position import ChainPosition
 if TYPE_CHECKING:
     from binlake.events.mariadb.gtid import MariadbGtidEvent
     from binlake.events.mysql.gtid import GtidEvent
-    from binlake.source.log_file import LogFile
-    from binlake.source.window import Window
+    from binlake.source.window import OpenLog, Window
 
 
 class Outcome(StrEnum):
@@ -186,7 +185,7 @@ class Transaction:
     commit_us: int
     server_id: int
     thread_id: int | None
-    file: LogFile
+    file: OpenLog
     statements: tuple[Statement, ...]
     bytes: int
     gtid_event: GtidEvent | MariadbGtidEvent | None

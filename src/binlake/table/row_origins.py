@@ -20,7 +20,7 @@ from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.format import event_types as types
 from binlake.format.event_types import Role, codes_of
 from binlake.source.arrays import runs, scalar
-from binlake.source.log_file import LogFile
+from binlake.source.window import OpenLog
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.relay import source_file_before, source_files
 from binlake.stream.runs import Piece
@@ -46,7 +46,7 @@ class RowOriginFinder:
         self._sources_before: dict[str, str | None] = {}
 
     def begin(
-        self, file: LogFile, sequence: int, decided: tuple[int, int, int] | None = None
+        self, file: OpenLog, sequence: int, decided: tuple[int, int, int] | None = None
     ) -> None:
         """From row change number `sequence` on they are in `file`, of a run or transaction."""
         self._note(RowOrigin(sequence, file.name, file.ordinal, decided))
@@ -112,7 +112,7 @@ class RowOriginFinder:
                 )
             yield at, at + 1
 
-    def _source_file(self, file: LogFile, offset: int) -> str | None:
+    def _source_file(self, file: OpenLog, offset: int) -> str | None:
         """Return the source's log file from which the event at an offset of a relay log came."""
         known = self._source_files.get(file.path)
         if known is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from binlake.errors import PositionLostError
 from binlake.follow.offsets import StreamOffset
@@ -17,6 +17,7 @@ from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table import Followed, followed_tables, unfollowed_shard
 from binlake.mirror.followed.table_record import copied_from, sources
+from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.refusals import is_absent
 from binlake.mirror.tables.change import CommitConflictError
@@ -24,12 +25,23 @@ from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.formats import LakeTables
 from binlake.values.table_names import table_name
 
-if TYPE_CHECKING:
-    from binlake.mirror.followed.tables import FollowedTables
-
 #: How long the search for a statement rests, as a multiple of its time.
 _PAUSE = 10
 _CANNOT_BE_OPENED = (*OF_ONE_TABLE, CommitConflictError, *DAMAGED)
+
+
+class Tables(Protocol):
+    """The tables that a mirror follows: the part of `followed.tables.FollowedTables` that this needs."""
+
+    followed: dict[str, Followed]
+    source: WantedTables
+    apply_departure: Callable[[Followed], bool]
+
+    def quarantine(self, full_name: str, reason: str) -> None: ...
+    def leave(self, full_name: str, how: str) -> None: ...
+    def unselect(self, full_name: str) -> None: ...
+    def forget(self, full_name: str) -> None: ...
+    def shards_in(self, name: tuple[str, str]) -> dict[str, Followed]: ...
 
 
 class AbsentTables:
@@ -37,7 +49,7 @@ class AbsentTables:
 
     def __init__(
         self,
-        tables: FollowedTables,
+        tables: Tables,
         lake: LakeTables,
         control: Control,
         options: MirrorOptions,

@@ -13,7 +13,7 @@ from binlake.errors import BinlogError
 from binlake.events.common.rotate import RotateEvent
 from binlake.format.event_types import ROTATE_EVENT
 from binlake.format.magic import FIRST_EVENT
-from binlake.source.log_file import LogFile
+from binlake.source.window import OpenLog
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import OPENING
 from binlake.stream.groups.grouper import Ended, Grouper
@@ -21,7 +21,7 @@ from binlake.stream.groups.step_table import steps_of
 from binlake.values.step import Step
 
 
-def source_files(file: LogFile) -> list[tuple[int, str]]:
+def source_files(file: OpenLog) -> list[tuple[int, str]]:
     """Return the source's log files that a relay log names, each with the offset at which it
     begins.
 
@@ -39,7 +39,7 @@ def source_files(file: LogFile) -> list[tuple[int, str]]:
         ]
 
 
-def source_file_before(file: LogFile) -> str | None:
+def source_file_before(file: OpenLog) -> str | None:
     """Return the source's log file in which a relay log begins, if the files before it in the
     chain name it.
     """
@@ -57,7 +57,7 @@ def source_file_before(file: LogFile) -> str | None:
     return None
 
 
-def carried_over(open_file: Callable[[int], LogFile], ordinal: int) -> int:
+def carried_over(open_file: Callable[[int], OpenLog], ordinal: int) -> int:
     """Return how far a transaction of earlier files reaches into relay log `ordinal` of a chain.
 
     That is the offset of the byte after its last event there. It is FIRST_EVENT if no transaction
@@ -80,7 +80,7 @@ def carried_over(open_file: Callable[[int], LogFile], ordinal: int) -> int:
         return log.size if log.size is not None else FIRST_EVENT
 
 
-def _state_at_end(open_file: Callable[[int], LogFile], ordinal: int) -> Grouper:
+def _state_at_end(open_file: Callable[[int], OpenLog], ordinal: int) -> Grouper:
     """Return the grouper after file `ordinal`, with the transaction that is open there, if any."""
     with open_file(ordinal) as log:
         known = ordinal == 0 or _opens_itself(log)
@@ -91,7 +91,7 @@ def _state_at_end(open_file: Callable[[int], LogFile], ordinal: int) -> Grouper:
     return grouper
 
 
-def _opens_itself(log: LogFile) -> bool:
+def _opens_itself(log: OpenLog) -> bool:
     """Whether the first relevant event opens a transaction, so that none continues from the file
     before.
     """

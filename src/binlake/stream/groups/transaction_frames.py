@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from binlake.source.log_file import LogFile
+from binlake.source.window import OpenLog
 from binlake.stream.payload import inner_windows
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat, Frame
@@ -37,7 +37,7 @@ class _FrameRange:
     payload that the event `outer` holds (start and stop are then of the inflated payload).
     """
 
-    file: LogFile
+    file: OpenLog
     format: EventFormat
     start: int
     stop: int
@@ -139,7 +139,7 @@ class TransactionFrames:
         """Whether all windows are in memory; if not, `pieces` reads them again."""
         return self._holding
 
-    def start_in(self, file: LogFile) -> int | None:
+    def start_in(self, file: OpenLog) -> int | None:
         """Offset of the first byte in a file; None if no part lies in it."""
         for part in self._ranges:
             if part.file is file:
