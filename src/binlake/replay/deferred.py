@@ -31,7 +31,7 @@ from binlake.table.schema.sql_tokens import (
     read_name,
     split,
 )
-from binlake.values.text import decode, encode
+from binlake.values.charset_text import decode, encode
 
 #: The hint of errors about statements that the script cannot contain.
 BY_OTHER_MEANS = "leave --ddl out, and run the statement separately"

@@ -11,8 +11,8 @@ from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.table.schema.declared import A_COLLATION, DeclaredColumn, DeclaredTable, member_bytes
 from binlake.table.types.network import NETWORK_BYTES
+from binlake.values.charset_text import lower_case
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
-from binlake.values.text import lower_case
 
 #: Of the types that TABLE_MAP may give for one SQL type, the one that new tables have.
 _PREFERRED = (

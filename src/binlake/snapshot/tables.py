@@ -23,11 +23,11 @@ from binlake.table.schema.defaults import shown_default
 from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.table.types.base import Target
 from binlake.values.builds import PickledByName
+from binlake.values.charset_text import lower_case
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 from binlake.values.table_filter import TableFilter
 from binlake.values.table_names import full_name_of
-from binlake.values.text import lower_case
 
 #: The databases of the servers themselves, which are never mirrored.
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")

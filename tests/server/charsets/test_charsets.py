@@ -11,7 +11,7 @@ import pytest
 
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.format.collations import COLLATIONS, collation_name
-from binlake.values.text import decode, encode
+from binlake.values.charset_text import decode, encode
 from dev.gen_collations import listed
 from dev.servers.server import Server, Session
 

@@ -16,8 +16,8 @@ from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.table.types.base import ColumnType, Target
 from binlake.table.types.compressed import deflate_value, inflate_value
+from binlake.values.charset_text import decode, encode
 from binlake.values.options import ReadOptions
-from binlake.values.text import decode, encode
 from support.values.column_types import array_of, json_texts, kind_of
 from support.values.wire_values import datetime2_bytes, decimal_bytes, time2_bytes, timestamp2_bytes
 

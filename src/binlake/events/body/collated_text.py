@@ -5,7 +5,7 @@ from __future__ import annotations
 from binlake.events.base import text_or_hex
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
-from binlake.values.text import decode
+from binlake.values.charset_text import decode
 
 
 def collation_text(collation_id: int | None, raw: bytes) -> str:

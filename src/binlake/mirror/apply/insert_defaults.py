@@ -23,7 +23,7 @@ from binlake.table.metadata import NAMES
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.defaults import Unknown
 from binlake.table.schema.new_columns import literal_value
-from binlake.values.text import lower_case
+from binlake.values.charset_text import lower_case
 
 _INSERT = OPERATIONS.index("insert")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from binlake.values.text import lower_case
+from binlake.values.charset_text import lower_case
 
 #: The advice for a table that has a column whose name the lake cannot have.
 ANOTHER_NAME = "leave the column out with --exclude-column, or rename it"

@@ -61,9 +61,9 @@ from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk, chunks_of
 from binlake.snapshot.tables import SourceTable
+from binlake.values.charset_text import lower_case
 from binlake.values.position import Position, is_log_of
 from binlake.values.quantities import counted
-from binlake.values.text import lower_case
 
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 1

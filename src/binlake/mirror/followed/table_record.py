@@ -20,7 +20,7 @@ from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.defaults import Unknown
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import create_table_text, text_with_default
-from binlake.values.text import lower_case
+from binlake.values.charset_text import lower_case
 
 _TABLE = "binlake.table"
 _KEY = "binlake.key"

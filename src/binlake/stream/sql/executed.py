@@ -16,7 +16,7 @@ from binlake.events.common.query import QueryEvent
 from binlake.format.charsets import CHARSETS
 from binlake.format.sql_names import ANSI_NAME, GAP, SPACE
 from binlake.stream.sql.statements import without_set_statement
-from binlake.values.text import decode, encode
+from binlake.values.charset_text import decode, encode
 
 # ER_BAD_TABLE_ERROR; MariaDB: ER_UNKNOWN_SEQUENCES, ER_UNKNOWN_VIEW
 _SOME_DID_NOT_EXIST = frozenset((1051, 4091, 4092))

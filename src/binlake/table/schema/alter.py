@@ -34,7 +34,7 @@ from binlake.table.schema.sql_tokens import (
     split,
 )
 from binlake.table.types.registry import STRING_TYPES
-from binlake.values.text import lower_case
+from binlake.values.charset_text import lower_case
 
 # First words of items that concern no column. Items about partitions come last or alone, and may contain lists.
 _PARTITIONS = {"PARTITION", "TRUNCATE", "REORGANIZE", "REBUILD", "ANALYZE", "CHECK", "OPTIMIZE", "REPAIR", "DISCARD",

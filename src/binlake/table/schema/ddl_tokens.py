@@ -14,7 +14,7 @@ from binlake.format.charsets import BINARY
 from binlake.format.flags import MODE_ANSI_QUOTES
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.sql_tokens import Token, UnreadableTableError, split, statement_tokens
-from binlake.values.text import encode
+from binlake.values.charset_text import encode
 
 # They have every character of all other character sets.
 _WHOLE_CHARSETS = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030", BINARY})

@@ -21,9 +21,9 @@ from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.table.schema.defaults import Default, Unknown
 from binlake.table.types.registry import STRING_TYPES
 from binlake.table.types.sql_types import sql_type
+from binlake.values.charset_text import lower_case
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 from binlake.values.position import LogPosition
-from binlake.values.text import lower_case
 
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)

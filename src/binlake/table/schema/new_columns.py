@@ -45,7 +45,7 @@ from binlake.table.types.floating import FloatingType
 from binlake.table.types.integer import IntegerType, YearType
 from binlake.table.types.temporal import DateTimeType, DateType, TimeType
 from binlake.table.types.text import TextType
-from binlake.values.text import decode, encode
+from binlake.values.charset_text import decode, encode
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _REAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)

@@ -26,8 +26,8 @@ from binlake.table.text.json_values import strings
 from binlake.table.text.sql_text import string_literal
 from binlake.table.types.base import Buffers, ColumnContext, ColumnType, var_width
 from binlake.table.types.binary import behind_prefix, length_prefix_bytes, prefixed
+from binlake.values.charset_text import decode, encode, single_byte_table
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-from binlake.values.text import decode, encode, single_byte_table
 
 _FAITHFUL = ("latin1", "ucs2", "utf16", "utf16le", "utf32")  # no two codes are one character
 _INDEXED_BYTES = 256  # of a literal that is worth comparing twice

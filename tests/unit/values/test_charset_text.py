@@ -4,7 +4,7 @@ import pytest
 
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
-from binlake.values.text import decode, lower_case, single_byte_table
+from binlake.values.charset_text import decode, lower_case, single_byte_table
 
 
 @pytest.mark.parametrize(

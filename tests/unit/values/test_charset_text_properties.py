@@ -14,8 +14,8 @@ from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
 from binlake.table.types.base import Target
+from binlake.values.charset_text import decode, encode
 from binlake.values.options import ReadOptions
-from binlake.values.text import decode, encode
 from support.logs.mutations import IS_THOROUGH
 from support.values.column_types import array_of, kind_of
 
