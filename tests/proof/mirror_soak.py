@@ -154,8 +154,10 @@ class Soak:
     def _kill(self, what: Kill | str) -> str:
         if isinstance(what, str):
             return KINDS[what](self.victims)
-        if what.place in OF_A_REQUEST and not self.round():
+        if what.place in (*OF_A_REQUEST, *OF_LARGE_RANGES) and not self.round():
             self.lake.catch_up()
+        if what.place in OF_LARGE_RANGES:  # no other transaction of the load exceeds `round_bytes`
+            self.server.execute("UPDATE shop.keyed SET v = v + 1")
         if what.place in (*OF_A_COPY, *OF_A_REQUEST) and self.round():
             table = self.rng.choice(("shop.keyed", "shop.keyless", "shop.parts"))
             resync(self.folder / "lake", [table], spark=self.lake.spark, catalog=self.lake.catalog)

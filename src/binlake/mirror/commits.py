@@ -12,7 +12,9 @@ from binlake.mirror.apply.decode import Decoded
 from binlake.mirror.apply.net_tasks import WrittenShare, write_net_changes, written_changes
 from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles
+from binlake.mirror.control import position_key
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
@@ -71,7 +73,7 @@ def commit_range(
     shares that tasks have written.
 
     Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
-    commits, the first time or repeatedly, depending on the options.
+    commits, the first time or repeatedly, depending on the options; LakeInUseError where another mirror has.
     """
     for attempt in range(_TRIES):
         try:
@@ -85,7 +87,20 @@ def commit_range(
             if options.on_other_writer == "refuse" or attempt == _TRIES - 1:
                 raise
             table.lake.reload()
+            _check_not_ahead(table)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _check_not_ahead(table: Followed) -> None:
+    """Raise LakeInUseError if another mirror has committed changes after the table's position: they would be applied twice."""
+    found, here = table.lake_offset, table.offset.position
+    if found is None or found.position.server_uuid != here.server_uuid:
+        return
+    if position_key(found.position) > position_key(here):
+        raise LakeInUseError(
+            f"another mirror has committed the changes of {table.full_name} up to {found.position}",
+            hint="let only one mirror write to a lake, then start this one again",
+        )
 
 
 def commit_emptied(

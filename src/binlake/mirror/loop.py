@@ -49,9 +49,9 @@ from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_position
 from binlake.mirror.source.server_check import ServerCheck
 from binlake.mirror.source.task_login import check_task_login
+from binlake.mirror.stopped import StoppedError
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
-from binlake.mirror.verification import StoppedError
 from binlake.source.locations import check_no_password
 from binlake.source.replica.url import without_password
 from binlake.table.schema.ddl_effects import concerns
@@ -285,7 +285,8 @@ class Mirror:
         )
         server_check.begin(url)
         check_task_login(self._engine, url)
-        self._tables.open()
+        with self._lease.kept():
+            self._tables.open()
         self._tables.check_options()
         if once:
             self._tables.check_selection()
@@ -489,7 +490,8 @@ class Mirror:
     def _round(self, until: StreamOffset | None) -> bool:
         """One round of the tables that are furthest behind; whether there was anything to read."""
         try:
-            progressed = self._rounds.make(until)
+            with self._lease.kept():  # a large round can take longer than the lease is valid
+                progressed = self._rounds.make(until)
         except FormatError as error:
             error.hint = LOG_IS_DAMAGED
             raise

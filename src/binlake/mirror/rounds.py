@@ -84,7 +84,7 @@ class Rounds:
             ahead.append(until)
         target = min(ahead, key=lambda o: position_key(o.position)) if ahead else None
         try:
-            end = self._planner.advance(start, Limits(bytes=self._options.round_bytes), target)
+            end = self._planner.advance(start, Limits.of_memory(self._options.round_bytes), target)
         except PositionLostError as error:
             self._leave_behind(group, error)
             return True

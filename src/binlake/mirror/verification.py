@@ -29,6 +29,7 @@ from binlake.mirror.equality.compare import (
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.selection import chosen_tables
+from binlake.mirror.stopped import StoppedError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.snapshot.tables import SourceTable, read_table
@@ -65,10 +66,6 @@ class ComparedMirror(Protocol):
     def reach(self, position: Position | None = None) -> bool: ...
     def keep_lease(self) -> None: ...
     def may_have_changed(self, table: Followed, until: Position) -> bool: ...
-
-
-class StoppedError(BinlogError):
-    """The mirror was stopped before its tables were compared."""
 
 
 @dataclass(frozen=True, slots=True)

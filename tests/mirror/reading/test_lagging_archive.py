@@ -12,7 +12,8 @@ import pytest
 from binlake.errors import PositionLostError, SourceError
 from binlake.mirror import status, verify
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
-from binlake.mirror.verification import StoppedError, verify_tables
+from binlake.mirror.stopped import StoppedError
+from binlake.mirror.verification import verify_tables
 from dev.servers import Server, running
 from support.servers.archiving import archive, archiving
 from support.servers.live import url_of

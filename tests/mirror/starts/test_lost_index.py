@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from binlake.mirror import resync
 from dev.servers import Server, running
 from support.spark.mirrored import Lake, quarantined, states
 
@@ -148,3 +149,34 @@ def test_a_stop_while_indexes_are_completed(
     [note] = notes_about(lake, "Spark's tasks")
     assert not note.startswith(first)
     assert lake.equals_source("lost_time.*") == ["lost_time.a", "lost_time.b"]
+
+
+def test_a_stop_while_the_index_of_a_new_copy_is_completed(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The copy has been committed, so it is not made again."""
+    server.execute("CREATE DATABASE lost_copy")
+    with server.session("lost_copy") as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)"
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("lost_copy.*",))
+    lake.catch_up()
+    resync(tmp_path, ["lost_copy.t"], spark=iceberg_spark, catalog=lake.catalog)
+    heard: list[str] = []
+
+    def stop(note: str) -> None:
+        heard.append(note)
+        if "Spark's tasks" in note:
+            mirror.stop()
+
+    mirror = lake.mirror(key_task_rows=1, note=stop)
+    mirror.run(once=True)
+    mirror.close()
+    assert [note for note in heard if "rows copied" in note]
+    assert [note for note in heard if "Spark's tasks" in note]
+    server.execute("UPDATE lost_copy.t SET v = 9 WHERE id = 2")
+    before = len(lake.notes)
+    lake.catch_up(key_task_rows=1)
+    assert not [note for note in lake.notes[before:] if "cop" in note]
+    assert lake.equals_source("lost_copy.*") == ["lost_copy.t"]

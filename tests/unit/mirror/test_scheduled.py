@@ -25,7 +25,8 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting import pulse as pulses
 from binlake.mirror.reporting.pulse import Pulse, last_beat
 from binlake.mirror.scheduled import ScheduledVerification
-from binlake.mirror.verification import StoppedError, TableVerification, Verification
+from binlake.mirror.stopped import StoppedError
+from binlake.mirror.verification import TableVerification, Verification
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import binlake
 from binlake.errors import TruncatedError
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.source.log_file import LogFile
 from binlake.source.resolve import resolve
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Limits, seek
@@ -118,6 +120,30 @@ def test_bytes(size: int, tmp_path: Path) -> None:
     assert len(steps) == 1 if size == 1 << 30 else len(steps) > 2
     longer = [b - a for a, b in pairwise(steps)]
     assert max(longer, default=0) > size or size >= 5000
+
+
+def test_compressed_transactions_count_as_much_as_they_inflate_to() -> None:
+    """A batch of small compressed transactions does not need more memory than one of others."""
+    path = GOLDEN / "mysql-9.7" / "types-compressed" / "binlog.000001"
+    inflated = {
+        one.end_pos: (one.event.uncompressed_size or 0) - (one.end_pos - one.pos)
+        for one in binlake.open(str(path)).events()
+        if isinstance(one.event, TransactionPayloadEvent)
+    }
+    assert len(inflated) > 20
+    limit = 4000
+    steps: list[BoundaryScan] = []
+    with LogFile.open(str(path)) as opened:
+        while not steps or steps[-1].offset < path.stat().st_size:
+            scan = BoundaryScan(Limits.of_memory(limit), GtidProgress())
+            scan.as_far_as(opened, steps[-1].offset if steps else 4)
+            steps.append(scan)
+    begins = [4, *(scan.offset for scan in steps)]
+    for begin, scan in zip(begins, steps, strict=False):
+        saved = sum(size for end, size in inflated.items() if begin < end <= scan.offset)
+        assert scan.bytes == scan.offset - begin
+        assert scan.transactions == 1 or scan.bytes + saved <= limit
+    assert max(scan.transactions for scan in steps) > 1
 
 
 def test_limits_apply_across_files(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from binlake.stream.sql.ddl_targets import converted_table, renames_only, takes_
 from binlake.table.schema.alter import numbered_columns
 from binlake.table.schema.ddl_effects import (
     adds_cascades,
+    adds_index,
     altered_table,
     changes_index,
     concerns_certainly,
@@ -89,6 +90,8 @@ def effect_of(
         return Effect(
             recopied="the statement adds or removes rows of partitions without row events"
         )
+    if adds_index(sql):
+        return Effect()
     if table.key and set(map(caseless, table.key)) != set(
         map(caseless, table.declared.primary_key)
     ):

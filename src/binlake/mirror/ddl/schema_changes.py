@@ -108,7 +108,7 @@ class SchemaChanges:
         until = self.planner.latest()
         start = self.planner.here(table.offset)
         while True:
-            end = self.planner.advance(start, Limits(bytes=self.options.round_bytes), until)
+            end = self.planner.advance(start, Limits.of_memory(self.options.round_bytes), until)
             if end.place == start.place:
                 if behind is not None:
                     raise behind

@@ -32,7 +32,7 @@ from binlake.follow.planner import StreamPlanner
 from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import position_key
+from binlake.mirror.control import RESYNC, position_key
 from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
@@ -68,6 +68,10 @@ from binlake.values.quantities import counted
 # So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
 _CHUNKS_PER_CORE = 1
 _SHARD_PATIENCE_S = 300.0
+
+
+class LogPurgedError(PositionLostError):
+    """A copy has taken longer than the server keeps the log that it needs."""
 
 
 class LogLagsError(BinlogError):
@@ -400,14 +404,14 @@ class FirstCopy:
         return True
 
     def _check_not_purged(self, table: SourceTable, state: CopyState) -> None:
-        """Raise PositionLostError if the log with the changes since the first chunk is not there any more."""
+        """Raise LogPurgedError if the log with the changes since the first chunk is not there any more."""
         positions = (Position.from_json(one["position"]) for one in state.answers.values())
         oldest = min(positions, key=position_key)
         if self.planner.begins_after(oldest):
             setting = _RETENTION[table.definition.flavour]
-            raise PositionLostError(
+            raise LogPurgedError(
                 f"{table.full_name}: {oldest.file} was purged, and its copy needs the log from there on",
-                hint=f"set {setting} of the server to more than the copy takes, and start the mirror again",
+                hint=f"set {setting} of the server to more than the copy takes; then {RESYNC}",
             )
 
     def _gives_way(self, table: SourceTable) -> bool:

@@ -228,6 +228,15 @@ class Followed:
             return position_key(position) < position_key(until)
         return self.may_be_ahead
 
+    @property
+    def lake_offset(self) -> StreamOffset | None:
+        """The position that the newest snapshot of a mirror has: `offset`, or an earlier one after rounds without changes of the
+        table, unless another mirror has committed.
+        """
+        summaries = (summary for _, summary in _lineage(self.lake))
+        own = (_own_offset(self.lake, summary, self.full_name) for summary in summaries)
+        return next((one for one in own if one is not None), None)
+
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
         """Raise OptionError if it was copied with other rules, in another mode, or under another name."""
         copied_in, mode = mode_of(self._kept), options.mode(*self.id)

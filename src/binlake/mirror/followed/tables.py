@@ -22,7 +22,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.followed.absent import AbsentTables
 from binlake.mirror.followed.copy_target import CopyTargets
-from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError
+from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError, LogPurgedError
 from binlake.mirror.followed.in_lake import MirroredTables, tables_in_lake
 from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed, followed_tables
@@ -381,7 +381,7 @@ class FollowedTables:
             except DAMAGED as error:
                 self.quarantine_damaged(full_name, error)
                 return
-            except OF_ONE_TABLE as error:
+            except (*OF_ONE_TABLE, LogPurgedError) as error:
                 self.quarantine(full_name, str(error))
                 return
             except CommitConflictError:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import uuid
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from binlake.mirror.iceberg.position_deletes import position_delete_files
 from binlake.mirror.iceberg.puffin import vector_files
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table_files import Entries, TableFiles
+from binlake.mirror.stopped import StoppedError
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
@@ -203,7 +205,10 @@ class MirrorTable:
         elif self.snapshot is not None:
             request["truncate"] = True
         self._commit(request, marks)
-        self.reload()
+        with suppress(
+            StoppedError
+        ):  # the rows are there, and the next start completes the row index
+            self.reload()
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
         if change.schema or change.truncate or change.table_properties:

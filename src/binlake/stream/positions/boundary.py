@@ -43,16 +43,24 @@ _SMALLEST_WINDOW = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one batch: `bytes` of the log, `rows` changed. None means no limit."""
+    """The limits of one batch: `bytes` of the log, `rows` changed, and `inflated_bytes`: bytes of the log if MySQL's compressed
+    transactions were not compressed. None means no limit.
+    """
 
     bytes: int | None = None
     rows: int | None = None
     transactions: int | None = None
+    inflated_bytes: int | None = None
+
+    @classmethod
+    def of_memory(cls, log_bytes: int) -> Limits:
+        """Return limits for a batch that is decoded in memory, as if nothing in the log were compressed."""
+        return cls(bytes=log_bytes, inflated_bytes=log_bytes)
 
     @property
     def any(self) -> bool:
         """Whether there is a limit."""
-        return (self.bytes, self.rows, self.transactions) != (None, None, None)
+        return self != UNLIMITED
 
 
 UNLIMITED = Limits()
@@ -97,6 +105,7 @@ class BoundaryScan:
         self.gtids = gtids
         self.offset = FIRST_EVENT
         self.bytes = self.rows = self.transactions = 0
+        self._saved_bytes = 0  # by compression
         self.commit_us: int | None = None
         self.full = False
         self._fingerprint: LogFingerprint | None = None
@@ -194,14 +203,16 @@ class BoundaryScan:
 
     # -- taking ---------------------------------------------------------------------------------
 
-    def _room(self, end: int, rows: int, transactions: int) -> bool:
+    def _room(self, end: int, rows: int, transactions: int, saved_bytes: int = 0) -> bool:
         """Whether the batch may include bytes up to `end` of the file, and the given additional
         counts.
         """
         limits = self._limits
         size = self._bytes_before + end - self._start
+        inflated = size + self._saved_bytes + saved_bytes
         return (
             (limits.bytes is None or size <= limits.bytes)
+            and (limits.inflated_bytes is None or inflated <= limits.inflated_bytes)
             and (limits.rows is None or self.rows + rows <= limits.rows)
             and (
                 limits.transactions is None
@@ -226,7 +237,8 @@ class BoundaryScan:
         if self._counter is not None and outcome is not Outcome.TORN:
             counted = self._counter.count(transaction_of(group, outcome, group))
             rows = sum(count for _, count in counted)
-        if self.transactions and not self._room(group.end.offset, rows, 1):
+        saved_bytes = max(0, group.frames.size - (group.end.offset - group.start.offset))
+        if self.transactions and not self._room(group.end.offset, rows, 1, saved_bytes):
             self._reach(group.start.offset)
             self.full = True
             return
@@ -236,6 +248,7 @@ class BoundaryScan:
         if outcome is not Outcome.TORN:
             self.gtids.add(group.gtid_event)
             self.commit_us = group.commit_us
+        self._saved_bytes += saved_bytes
         self._note(group.end.offset, rows, 1)
 
     def _take_run(self, run: PlainRun) -> None:

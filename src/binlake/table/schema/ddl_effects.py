@@ -28,6 +28,7 @@ CASCADES = "a foreign key is added that changes rows"
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)
+_ADDS_INDEX = re.compile(r"\s*CREATE\s+(?!OR\b)(?:\w+\s+)?INDEX\b", re.IGNORECASE)
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?(?P<ignore>IGNORE\s+)?TABLE\b", re.IGNORECASE)
 # These switch the updates of indexes of MyISAM off and on.
 _SWITCHES_KEYS = re.compile(
@@ -102,6 +103,11 @@ def replaces(sql: str) -> bool:
 def drops(sql: str) -> bool:
     """Whether a statement drops its tables, or drops or replaces a database."""
     return _DROP.match(sql) is not None
+
+
+def adds_index(sql: str) -> bool:
+    """Whether a statement creates an index and drops none."""
+    return _ADDS_INDEX.match(sql) is not None
 
 
 def changes_index(sql: str) -> bool:

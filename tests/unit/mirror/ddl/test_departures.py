@@ -136,3 +136,19 @@ def test_another_engine(sql: str, refused: str) -> None:
         found = effect_of(statement(f"ALTER TABLE t {sql}"), table, ReadOptions(), ColumnRules())
         why = f"tables of engine {expected} cannot be mirrored" if expected else ""
         assert found == Effect(refused=why)
+
+
+@pytest.mark.parametrize(("sql", "is_refused"), [
+    ("CREATE INDEX x ON t (v)", False), ("CREATE UNIQUE INDEX x ON t (v, id)", False),
+    ("CREATE OR REPLACE INDEX x ON t (v)", True), ("DROP INDEX x ON t", True),
+    ("ALTER TABLE t COMMENT 'orders'", True),
+])  # fmt: skip
+def test_a_table_whose_key_is_a_unique_index(sql: str, is_refused: bool) -> None:
+    """A statement that may drop that index is refused, and one that only adds another is not."""
+    declared = parse_schema(b"CREATE TABLE shop.t (id INT NOT NULL, v INT, UNIQUE (id))").tables[0]
+    table = SimpleNamespace(
+        id=("shop", "t"), key=("id",), mode=mode_named(MIRROR), declared=declared
+    )
+    found = effect_of(statement(sql), cast(Followed, table), ReadOptions(), ColumnRules())
+    assert bool(found.refused) is is_refused
+    assert found.is_none is not is_refused
