@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from binlake.errors import SourceError
-from binlake.mirror import compact, verify
+from binlake.mirror import compact, rounds, verify
 from binlake.mirror.apply import task_files
 from binlake.mirror.control import Control
 from binlake.mirror.lakes import open_lake
+from binlake.mirror.lease import LakeInUseError
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, quarantined, states
@@ -128,6 +129,38 @@ def test_a_mirror_that_cannot_be_made_leaves_the_lake_to_others(
     (first / "mirror.staging").unlink()
     lake.catch_up(state=str(first))
     assert states(lake) == {"not_made.t": "equal"}
+
+
+def test_a_mirror_that_is_overtaken_in_a_round_applies_nothing_twice(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is renewed during a round. If another mirror could take it over nevertheless, its commits are noticed."""
+    server.execute("CREATE DATABASE overtaken")
+    with server.session("overtaken") as session:
+        session.execute("CREATE TABLE t (v INT)", "INSERT INTO t VALUES (1), (1)")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("overtaken.*",), on_other_writer="reindex")
+    commit_range = rounds.commit_range
+    threads: list[str] = []
+
+    def overtaken(*arguments: Any) -> int:
+        monkeypatch.undo()
+        threads.extend(thread.name for thread in threading.enumerate())
+        control = Control(open_lake(iceberg_spark, lake.catalog, str(lake.folder)), None, None)
+        control.renew_lease("")  # as if it had ended
+        lake.catch_up(state=str(tmp_path / "other"))
+        return commit_range(*arguments)
+
+    first = lake.mirror(state=str(tmp_path / "first"))
+    try:
+        first.run(once=True)
+        server.execute("INSERT INTO overtaken.t VALUES (1), (2)")
+        monkeypatch.setattr(rounds, "commit_range", overtaken)
+        with pytest.raises(LakeInUseError, match=r"another mirror has committed .*overtaken\.t"):
+            first.run(once=True)
+    finally:
+        first.close()
+    assert "binlake-lease" in threads
+    assert states(lake) == {"overtaken.t": "equal"}
 
 
 def test_an_idle_mirror_writes_no_metadata(
