@@ -39,7 +39,7 @@ from binlake.mirror.source.refusals import (
     is_passing,
 )
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.damage import DAMAGED, is_overflow
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
 from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
@@ -479,6 +479,7 @@ class FollowedTables:
     def quarantine_damaged(self, full_name: str, error: Exception, where: str = "") -> None:
         """Quarantine a table for one of the errors `DAMAGED`. `where`: the statement of the log, and a colon."""
         why = str(error).partition("\n")[0]
-        self.quarantine(
-            full_name, f"{where}a file of its lake table is missing or damaged: {why}; {RESYNC}"
-        )
+        what = f"a file of its lake table is missing or damaged: {why}"
+        if is_overflow(error):
+            what = f"the rows of a round have more than 2 GB in a column ({why}): set a smaller round_bytes"
+        self.quarantine(full_name, f"{where}{what}; {RESYNC}")

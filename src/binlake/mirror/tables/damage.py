@@ -17,5 +17,12 @@ class DamagedFileError(SourceError):
 
 #: Errors of reading a lake table with a missing or damaged file.
 DAMAGED = (FileNotFoundError, DamagedFileError, pa.ArrowInvalid)
+
+
+def is_overflow(error: Exception) -> bool:
+    """Whether the error is about Arrow's limit for the bytes of a column, and not about a file."""
+    return isinstance(error, pa.ArrowInvalid) and "offset overflow" in str(error)
+
+
 #: What to do before a table can be copied again whose current metadata file is missing or damaged.
 RESTORE = "restore the metadata file, or remove the table from the catalog"
