@@ -21,6 +21,7 @@ from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
 from binlake.table.schema.create_table import parse_create_table
 from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.dump_text import WINDOW_BYTES
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
 from binlake.table.schema.sql_tokens import UnreadableTableError
 from binlake.values.options import ReadOptions
@@ -57,11 +58,18 @@ def _marks(table: str) -> tuple[bytes, ...]:
 
 class Dump(Base):
     """One table of a dump, to be closed. Raises SourceError if the dump does not have the table, or is
-    not complete.
+    not complete. `window_bytes` is as in DumpText.
     """
 
     def __init__(
-        self, path: str, database: str, table: str, flavour: str, options: ReadOptions
+        self,
+        path: str,
+        database: str,
+        table: str,
+        flavour: str,
+        options: ReadOptions,
+        *,
+        window_bytes: int = WINDOW_BYTES,
     ) -> None:
         self.name = f"the dump {path}"
         self._path = path
@@ -72,7 +80,7 @@ class Dump(Base):
         self.origin = Origin()
         self.create_table = ""
         with ExitStack() as stack:
-            self._data = stack.enter_context(open_dump(path, options))
+            self._data = stack.enter_context(open_dump(path, options, window_bytes))
             self._check_whole()
             declared = self._survey()
             self._open = stack.pop_all()

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from binlake.errors import FormatError, SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
-from binlake.table.schema.dump_text import LONGEST_TOKEN_BYTES, DumpText
+from binlake.table.schema.dump_text import LONGEST_TOKEN_BYTES, WINDOW_BYTES, DumpText
 from binlake.values.options import ReadOptions
 
 # Dumps of real tables shrink to a fifth or a tenth. An inflated file may have max_memory plus this number of times its
@@ -28,9 +28,9 @@ _MOST_STATEMENT_INFLATION = 32
 _HINT = "if you trust the dump, decompress it first, or raise the option max_memory"
 
 
-def open_dump(path: str, options: ReadOptions) -> DumpText:
+def open_dump(path: str, options: ReadOptions, window_bytes: int = WINDOW_BYTES) -> DumpText:
     """Open a dump, to be closed. Raises SourceError for a file that cannot be read, is a pipe, is empty, or inflates to more than
-    `max_memory` allows.
+    `max_memory` allows. `window_bytes` is as in DumpText.
     """
     try:
         with ExitStack() as stack:
@@ -43,7 +43,7 @@ def open_dump(path: str, options: ReadOptions) -> DumpText:
             file = stack.enter_context(Path(path).open("rb"))
             decompress = decompressor_for(os.pread(file.fileno(), MAGIC_BYTES, 0))
             if decompress is None:
-                text = DumpText(file, path)
+                text = DumpText(file, path, window_bytes=window_bytes)
             else:
                 packed_bytes = os.fstat(file.fileno()).st_size
                 whole = stack.enter_context(tempfile.TemporaryFile(prefix="binlake-"))
@@ -51,7 +51,13 @@ def open_dump(path: str, options: ReadOptions) -> DumpText:
                 _inflate(path, decompress(file.read), whole, most_bytes)
                 statement = options.max_memory // 4 + _MOST_STATEMENT_INFLATION * packed_bytes
                 statement = min(statement, LONGEST_TOKEN_BYTES)
-                text = DumpText(whole, path, longest_token_bytes=statement, hint=_HINT)
+                text = DumpText(
+                    whole,
+                    path,
+                    window_bytes=window_bytes,
+                    longest_token_bytes=statement,
+                    hint=_HINT,
+                )
                 file.close()
             if len(text) == 0:
                 raise SourceError(f"{path} is empty")

@@ -11,7 +11,9 @@ from typing import Any
 
 import zstandard
 
+from binlake.source.log_file import LogFile
 from binlake.source.resolve import resolve
+from binlake.stream.groups.transactions import FileRange, TransactionReader
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.runs import PlainRun, Run, Transaction
@@ -157,6 +159,12 @@ def transactions(
     chains = chosen_chains(resolve([str(path) for path in paths]), parsed)
     for reader in LogReader.of_chains(chains, parsed, held):
         yield from reader.transactions()
+
+
+def transactions_in(path: Path, held_bytes: int, **options: Any) -> Iterator[Transaction]:
+    """The transactions of one file, of which an open one holds at most `held_bytes` of windows."""
+    reader = TransactionReader(ReadOptions.parse(options), Ledger(), held_bytes=held_bytes)
+    yield from reader.transactions([FileRange(LogFile.open(str(path)))])
 
 
 def outcomes(*paths: Path | str, **options: Any) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from binlake.replay.event_text import Base64, TextLimits, TextOptions
 from binlake.replay.logs import print_logs
-from binlake.replay.row_events import _Spool
+from binlake.replay.row_events import RowStatement
 from binlake.replay.selection import EventSelection
 from binlake.source.resolve import resolve
 from binlake.values.ledger import Ledger
@@ -100,14 +100,14 @@ def test_long_comments_are_written_in_parts(form: str, tmp_path: Path) -> None:
     whole, _, _ = printed(path, EventSelection(), FORMS[form])
     held: list[int] = []
 
-    spool_write = _Spool.write
+    add_comments = RowStatement.add_comments
 
-    def write(spool: _Spool, text: bytes | memoryview) -> None:
+    def noting(statement: RowStatement, text: bytes | memoryview) -> None:
         held.append(len(text))
-        spool_write(spool, text)
+        add_comments(statement, text)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Spool, "write", write)
+        patch.setattr(RowStatement, "add_comments", noting)
         limits = TextLimits(decoded=1 << 18, window=1 << 18, recorded=1 << 10)
         parts, _, _ = printed(path, EventSelection(), replace(FORMS[form], limits=limits))
     assert parts == whole

@@ -8,7 +8,6 @@ import os
 import tempfile
 import tracemalloc
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,9 @@ import zstandard
 from typing_extensions import Buffer
 
 from binlake.errors import SourceError
-from binlake.state import dump_file
 from binlake.state.dump import Dump
 from binlake.state.parquet_rows import is_parquet
-from binlake.table.schema.dump_text import DumpText
+from binlake.table.schema.dump_text import WINDOW_BYTES
 from binlake.values.options import ReadOptions
 
 START = (
@@ -44,8 +42,8 @@ class _Disk(io.BytesIO):
         return size
 
 
-def rows(path: Path, options: ReadOptions = SMALL) -> int:
-    with Dump(str(path), "shop", "t", "mysql", options) as dump:
+def rows(path: Path, options: ReadOptions = SMALL, window_bytes: int = WINDOW_BYTES) -> int:
+    with Dump(str(path), "shop", "t", "mysql", options, window_bytes=window_bytes) as dump:
         return sum(batch.num_rows for batch in dump.batches())
 
 
@@ -121,17 +119,14 @@ def test_one_statement_of_a_bomb_takes_little_memory(
 
 
 @pytest.mark.parametrize("filler", [b"\n", b" \n", b"a,", b"#\n", b"''"])
-def test_text_without_meaning_is_no_long_statement(
-    filler: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_without_meaning_is_no_long_statement(filler: bytes, tmp_path: Path) -> None:
     """It is longer than the limit of a statement, and read in parts."""
-    # a token of newlines has up to 512 KB
-    monkeypatch.setattr(dump_file, "DumpText", partial(DumpText, window_bytes=MB * 3 // 4))
     size, options = MB * 3 // 2, ReadOptions(max_memory=4 * MB)
     packed = gzip.compress(START + INSERT + filler * (size // len(filler)) + END)
     most_bytes = options.max_memory // 4 + 32 * len(packed)
     assert most_bytes < size, "this test needs a text that is longer than a statement may be"
-    assert rows(written(tmp_path, packed), options) == 1
+    window_bytes = MB * 3 // 4  # a token of newlines has up to 512 KB
+    assert rows(written(tmp_path, packed), options, window_bytes) == 1
 
 
 def test_damage_is_an_error(tmp_path: Path, compress: Compress) -> None:

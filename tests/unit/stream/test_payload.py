@@ -22,6 +22,7 @@ from support.logs.stream_log import (
     rows_in,
     table_map_body,
     transactions,
+    transactions_in,
 )
 
 
@@ -71,18 +72,15 @@ def test_a_rolled_back_payload(tmp_path: Path) -> None:
     assert [t.outcome for t in transactions(path, uncommitted=True)] == ["rolled back"]
 
 
-def test_a_large_payload_is_inflated_again_in_bounded_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_payload_is_inflated_again_in_bounded_memory(tmp_path: Path) -> None:
     inner = query(b"BEGIN") + rows(200_000) * 12 + END
     path = StreamLog().gtid(1).payload(inner).write(tmp_path)
     [held] = [frames_of(t) for t in transactions(path)]
-    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", 1 << 20)
-    [found] = transactions(path)
+    [found] = transactions_in(path, held_bytes=1 << 20)
     sizes = [len(piece.window.data) for piece in found.pieces()]
     assert len(sizes) > 3
     assert max(sizes) < 6 << 20
-    [again] = [frames_of(t) for t in transactions(path)]
+    [again] = [frames_of(t) for t in transactions_in(path, held_bytes=1 << 20)]
     assert again == held
 
 

@@ -5,23 +5,27 @@ from typing import Any
 
 import pytest
 
+from binlake.source.bytes import LocalReader
+from binlake.stream.groups.transaction_frames import HELD_BYTES
 from binlake.values.ledger import Ledger
 from support.logs.log_builder import ROWS
-from support.logs.stream_log import StreamLog, frames_of, rows_in, transactions
+from support.logs.stream_log import StreamLog, frames_of, rows_in, transactions, transactions_in
 
 
-def rows_kept(script: str, tmp_path: Path, **options: Any) -> list[int]:
-    """Which of the rows events of a transaction count; `r` in the script is a rows event."""
+def rows_kept(
+    script: str, tmp_path: Path, rows: int = 1, held_bytes: int = HELD_BYTES, **options: Any
+) -> list[int]:
+    """Which of the rows events of a transaction count; `r` in the script is a rows event of `rows` rows."""
     log, row_offsets = StreamLog().gtid(1).query(b"BEGIN"), []
     for word in script.split():
         if word == "r":
-            log.rows()
+            log.rows(rows)
             row_offsets.append(log.offsets[-1])
         else:
             verb, name = word.split(":")
             text = {"s": b"SAVEPOINT `%b`", "b": b"ROLLBACK TO `%b`", "x": b"RELEASE SAVEPOINT %b"}
             log.query(text[verb] % name.encode())
-    [found] = transactions(log.xid().write(tmp_path), **options)
+    [found] = transactions_in(log.xid().write(tmp_path), held_bytes, **options)
     kept = [offset for code, offset in frames_of(found) if code == ROWS]
     return [row_offsets.index(offset) for offset in kept]
 
@@ -46,20 +50,11 @@ def test_rollback_to_removes_changes_since_the_savepoint(
     assert rows_kept(script, tmp_path, uncommitted=True) == list(range(script.count("r")))
 
 
-@pytest.mark.parametrize("held", [10, 64 << 20])
-def test_it_does_so_across_windows(
-    held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", held)
-    monkeypatch.setattr("binlake.source.log_file.LogFile.windows.__kwdefaults__", _small_windows())
-    assert rows_kept("r s:a r r b:a r", tmp_path) == [0, 3]
-
-
-def _small_windows() -> dict[str, object]:
-    from binlake.source.log_file import LogFile
-
-    defaults = dict(LogFile.windows.__kwdefaults__ or {})
-    return {**defaults, "window_bytes": 64}
+@pytest.mark.parametrize("held_bytes", [10, HELD_BYTES])
+def test_it_does_so_across_windows(held_bytes: int, tmp_path: Path) -> None:
+    rows = LocalReader.window_bytes // 8  # of 5 bytes each: no window has two such rows events
+    kept = rows_kept("r s:a r r b:a r", tmp_path, rows=rows, held_bytes=held_bytes)
+    assert kept == [0, 3]
 
 
 def test_an_unknown_savepoint_is_reported(tmp_path: Path) -> None:

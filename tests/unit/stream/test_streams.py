@@ -5,14 +5,24 @@ from __future__ import annotations
 import gzip
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from binlake.stream.runs import Transaction
 from support.logs.log_builder import query_body
-from support.logs.stream_log import SID, StreamLog, frames_of, inner_event, rows_in, transactions
+from support.logs.stream_log import (
+    SID,
+    StreamLog,
+    frames_of,
+    inner_event,
+    rows_in,
+    transactions,
+    transactions_in,
+)
 
 
 @contextmanager
@@ -41,24 +51,28 @@ def demanding() -> StreamLog:
     return log.xa_decided(42, b"x")
 
 
-@pytest.fixture(params=[100, 64 << 20])
-def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", request.param)
+@pytest.fixture(params=["of chains", "in memory", "read again"])
+def read(request: pytest.FixtureRequest) -> Callable[[Path], Iterator[Transaction]]:
+    """The transactions of a file, as all readers read them, and with limits on what an open one holds in memory."""
+    held_bytes = {"in memory": 64 << 20, "read again": 100}.get(request.param)
+    return transactions if held_bytes is None else partial(transactions_in, held_bytes=held_bytes)
 
 
-@pytest.mark.usefixtures("held")
-def test_a_pipe_reads_like_a_file(tmp_path: Path) -> None:
+def test_a_pipe_reads_like_a_file(
+    tmp_path: Path, read: Callable[[Path], Iterator[Transaction]]
+) -> None:
     log = demanding()
-    whole = [(t.gtid, frames_of(t)) for t in transactions(log.write(tmp_path))]
+    whole = [(t.gtid, frames_of(t)) for t in read(log.write(tmp_path))]
     assert whole[-1][0] == f"{SID}:42"
     with pipe(tmp_path, log.bytes()) as path:
-        assert [(t.gtid, frames_of(t)) for t in transactions(path)] == whole
+        assert [(t.gtid, frames_of(t)) for t in read(path)] == whole
 
 
-@pytest.mark.usefixtures("held")
-def test_so_does_a_compressed_file(tmp_path: Path) -> None:
+def test_so_does_a_compressed_file(
+    tmp_path: Path, read: Callable[[Path], Iterator[Transaction]]
+) -> None:
     log = demanding()
-    whole = [(t.gtid, rows_in(t)) for t in transactions(log.write(tmp_path))]
+    whole = [(t.gtid, rows_in(t)) for t in read(log.write(tmp_path))]
     path = tmp_path / "binlog.000009.gz"
     path.write_bytes(gzip.compress(log.bytes()))
-    assert [(t.gtid, rows_in(t)) for t in transactions(path)] == whole
+    assert [(t.gtid, rows_in(t)) for t in read(path)] == whole

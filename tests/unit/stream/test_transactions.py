@@ -34,6 +34,7 @@ from support.logs.stream_log import (
     runs,
     table_map_body,
     transactions,
+    transactions_in,
     without_zeros,
 )
 
@@ -224,14 +225,11 @@ def test_a_group_across_windows_is_one_transaction(tmp_path: Path) -> None:
     assert len({id(piece.window) for piece in big.pieces()}) > 1
 
 
-def test_frames_dropped_to_bound_memory_are_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_dropped_to_bound_memory_are_read_again(tmp_path: Path) -> None:
     log = StreamLog().gtid(1).query(b"BEGIN").rows().rows().xid()
     path = log.write(tmp_path)
     [held] = [frames_of(t) for t in transactions(path)]
-    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", 10)
-    [reread] = [(frames_of(t), frames_of(t)) for t in transactions(path)]
+    [reread] = [(frames_of(t), frames_of(t)) for t in transactions_in(path, held_bytes=10)]
     assert reread == (held, held)
 
 

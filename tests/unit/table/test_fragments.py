@@ -90,10 +90,13 @@ def test_other_transactions_around_it(tmp_path: Path) -> None:
     assert ids(log.save(tmp_path)) == [7, *range(20), 7]
 
 
-def test_fragments_in_different_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.source.bytes.LocalReader.window_bytes", 128)
-    path = log_of(cut(whole(), 60)).save(tmp_path)
-    assert ids(path) == list(range(20))
+def test_fragments_in_different_windows(tmp_path: Path) -> None:
+    images = (image((n, "x" * 79, day(2026, 11, 1))) for n in range(60_000))
+    raw = whole(body=rows_v1(*(bytes((one[0] | 0xF8,)) + one[1:] for one in images)))
+    path = log_of(cut(raw, 400_000)).save(tmp_path)
+    with LogFile.open(str(path)) as file:
+        assert len(list(file.windows())) > 2
+    assert ids(path) == list(range(60_000))
 
 
 @pytest.mark.parametrize(

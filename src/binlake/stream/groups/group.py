@@ -44,7 +44,7 @@ from binlake.format.event_types import (
 )
 from binlake.format.flags import FL_ROLLBACK_ALTER, FL_STANDALONE, FL_START_ALTER
 from binlake.stream.event_at import event_at
-from binlake.stream.groups.transaction_frames import TransactionFrames
+from binlake.stream.groups.transaction_frames import HELD_BYTES, TransactionFrames
 from binlake.stream.runs import Outcome, Statement
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.dml_targets import DmlTarget, target_of
@@ -79,7 +79,10 @@ NO_ALTER_YET = FL_START_ALTER | FL_ROLLBACK_ALTER
 
 
 class Group:
-    """An open group. `take` adds a frame and returns the outcome once the group has ended."""
+    """An open group. `take` adds a frame and returns the outcome once the group has ended.
+
+    The frames hold at most `held_bytes` of windows.
+    """
 
     __slots__ = (
         "_fresh",
@@ -109,7 +112,7 @@ class Group:
         "xid_event",
     )  # fmt: skip
 
-    def __init__(self, window: Window, index: int) -> None:
+    def __init__(self, window: Window, index: int, held_bytes: int = HELD_BYTES) -> None:
         frame = window.frame(index)
         self.file = window.file
         self.start = ChainPosition(window.file.ordinal, window.file.name, frame.offset)
@@ -122,7 +125,7 @@ class Group:
         # A GTID event has the time of the COMMIT; what follows it that of the first statement.
         self.begun_us = self.first_us
         self.server_id = frame.server_id
-        self.frames = TransactionFrames()
+        self.frames = TransactionFrames(held_bytes)
         self.gtid_event: GtidEvent | MariadbGtidEvent | None = None
         self.xid_event: XidEvent | None = None
         self.thread_id: int | None = None

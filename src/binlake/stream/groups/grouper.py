@@ -20,6 +20,7 @@ from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
 from binlake.stream.event_at import event_at
 from binlake.stream.groups.group import BEGIN_STEPS, GTID_STEPS, OPENING, Group
 from binlake.stream.groups.step_table import steps_of
+from binlake.stream.groups.transaction_frames import HELD_BYTES
 from binlake.stream.runs import Outcome, PlainRun
 from binlake.values.position import ChainPosition
 from binlake.values.step import Step
@@ -56,12 +57,17 @@ class Grouper:
 
     The grouper calls `on_damage` for an event that cannot be decoded although its framing and
     checksum are right (the option on_error=skip). Without `on_damage` it raises the error.
+    An open group holds at most `held_bytes` of windows.
     """
 
     def __init__(
-        self, find_plain: FindPlain = plain_runs, on_damage: OnDamage | None = None
+        self,
+        find_plain: FindPlain = plain_runs,
+        on_damage: OnDamage | None = None,
+        held_bytes: int = HELD_BYTES,
     ) -> None:
         self._on_damage = on_damage
+        self._held_bytes = held_bytes
         self.open: Group | None = None
         self._find_plain = find_plain
         self._next: ChainPosition | None = None
@@ -168,7 +174,7 @@ class Grouper:
             raise _unknown(window, index)
         group = self.open
         if group is None:
-            group = self.open = Group(window, index)
+            group = self.open = Group(window, index, self._held_bytes)
         body_until = steps.body_until(index, steps.count) if group.begun else index
         if body_until > index:
             group.frames.add(window, index, body_until)

@@ -1,7 +1,7 @@
 """Where the frames of one transaction lie, and how to read them (again).
 
 A transaction's frames are needed twice: to learn how it ends, then to decode its rows. Small
-transactions stay in memory in between. For one larger than `HELD_BYTES` the windows are dropped
+transactions stay in memory in between. For one larger than `held_bytes` the windows are dropped
 and read again by byte range, so a transaction of any size, compressed or not, takes bounded
 memory.
 
@@ -25,7 +25,7 @@ from binlake.values.frame import EventFormat, Frame
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-#: Bytes of windows that one open transaction may hold.
+#: By default, the bytes of windows that one open transaction may hold.
 HELD_BYTES = 64 << 20
 
 _Held = list[tuple["Window", int, int]]
@@ -79,11 +79,12 @@ class _FrameRange:
 
 
 class TransactionFrames:
-    """The frames of one transaction, in order."""
+    """The frames of one transaction, in order. It holds at most `held_bytes` of windows."""
 
-    __slots__ = ("_held_bytes", "_holding", "_ranges", "size")
+    __slots__ = ("_held_bytes", "_holding", "_most_held_bytes", "_ranges", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, held_bytes: int = HELD_BYTES) -> None:
+        self._most_held_bytes = held_bytes
         self.size = 0  # bytes so far: the `at` of the next
         self._ranges: list[_FrameRange] = []
         self._held_bytes = 0
@@ -124,7 +125,7 @@ class TransactionFrames:
             return
         tail.held.append((window, first, last))
         self._held_bytes += len(window.data)
-        if self._held_bytes > HELD_BYTES:
+        if self._held_bytes > self._most_held_bytes:
             self.release()
 
     def release(self) -> None:

@@ -36,6 +36,7 @@ from binlake.stream.groups.at_position import AtPosition
 from binlake.stream.groups.group import Group
 from binlake.stream.groups.grouper import Ended, Grouper, every_group_alone, plain_runs
 from binlake.stream.groups.plain_transaction import plain_transactions
+from binlake.stream.groups.transaction_frames import HELD_BYTES
 from binlake.stream.groups.transaction_of import transaction_of
 from binlake.stream.runs import Outcome, PlainRun, Run, Transaction
 from binlake.stream.sql.ddl import TakesDdl, ignore_ddl
@@ -79,6 +80,7 @@ class TransactionReader:
     """Reads ranges of one chain, in order, and follows transactions from one to the next.
 
     `elsewhere` searches the rest of the chain for XA transactions; None if there is no rest.
+    Each open transaction holds at most `held_bytes` of windows; the reader reads larger ones again.
     `reached` is the offset of the byte after the last event read of the current range.
     """
 
@@ -89,6 +91,7 @@ class TransactionReader:
         *,
         filters: TransactionFilter | None = None,
         elsewhere: Elsewhere | None = None,
+        held_bytes: int = HELD_BYTES,
     ) -> None:
         self._options = options
         self._ledger = ledger
@@ -96,6 +99,7 @@ class TransactionReader:
         at = self._filters.at
         self._at = None if at is None else AtPosition(at, ledger)
         self._elsewhere = elsewhere
+        self._held_bytes = held_bytes
         self._prepared: dict[Xid, Group] = {}
         self._decided_here: set[Xid] = set()
         skips = options.on_error == Damage.SKIP
@@ -190,7 +194,7 @@ class TransactionReader:
         The order is that of the log, for any outcome; only bytes and events are counted. Raises
         BinlogError, also for changes that rows cannot show if the options refuse them.
         """
-        grouper = self._grouper = Grouper(every_group_alone, self._on_damage)
+        grouper = self._grouper = Grouper(every_group_alone, self._on_damage, self._held_bytes)
         for part in ranges:
             with part.file as file:
                 stop_at = None if self._at is not None else self._stops_at(file)
@@ -225,7 +229,7 @@ class TransactionReader:
         `groups`.
         """
         refuses = self._options.on_unshown == "error"
-        grouper = self._grouper = Grouper(plain_runs, self._on_damage)
+        grouper = self._grouper = Grouper(plain_runs, self._on_damage, self._held_bytes)
         for part in ranges:
             with part.file:
                 for window in self._windows(part, verify=False):
@@ -238,7 +242,7 @@ class TransactionReader:
 
     def _read(self, ranges: Iterable[FileRange], on_ddl: TakesDdl) -> Iterator[Run]:
         self._on_ddl = on_ddl
-        grouper = self._grouper = Grouper(plain_runs, self._on_damage)
+        grouper = self._grouper = Grouper(plain_runs, self._on_damage, self._held_bytes)
         self._prepared = {}
         self._decided_here = set()
         files: list[LogFile] = []

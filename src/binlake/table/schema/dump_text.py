@@ -18,7 +18,8 @@ from binlake.values.closing import Closing
 SKIPPED = "skipped"
 #: The servers' limit for a statement.
 LONGEST_TOKEN_BYTES = 1 << 30
-_WINDOW_BYTES = 4 << 20
+#: By default, the size of a part that is read and searched.
+WINDOW_BYTES = 4 << 20
 
 
 #: A match of an expression: the name of its group, and its bytes [start, end) in the text. No class: there may be a
@@ -39,7 +40,7 @@ class DumpText(Closing):
         source: BinaryIO | bytes,
         name: str,
         *,
-        window_bytes: int = _WINDOW_BYTES,
+        window_bytes: int = WINDOW_BYTES,
         longest_token_bytes: int = LONGEST_TOKEN_BYTES,
         hint: str | None = None,
     ) -> None:
