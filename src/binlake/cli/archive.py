@@ -11,7 +11,6 @@ from binlake.archive.finishing import COMPRESSIONS, Finish
 from binlake.archive.folders import open_folder
 from binlake.archive.metrics import ArchiveMetrics, serve_metrics
 from binlake.archive.retention import Retention
-from binlake.archive.start import OLDEST
 from binlake.cli.common.flags import size_flag
 from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Exit, Option, option_of_key, with_fields
@@ -31,6 +30,7 @@ _WATCH = "Monitoring"
 _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
 _KEYS = ARCHIVE_KEYS | METRICS_KEYS
+_DEFAULTS = {name: key.default_value for name, key in _KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +40,33 @@ class ArchiveFlags:
     until_current: Annotated[
         bool, Option("--until-current", help="Exit after copying everything written so far.")
     ] = False
-    first: Annotated[str, option_of_key(_KEYS["from"], "--from", metavar="LOG")] = OLDEST
+    first: Annotated[str, option_of_key(_KEYS["from"], "--from", metavar="LOG")] = _DEFAULTS["from"]
     compress: Annotated[
         str, option_of_key(_KEYS["compress"], metavar="HOW", one_of=COMPRESSIONS)
-    ] = "none"
-    index: Annotated[bool, option_of_key(_KEYS["index"], "--index/--no-index")] = True
-    key_index: Annotated[bool, option_of_key(_KEYS["key_index"], "--key-index")] = False
+    ] = _DEFAULTS["compress"]
+    index: Annotated[bool, option_of_key(_KEYS["index"], "--index/--no-index")] = _DEFAULTS["index"]
+    key_index: Annotated[bool, option_of_key(_KEYS["key_index"], "--key-index")] = _DEFAULTS["key_index"]
     sync_seconds: Annotated[
         float | None,
         option_of_key(
-            _KEYS["sync_seconds"], metavar="N", min=0, show_default=_KEYS["sync_seconds"].default
+            _KEYS["sync_seconds"], metavar="N", show_default=_KEYS["sync_seconds"].default
         ),
     ] = None
     restart_if_lost: Annotated[
         bool, option_of_key(_KEYS["restart_if_lost"], "--restart-if-lost")
-    ] = False
+    ] = _DEFAULTS["restart_if_lost"]
     keep_days: Annotated[
-        float | None, option_of_key(_KEYS["keep_days"], metavar="N", min=0, panel="Retention")
+        float | None, option_of_key(_KEYS["keep_days"], metavar="N", panel="Retention")
     ] = None
     keep_bytes: Annotated[
         str | None, option_of_key(_KEYS["keep_bytes"], metavar="SIZE", panel="Retention")
     ] = None
     metrics_port: Annotated[
-        int | None,
-        option_of_key(_KEYS["metrics_port"], metavar="PORT", min=0, max=65535, panel=_WATCH),
+        int | None, option_of_key(_KEYS["metrics_port"], metavar="PORT", panel=_WATCH)
     ] = None
     metrics_address: Annotated[
         str, option_of_key(_KEYS["metrics_address"], metavar="HOST", panel=_WATCH)
-    ] = _KEYS["metrics_address"].default
+    ] = _DEFAULTS["metrics_address"]
     quiet: Annotated[
         bool, Option("--quiet", "-q", panel=_WATCH, help="Do not print the status line.")
     ] = False

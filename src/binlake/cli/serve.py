@@ -30,13 +30,14 @@ from binlake.values.options import ReadOptions
 _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
 _STEP_SECONDS = 0.5
 _KEYS = SERVE_KEYS | LISTENER_KEYS
+_DEFAULTS = {name: key.default_value for name, key in _KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ServeFlags:
     """The options of `binlake serve` for one archive."""
 
-    user: Annotated[str, option_of_key(_KEYS["user"])] = _KEYS["user"].default
+    user: Annotated[str, option_of_key(_KEYS["user"])] = _DEFAULTS["user"]
     password_file: Annotated[
         str | None,
         Option(
@@ -44,22 +45,16 @@ class ServeFlags:
             help=f"File whose first line is the password. By default binlake uses ${_PASSWORD_VARIABLE}, or prompts for it.",
         ),
     ] = None
-    bind: Annotated[str, option_of_key(_KEYS["bind"])] = _KEYS["bind"].default
-    port: Annotated[int, option_of_key(_KEYS["port"], min=0, max=65535)] = 3307
+    bind: Annotated[str, option_of_key(_KEYS["bind"])] = _DEFAULTS["bind"]
+    port: Annotated[int, option_of_key(_KEYS["port"])] = 3307  # a listener of a file names its port
     source: Annotated[str, option_of_key(_KEYS["source"], metavar="SERVER")] = ""
-    server_id: Annotated[
-        int | None, option_of_key(_KEYS["server_id"], min=1, max=(1 << 32) - 1)
-    ] = None
+    server_id: Annotated[int | None, option_of_key(_KEYS["server_id"])] = None
     server_uuid: Annotated[str | None, option_of_key(_KEYS["server_uuid"], metavar="UUID")] = None
     ssl_cert: Annotated[str | None, option_of_key(_KEYS["ssl_cert"], metavar="FILE")] = None
     ssl_key: Annotated[str | None, option_of_key(_KEYS["ssl_key"], metavar="FILE")] = None
-    require_tls: Annotated[bool, option_of_key(_KEYS["require_tls"], "--require-tls")] = False
-    max_connections: Annotated[int, option_of_key(_KEYS["max_connections"], min=1)] = int(
-        _KEYS["max_connections"].default
-    )
-    metrics_port: Annotated[int | None, option_of_key(_KEYS["metrics_port"], min=1, max=65535)] = (
-        None
-    )
+    require_tls: Annotated[bool, option_of_key(_KEYS["require_tls"], "--require-tls")] = _DEFAULTS["require_tls"]
+    max_connections: Annotated[int, option_of_key(_KEYS["max_connections"])] = _DEFAULTS["max_connections"]
+    metrics_port: Annotated[int | None, option_of_key(_KEYS["metrics_port"])] = None
 
     def settings(self, path: str, keyring: Keyring | None) -> Settings:
         """Return how the archive is served; asks for the password if it is not given. Raises OptionError, SourceError."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from binlake.archive.finishing import COMPRESSIONS
-from binlake.config.toml_file import Key, flag, number, path, place, size, text, whole_number
+from binlake.config.toml_file import Key, WholeNumber, flag, number, path, place, size, text
 from binlake.source.replica.url import URL_OPTIONS, ServerUrl, holds_password, is_server_url
 from binlake.values.gtid import SERVER_UUID
 
-_PORT = whole_number(0, 65535)
+_PORT = WholeNumber(0, 65535)
 _FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath", "server-public-key",
           "extra-option-file")  # fmt: skip
 _NOT_OF_A_CONNECTION = ("password-file", "skip-replication", "socket", "until-gtid")
@@ -96,7 +96,7 @@ SERVE_KEYS: dict[str, Key] = {
     "ssl_cert": Key(path, "certificate (PEM); by default binlake creates one"),
     "ssl_key": Key(path, "its private key (PEM)"),
     "require_tls": Key(flag, "refuse connections without TLS", "false"),
-    "max_connections": Key(whole_number(1, 100_000), "maximum number of connections", "100"),
+    "max_connections": Key(WholeNumber(1, 100_000), "maximum number of connections", "100"),
     "keyring": Key(path, "keyring of encrypted logs"),
     "keyring_password_file": Key(path, "file with the password of the keyring"),
 }
@@ -105,7 +105,7 @@ LISTENER_KEYS: dict[str, Key] = {
     "path": Key(place, "the archive or logs to serve"),
     "port": Key(_PORT, "port to listen on"),
     "source": Key(text, "the server to serve, if the archive contains several"),
-    "server_id": Key(whole_number(1, (1 << 32) - 1), "the server_id to answer with"),
+    "server_id": Key(WholeNumber(1, (1 << 32) - 1), "the server_id to answer with"),
     "server_uuid": Key(_uuid, "the server_uuid to answer with (MySQL)"),
-    "metrics_port": Key(whole_number(1, 65535), "port for Prometheus metrics"),
+    "metrics_port": Key(WholeNumber(1, 65535), "port for Prometheus metrics"),
 }

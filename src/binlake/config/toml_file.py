@@ -26,12 +26,42 @@ Parse = Callable[[Any, Path], Any]
 
 
 @dataclass(frozen=True, slots=True)
+class WholeNumber:
+    """Reads a whole number from `least` to `most`."""
+
+    least: int
+    most: int
+
+    def __call__(self, value: Any, _: Path) -> int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not self.least <= value <= self.most:
+            raise ValueError(f"expected a whole number from {self.least} to {self.most}")
+        return int(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """One key: how its value is read, its meaning, and its default for the documentation."""
 
     parse: Parse
     meaning: str
     default: str = ""
+
+    @property
+    def limits(self) -> tuple[int | None, int | None]:
+        """The smallest and the largest number that a command accepts; None without a limit."""
+        if isinstance(self.parse, WholeNumber):
+            return self.parse.least, self.parse.most
+        return (0 if self.parse is number else None), None
+
+    @property
+    def default_value(self) -> Any:
+        """The default as the value of an option; None without one."""
+        if not self.default:
+            return None
+        if self.parse is flag:
+            return self.default == "true"
+        return int(self.default) if isinstance(self.parse, WholeNumber) else self.default
 
 
 class Table:
@@ -151,17 +181,6 @@ def number(value: Any, _: Path) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 53:
         raise ValueError("expected a number that is not negative")
     return float(value)
-
-
-def whole_number(least: int, most: int) -> Parse:
-    """Read a whole number in a range."""
-
-    def parse(value: Any, _: Path) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"expected a whole number from {least} to {most}")
-        return value
-
-    return parse
 
 
 def size(value: Any, folder: Path) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from binlake.config.toml_file import Key, number, open_toml, path, place, size, text, whole_number
+from binlake.config.toml_file import Key, WholeNumber, number, open_toml, path, place, size, text
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 from binlake.source.replica.url import holds_password
@@ -52,7 +52,7 @@ def _key(option: MirrorOption) -> Key:
     if option.is_size:
         return Key(size, option.help)
     if option.kind is int:
-        return Key(whole_number(int(option.least or 0), _MOST), option.help)
+        return Key(WholeNumber(int(option.least or 0), _MOST), option.help)
     if option.kind is float:
         return Key(number, option.help)
     return Key(path if option.is_file else text, option.help)
@@ -63,7 +63,7 @@ _KEYS: dict[str, Key] = {
     "lake": Key(place, "the lake: a directory or URI"),
     "logs": Key(place, "read the changes from this archive"),
     "state": Key(path, "directory on this machine for the row indexes"),
-    "metrics_port": Key(whole_number(0, 65535), "port for Prometheus"),
+    "metrics_port": Key(WholeNumber(0, 65535), "port for Prometheus"),
     "metrics_address": Key(text, "address for Prometheus"),
     "interval_seconds": Key(_interval, "seconds between two checks of an idle log"),
     **{option.name: _key(option) for option in MIRROR_OPTIONS},

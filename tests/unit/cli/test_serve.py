@@ -33,6 +33,7 @@ def logs(tmp_path: Path) -> Path:
         (["--password-file", "pw", "--server-uuid", "x"], "'x' is not a UUID"),
         (["--password-file", "pw", "--ssl-cert", "pw"], "--ssl-cert and --ssl-key must be given together"),
         (["--password-file", "pw", "--ssl-cert", "pw", "--ssl-key", "pw"], "not a certificate and its private key"),
+        (["--password-file", "pw", "--max-connections", "100001"], "100001 is not in the range 1<=x<=100000"),
         (["--password-file", "pw", "--bind", "192.0.2.1"], r"cannot listen on 192\.0\.2\.1:3307"),
     ],
 )  # fmt: skip

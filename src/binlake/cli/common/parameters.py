@@ -144,8 +144,9 @@ class Option:
 
 
 def option_of_key(key: Key, *names: str, **settings: Any) -> Option:
-    """Return an option with the meaning of a key of the configuration file."""
-    return Option(*names, help=key.meaning, **settings)
+    """Return an option with the meaning and the limits of a key of the configuration file."""
+    least, most = key.limits
+    return Option(*names, help=key.meaning, min=least, max=most, **settings)
 
 
 def _names_file(metavar: str | None) -> bool:
