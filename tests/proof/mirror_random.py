@@ -27,7 +27,7 @@ from binlake.mirror.loop import Mirror
 from binlake.mirror.sessions import mirror_session
 from binlake.mirror.verification import Verification, verify_tables
 from dev.servers import RefusedError, Server, Session, installation
-from support.servers.random_ddl import RandomTables, Step
+from proof.random_ddl import RandomTables, Step
 from support.servers.random_tables import Columns, RandomTable, row_changes
 from support.spark.mirrored import Lake, iceberg_jar, quarantined
 from support.spark.spark_processes import PATIENT

@@ -16,7 +16,7 @@ from binlake.stream.runs import PlainRun
 from binlake.table.where.finding import RowFinder
 from dev.golden.types import Column, Table, families, literal
 from dev.servers import Server, Session
-from support.values.conditions import Conditions, kind_of
+from server.conditions import Conditions, kind_of
 
 pytestmark = pytest.mark.server
 

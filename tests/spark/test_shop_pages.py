@@ -20,12 +20,12 @@ import binlake
 from dev.servers import Server, running
 from dev.servers.object_store import object_store
 from dev.servers.ports import ReservedPort
+from spark.shop_pages import SECONDS, ShopReader, World, reading, runs_elsewhere
 from support.logs.ibb_parts import small, transaction
 from support.pages import ROOT, RUN_PAGES, Block, blocks_of, is_left_out, needs_lakes
 from support.servers.archiving import until
 from support.servers.certificates import certificate
 from support.servers.shop import Shop, checksums
-from support.shop_pages import SECONDS, ShopReader, World, reading, runs_elsewhere
 
 pytestmark = pytest.mark.server
 
