@@ -40,7 +40,7 @@ from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.pauses import Pauses
 from binlake.source.replica.url import ServerUrl
-from binlake.values.position import Position
+from binlake.values.position import NO_POSITION, LogPosition, Position
 
 # While more data is coming, a crash of the machine may lose this much; none of it is acknowledged.
 _SYNC_BYTES = 64 << 20
@@ -108,8 +108,8 @@ class Archiver:
         self._finishers: dict[str, Finisher] = {}
         self._unreadable = ""  # the last message about a log that stops the age limit
         self._was_connected = False
-        self._end: tuple[str, int] = ("", 0)  # of the logs in the archive
-        self._failed_at: tuple[str, int] | None = None
+        self._end = NO_POSITION  # of the logs in the archive
+        self._failed_at: LogPosition | None = None
         self._damaged: tuple[str, str, int] | None = None  # the position of the last wrong checksum
         for url in self._urls:
             if url.option("skip-replication", "keep") != "keep":
@@ -167,7 +167,7 @@ class Archiver:
             )
         finisher = self._finishers[path]
         try:
-            finisher.begin(writer.end[0])
+            finisher.begin(writer.end.file)
             self._copy(url, writer, start, finisher)
             if self._options.until_current:
                 self._finish(writer, finisher)
@@ -293,7 +293,7 @@ class Archiver:
                 elif pacer.is_due_soon() and writer.sync_soon(follower.position.gtid_set):
                     pacer.synced()
                 self._count_durable(writer)
-                if writer.finished and writer.state.file == writer.end[0]:
+                if writer.finished and writer.state.file == writer.end.file:
                     self._finish(writer, finisher)
                 if pacer.is_time_to_look():
                     self._look(url, writer)

@@ -34,7 +34,7 @@ from binlake.archive.recovery import Overlap, Resumption, recover
 from binlake.errors import ServerError
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.reader import ByteReader
-from binlake.values.position import Position
+from binlake.values.position import NO_POSITION, LogPosition, Position
 
 if TYPE_CHECKING:
     from binlake.source.replica.follower import Block
@@ -121,13 +121,11 @@ class HistoryWriter:
         return Position(self.state.identity, log.name, found.start, found.gtid_set)
 
     @property
-    def end(self) -> tuple[str, int]:
-        """Return the last log and how many bytes of it are in the archive; ("", 0) if there is
-        none.
-        """
+    def end(self) -> LogPosition:
+        """The last log and how many bytes of it are in the archive; `NO_POSITION` if there is none."""
         if self._log is not None:
-            return self._log.name, self._log.size
-        return ("", 0) if self._complete is None else (self._complete, 0)
+            return LogPosition(self._log.name, self._log.size)
+        return NO_POSITION if self._complete is None else LogPosition(self._complete, 0)
 
     @property
     def last_bytes(self) -> ByteReader | None:
@@ -198,7 +196,7 @@ class HistoryWriter:
         if self._log.size:
             raise ServerError(f"{self.folder.path_of(name)} already exists")  # never overwritten
 
-    def sync(self, gtid_set: str | None = None) -> tuple[str, int]:
+    def sync(self, gtid_set: str | None = None) -> LogPosition:
         """Make the received data durable; return the position before which everything is durable.
 
         `gtid_set` are the GTIDs up to there, None: as before. Raises SourceError.
@@ -207,7 +205,7 @@ class HistoryWriter:
         log = self._log
         if log is not None and self._overlap is None:
             self._make_durable(log, log.size, gtid_set)
-        return self.state.file, self.state.offset
+        return LogPosition(self.state.file, self.state.offset)
 
     def sync_soon(self, gtid_set: str) -> bool:
         """Begin to make the received data durable; `state` shows the result. Returns False during

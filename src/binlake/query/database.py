@@ -24,7 +24,7 @@ from binlake.query.assumed import AssumedTable, OtherDefinitionError, assumed_ta
 from binlake.query.connection import Workspace, connect
 from binlake.query.dataset import LogDataset
 from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
-from binlake.query.scans import ChangesTable, Input, Scan, SqlTable, TypedTable, ViewTable
+from binlake.query.scans import ChangesTable, Input, Scan, QueryTable, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
 from binlake.source.bytes import refuse_pipes
 from binlake.source.chain import Chain
@@ -395,7 +395,7 @@ class LogDatabase:
         if 1 <= number <= len(found.evolution.versions) and shown not in self._registered:
             self._register(TypedTable(self._input, found, number))
 
-    def _register(self, table: SqlTable) -> None:
+    def _register(self, table: QueryTable) -> None:
         dataset = LogDataset(table, self._begun, self._errors.append, self._workspace)
         self.connection.register(table.name, dataset)
         self._registered.add(table.name)

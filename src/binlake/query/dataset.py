@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from binlake.query.conditions import Asked
-from binlake.query.scans import Scan, SqlTable
+from binlake.query.scans import Scan, QueryTable
 
 
 class LogDataset(ds.Dataset):  # type: ignore[misc]
@@ -24,7 +24,7 @@ class LogDataset(ds.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        table: SqlTable,
+        table: QueryTable,
         begun: Callable[[Scan], object],
         failed: Callable[[BaseException], object],
         *kept: object,

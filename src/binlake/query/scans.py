@@ -1,6 +1,6 @@
 """The read of a log for a scan of a table: options narrowed to columns and tests, and batches.
 
-Each table is a `SqlTable`: its schema, and `scan`, which starts a new read of the log every time.
+Each table is a `QueryTable`: its schema, and `scan`, which starts a new read of the log every time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Scan:
     ledger: Ledger = field(default_factory=Ledger)
 
 
-class SqlTable(ABC):
+class QueryTable(ABC):
     """A table that SQL can name."""
 
     def __init__(self, name: str, source: Input, schema: pa.Schema) -> None:
@@ -77,7 +77,7 @@ class SqlTable(ABC):
         """Read: yield batches with at least the columns of the scan. Raises BinlogError."""
 
 
-class ChangesTable(SqlTable):
+class ChangesTable(QueryTable):
     """The row changes of all tables, with both images as JSON text."""
 
     def __init__(self, source: Input) -> None:
@@ -107,7 +107,7 @@ class ChangesTable(SqlTable):
         check_where_columns(options.where, ledger)
 
 
-class TypedTable(SqlTable):
+class TypedTable(QueryTable):
     """The row changes of one table, with typed columns: `Log.to_arrow` as a table.
 
     `number` is None, or the n of `<table>@<n>` for rows of an older definition that do not fit.
@@ -231,7 +231,7 @@ class TypedTable(SqlTable):
         return replace(full, schema=schema, versions=versions)
 
 
-class ViewTable(SqlTable):
+class ViewTable(QueryTable):
     """A view of the log: events, transactions, statements."""
 
     _MEANINGS = {

@@ -35,6 +35,10 @@ class LogPosition(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
+#: The position of a reader or an archive that has no log yet.
+NO_POSITION = LogPosition("", 0)
+
+
 class ChainPosition(NamedTuple):
     """A byte of a chain: the file's ordinal in it, its base name, and offset. They compare in the order of the logs."""
 

@@ -38,7 +38,7 @@ from binlake.source.replica.url import (
     seconds_option,
 )
 from binlake.values.closing import Closing
-from binlake.values.position import Position
+from binlake.values.position import LogPosition, Position
 
 if TYPE_CHECKING:
     from binlake.source.replica.driver import Driver
@@ -378,9 +378,10 @@ class ServerConnection(Closing):
         is_oldest = (name, offset) == (self.logs()[0].name, FIRST_EVENT)
         return self.purged() if is_oldest and self.version >= (5, 6, 5) else None
 
-    def end(self) -> tuple[str, int]:
+    def end(self) -> LogPosition:
         """The current log and its length. Raises ServerError."""
-        return self._end()[:2]
+        name, offset, _ = self._end()
+        return LogPosition(name, offset)
 
     def _end(self) -> tuple[str, int, str]:
         """The current log, its length, and the set of MySQL's GTIDs that the server read just before these."""

@@ -51,7 +51,7 @@ from binlake.source.replica.stream import (
 from binlake.source.replica.url import ServerUrl
 from binlake.values.closing import Closing
 from binlake.values.gtid import GtidSet, MariaGtidSet
-from binlake.values.position import Position
+from binlake.values.position import NO_POSITION, LogPosition, Position
 
 __all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
 
@@ -167,7 +167,7 @@ class Follower(Closing):
         stream, server = self._stream, self.server
         if not self._semi_sync or stream is None or server is None or stream.awaited is None:
             return
-        if (file, offset) < stream.awaited and file == stream.awaited[0]:
+        if (file, offset) < stream.awaited and file == stream.awaited.file:
             return
         stream.awaited = None
         try:
@@ -188,11 +188,11 @@ class Follower(Closing):
         if self._closed:  # while it was connecting: `close` had no connection to end
             return
         by_gtid = self._place(server)
-        known = self._known(server) if by_gtid else (self._file, self._offset)
+        known = self._known(server) if by_gtid else LogPosition(self._file, self._offset)
         progress = self._progress
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
-        if gtids is not None and not known[0]:
+        if gtids is not None and not known.file:
             # forget the part of a transaction that another server sent: this one sends it whole, or does not have it
             progress = Progress(server.flavour, gtids)
         until = server.end() if self.options.until_current else None
@@ -228,7 +228,7 @@ class Follower(Closing):
             raise self._judged(error, server) from None
         if self.options.until_gtid and _has_reached(progress.gtid_set(), self.options.until_gtid):
             return
-        if until is None or _is_before((self._file, self._offset), until):
+        if until is None or _is_before(LogPosition(self._file, self._offset), until):
             # the server ends a dump like this when it shuts down, or its thread is killed
             raise EOFError("the server has ended the dump")
 
@@ -317,16 +317,16 @@ class Follower(Closing):
             self._past_known = past is not None
             self._progress = Progress(server.flavour, past or "")
 
-    def _known(self, server: ServerConnection) -> tuple[str, int]:
-        """The position on this server before which everything has been received, if it continues by GTIDs; ("", 0) if
-        there is none.
+    def _known(self, server: ServerConnection) -> LogPosition:
+        """The position on this server before which everything has been received, if it continues by GTIDs;
+        `NO_POSITION` if there is none.
         """
         if self._identity not in ("", server.identity):
-            return "", 0
+            return NO_POSITION
         with contextlib.suppress(ServerError):  # without the privilege, the logs cannot be listed
             if self._file not in [log.name for log in server.logs()]:
-                return "", 0
-        return self._file, self._offset
+                return NO_POSITION
+        return LogPosition(self._file, self._offset)
 
     def _check_log(self, server: ServerConnection) -> None:
         """Check that the server can have the wanted position. Raises PositionLostError."""
@@ -425,10 +425,11 @@ class Follower(Closing):
             server.abort()
 
 
-def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
-    """Whether a place in the server's logs lies before another."""
-    (file, offset), (other_file, other_offset) = place, other
-    return offset < other_offset if file == other_file else is_earlier_log(file, other_file)
+def _is_before(position: LogPosition, other: LogPosition) -> bool:
+    """Whether a position in the server's logs lies before another."""
+    if position.file == other.file:
+        return position.offset < other.offset
+    return is_earlier_log(position.file, other.file)
 
 
 def _has_reached(gtids: str, until: str) -> bool:

@@ -36,6 +36,7 @@ from binlake.source.replica.connection import checked_log_name
 from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, PacketReader
 from binlake.source.replica.progress import Progress
 from binlake.values.frame import EventFormat, Frame
+from binlake.values.position import NO_POSITION, LogPosition
 
 _MASK32 = 0xFFFFFFFF
 # So that a reader of the beginning of a log does not wait for the rest of a large block.
@@ -116,14 +117,14 @@ class DumpStream:
     def __init__(
         self, reader: PacketReader, file: str, offset: int, progress: Progress,
         *, source: str, by_gtid: bool, verify: bool, drops: bool, gaps: bool, block_bytes: int,
-        known: tuple[str, int] = ("", 0),
+        known: LogPosition = NO_POSITION,
     ) -> None:  # fmt: skip
         self.file = file
         self.offset = offset
         self.created: int | None = None
         self.format_description = b""
         self.format: EventFormat | None = None
-        self.awaited: tuple[str, int] | None = None
+        self.awaited: LogPosition | None = None
         self._reader = reader
         self.progress = progress
         self._source = source
@@ -211,7 +212,7 @@ class DumpStream:
             yield from self._event(frame, raw)
             if answer.wants_ack:
                 # reported before delivery, because it may be durable when delivery returns
-                self.awaited = (self.file, self.offset)
+                self.awaited = LogPosition(self.file, self.offset)
                 yield from self._flush()
 
     def _count_artificial(self) -> None:
