@@ -72,7 +72,7 @@ def _signed(value: cython.ulonglong) -> int:
 class GtidFields:
     """The fields of one GTID event; one object is reused for many events.
 
-    A field that the event does not contain is 0 (b"" for bytes, -1 for `xid_format`,
+    A field that the event does not contain is 0 (b"" for bytes, -1 for `clock_type`, `xid_format`,
     `flags_extra` and `thread_id`, where 0 can be a value). Times are microseconds since 1970;
     `original_commit_us` and `original_server_version` equal the immediate ones unless the event
     contains them. `reached` counts the parts that MySQL's body has after the clock: the
@@ -84,6 +84,7 @@ class GtidFields:
         self.sid = b""
         self.xid_gtrid = b""
         self.xid_bqual = b""
+        self.clock_type = -1
         self.xid_format = -1
         self.flags_extra = -1
         self.thread_id = -1
@@ -156,7 +157,7 @@ class GtidFields:
         return 0
 
     def _clear_mysql(self) -> None:
-        """Set the fields that MySQL's body need not contain to 0."""
+        """Set the fields that MySQL's body need not contain to the values of missing ones."""
         self.last_committed = 0
         self.sequence_number = 0
         self.immediate_commit_us = 0
@@ -165,7 +166,7 @@ class GtidFields:
         self.immediate_server_version = 0
         self.original_server_version = 0
         self.commit_group_ticket = 0
-        self.clock_type = 0
+        self.clock_type = -1
         self.reached = 0
 
     def _read_commit_times(self, data: Buffer) -> int:

@@ -74,7 +74,7 @@ class GtidEvent(Event):
             immediate_server_version=parsed.immediate_server_version if reached > 2 else None,
             original_server_version=parsed.original_server_version if reached > 2 else None,
             commit_group_ticket=parsed.commit_group_ticket if reached > 3 else None,
-            clock_type=parsed.clock_type if reader.pos > OPTIONAL_AT else None,
+            clock_type=parsed.clock_type if parsed.clock_type >= 0 else None,
         )
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:

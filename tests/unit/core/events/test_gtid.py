@@ -61,6 +61,11 @@ def test_other_clocks_are_left_alone() -> None:
     assert (fields.clock_type, fields.last_committed, fields.transaction_length) == (1, 0, 0)
 
 
+def test_a_missing_clock_differs_from_a_clock_of_type_0() -> None:
+    assert parsed(FULL[:25]).clock_type == -1
+    assert parsed(FULL[:25] + b"\0").clock_type == 0
+
+
 def test_one_object_for_many_events() -> None:
     fields = GtidFields()
     data = FULL + FULL[:25].replace(SID, SID[::-1]) + FULL[:25]
