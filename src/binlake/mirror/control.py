@@ -245,7 +245,7 @@ class Control:
 
     @property
     def to_resync(self) -> set[str]:
-        """The tables that are to be copied again: those of requests, and those whose copy has begun and is not complete."""
+        """The tables to copy again: the requested ones, and the ones whose new copy has begun and is not complete."""
         return self._requested | self._resyncing
 
     @property
@@ -383,8 +383,8 @@ class Control:
 
     @property
     def recorded_ms(self) -> int | None:
-        """The time of the newest round, in ms since 1970 UTC. Of a round of an earlier version, it is that of the newest commit
-        to the table, which may be a request, a lease or a compaction.
+        """The time of the newest round, in ms since 1970 UTC. Earlier versions of binlake did not record it: then it is the
+        time of the newest commit to the table, which may be a request, a lease or a compaction.
         """
         recorded = self._summary.get(_RECORDED)
         found: int | None = self._known.get("committed_ms")
@@ -453,7 +453,7 @@ class Control:
         self.refresh()
 
     def orphans_are_due(self, every_s: float) -> bool:
-        """Whether the last search for files of killed runs is longer ago than that."""
+        """Whether the last search for files of killed runs was at least `every_s` seconds ago."""
         last_s = int(self._properties.get("binlake.orphans-removed", "0"))
         return time.time() - last_s >= every_s
 

@@ -160,7 +160,9 @@ class Lease:
             taken.pop_all()
 
     def _instead_of(self, text: str) -> str:
-        """The record of this process, instead of that of another one."""
+        """Return the record of this process, which replaces the record `text`. Raises LakeInUseError if another process
+        holds the lease.
+        """
         self._before = None
         found = Holder.from_text(text)
         if found is not None and found.keeps_out(self._own):
@@ -222,7 +224,7 @@ class Lease:
             self._renew_at = time.monotonic() + self._every_s
 
     def _is_own(self, found: Holder | None) -> bool:
-        """Whether a record is that of this process, whenever it was renewed."""
+        """Whether a record belongs to this process, whenever it was renewed."""
         return found is not None and replace(found, until=self._own.until) == self._own
 
     def _check(self, control: Control) -> None:
@@ -240,7 +242,7 @@ class Lease:
         self._locked.close()
 
     def _end(self) -> None:
-        """Clear the record if it is that of this process."""
+        """Clear the record if it belongs to this process."""
         # whatever the error, also if Spark has ended: without a renewal, the lease ends by itself
         with suppress(Exception):
             self._control.refresh()

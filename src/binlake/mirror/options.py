@@ -85,7 +85,7 @@ class MirrorOption:
 
     @property
     def kind(self) -> type:
-        """The type of the value, of a list that of its members."""
+        """The type of the value, or of the members of a list."""
         return str if self.is_list else type(self.default)
 
     def value_of(self, given: Any) -> Any:

@@ -116,7 +116,7 @@ class Rounds:
                 self._note(f"{place}: {LOST_EVENTS}")
 
     def _leave_behind(self, group: list[Followed], error: PositionLostError) -> None:
-        """Quarantine the tables whose position the log no longer has. Raises the error if it has that of no table."""
+        """Quarantine the tables whose position the log no longer has. Raises the error if the log has no table's position."""
         newest = max(
             self._tables.followed.values(), key=lambda table: position_key(table.offset.position)
         )
@@ -144,7 +144,8 @@ class Rounds:
         """Give all tables their positions in the log of the current server. The positions of DDL statements are those of
         this log, too.
 
-        A table whose position the server does not have is quarantined. Raises PositionLostError if it has that of no table.
+        It quarantines a table whose position the server does not have. Raises PositionLostError if the server has no
+        table's position.
         """
         tables = list(self._tables.followed.values())
         lost: list[tuple[Followed, PositionLostError]] = []

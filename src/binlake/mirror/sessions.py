@@ -33,7 +33,7 @@ _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 
 
 def has_own_catalog(config: Mapping[str, str], catalog: str) -> bool:
-    """Whether settings of Spark describe a catalog, which else is that of a directory."""
+    """Whether settings of Spark describe a catalog. If they do not, the directory of the lake is the catalog."""
     return any(name.startswith(f"spark.sql.catalog.{catalog}.") for name in config)
 
 

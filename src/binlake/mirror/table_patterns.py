@@ -47,7 +47,7 @@ def patterns_of(texts: tuple[str, ...]) -> TablePatterns:
 
 
 def bare_patterns(texts: Iterable[str]) -> tuple[str, ...]:
-    """The patterns whose database is not in backticks: those that `TableFilter` reads in the same way."""
+    """Return the patterns whose database is not in backticks. `TableFilter` reads them in the same way."""
     return tuple(text for text in texts if ".".join(table_name(text)) == text)
 
 

@@ -73,7 +73,7 @@ class LogDdl:
 def before_split(
     statements: Iterable[DdlStatement], first: ChainPosition
 ) -> Iterator[DdlStatement]:
-    """The statements before the first transaction of a split, of those up to the end of its log."""
+    """Yield the statements before the first transaction of a split; `statements` reach to the end of its log."""
     for ddl in statements:
         if ddl.position.file != first.file or ddl.position.offset < first.offset:
             yield ddl

@@ -264,9 +264,7 @@ class ChangeDecoder:
     # -- damage --------------------------------------------------------------------------------
 
     def _sound(self, run: Run) -> Iterator[Run]:
-        """Yield the run, or those of its transactions that decode; the others are noted as
-        skipped.
-        """
+        """Yield the run, or the transactions of it that can be decoded; note the others as skipped."""
         error = self._trial(run)
         if error is None:
             yield run

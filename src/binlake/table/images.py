@@ -191,7 +191,7 @@ class Image:
         return [f"{encode_basestring(name)}:".encode() for name in self.types.names]
 
     def _lacking(self, bitmap: bytes) -> Iterator[int]:
-        """The places, among the wanted columns, of those that a presence bitmap lacks."""
+        """Yield the places of the wanted columns that a presence bitmap lacks."""
         every = (1 << len(self.types.definition.columns)) - 1
         if int.from_bytes(bitmap, "little") & every == every:
             return

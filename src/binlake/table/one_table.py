@@ -44,7 +44,7 @@ def united(
 
 
 def unfitting(batches: Iterable[pa.RecordBatch], found: TableDefinitions, number: int) -> pa.Table:
-    """Return the rows of `<table>@<number>`: those of this definition that do not fit the united schema.
+    """Return the rows of `<table>@<number>`: the rows of this definition that do not fit the united schema.
 
     Raises OptionError for a number that no definition has.
     """

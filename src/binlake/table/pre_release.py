@@ -1,4 +1,4 @@
-"""Convert rows of pre-releases of MySQL 5.1 (up to 5.1.17) into those of 5.1 and later.
+"""Convert rows of pre-releases of MySQL 5.1 (up to 5.1.17) into the form of 5.1 and later.
 
 Source: MySQL 5.1 and MariaDB sql/rpl_record_old.cc, pack_row_old. Their TABLE_MAP contains only
 the types of columns. A row image is the null bytes of the server's own record, then a value of

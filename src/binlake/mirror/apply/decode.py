@@ -272,7 +272,7 @@ def _decode(
 
 
 def _check_joined(ledger: Ledger, splits: Sequence[Split]) -> None:
-    """Raise IncompleteError unless the ranges that were read are those of the splits, without gaps."""
+    """Raise IncompleteError unless the read covered exactly the ranges of the splits, without gaps."""
     covered: dict[str, list[tuple[int, int]]] = {}
     for path, start, end in sorted(ledger.covered):
         covered.setdefault(_base_name(path), []).append((start, end))

@@ -38,8 +38,8 @@ class InsertDefaults:
     def completed(
         self, changes: TableChanges, absent: pa.Array
     ) -> tuple[Sequence[pa.Array], pa.Array]:
-        """The columns of changes, and the names of those that the images lack (`absent`), after the omitted columns of inserts
-        have their defaults. Raises UnsupportedError.
+        """Return the columns of changes, in which omitted columns of inserts have their defaults, and the names that are still
+        absent. `absent` has the columns that the images lack. Raises UnsupportedError.
         """
         columns = list(changes.after.columns)
         is_short = pc.and_(pc.equal(changes.facts.op, scalar(_INSERT)), pc.is_valid(absent))
@@ -89,7 +89,7 @@ def _lacks(changes: TableChanges, ordinal: int) -> pa.Array:
 
 
 def _left(absent: pa.Array, is_short: pa.Array, unknown: Collection[str]) -> pa.Array:
-    """The names of absent columns, for inserts only those that are unknown; null where none is left."""
+    """Return the names of absent columns, for inserts only of unknown ones; null where none is left."""
     if not unknown:
         rows = from_numpy(np.arange(len(absent)))
         return absent.take(pc.if_else(is_short, scalar(None, rows.type), rows))

@@ -24,9 +24,9 @@ from binlake.table.metadata import NAMES
 
 @dataclass(frozen=True, slots=True)
 class LakeTypes:
-    """How row changes that were decoded, see `change_rows`, become those of a lake table with this `schema`.
+    """How decoded row changes (see `change_rows`) become changes of a lake table with this `schema`.
 
-    `columns`: the lake's columns that the server has; `key`: those whose values before an update are needed;
+    `columns`: the lake's columns that the server has; `key`: the columns whose values before an update are needed;
     `facts`: the requested metadata columns; `shard_column`: the lake's column with the names of shards, or "".
     """
 

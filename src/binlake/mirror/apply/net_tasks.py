@@ -43,7 +43,7 @@ class NetTarget:
 
 @dataclass(frozen=True, slots=True)
 class WrittenShare:
-    """The data files of one share of keys, as Iceberg's JSON, and a file with their keys and those of deleted rows."""
+    """The data files of one share of keys, as Iceberg's JSON, and a file with the keys of their rows and of deleted rows."""
 
     files: Sequence[Mapping[str, Any]]
     keys: str

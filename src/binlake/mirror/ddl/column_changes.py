@@ -278,7 +278,7 @@ def _loses_nulls(before: DeclaredColumn, after: DeclaredColumn, table: Followed)
 
 
 def _has_zero(numbers: pa.ChunkedArray) -> bool:
-    """Return whether a number is 0, also of those that the lake keeps as text."""
+    """Return whether a number is 0, also if the lake keeps the numbers as text."""
     zero = pa.scalar("0" if pa.types.is_string(numbers.type) else 0, numbers.type)
     return bool(pc.any(pc.equal(numbers, zero)).as_py())
 
@@ -304,7 +304,7 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
 
 
 def _is_moved(new: DeclaredTable, pairs: _Pairs) -> bool:
-    """Return whether the columns need to be moved: the order differs from that of the remaining columns followed by the new ones."""
+    """Return whether the columns need to be moved. They do not if the remaining columns keep their order and the new ones follow."""
     names = [column.lower_name for column in new.columns]
     kept = list(pairs.was)
     return names != kept + [name for name in names if name not in kept]

@@ -250,11 +250,11 @@ class _SourceRows:
         return with_pauses(lambda: self.parts.of_server(self.server), self.server, self.pause)
 
     def of_parts(self, numbers: Sequence[int]) -> Iterator[pa.Table]:
-        """The rows of some parts, or all: only here the part of a row with a hashed key is known."""
+        """Read the rows of some parts. With hashed columns, read all rows: the server does not know the part of a row."""
         return self._read("" if self.columns.hashed else self.parts.condition(numbers))
 
     def wanted(self, numbers: Sequence[int]) -> Container[int]:
-        """The parts of those rows that count: else the server has chosen its rows by its own texts."""
+        """Return the parts whose rows count. Without hashed columns, all count, because the server has chosen the rows."""
         return frozenset(numbers) if self.columns.hashed else range(self.parts.count)
 
     def _read(self, condition: str) -> Iterator[pa.Table]:

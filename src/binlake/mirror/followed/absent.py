@@ -120,7 +120,7 @@ class AbsentTables:
         self._tables.quarantine(full_name, why)
 
     def _is_new_in_lake(self, full_name: str) -> bool:
-        """Whether the lake table is one that a copy, which is not complete, has made instead of that with the rows."""
+        """Whether the lake table is the unfinished result of a new copy, which has replaced the table with the rows."""
         if self.offset_of(full_name) is None and full_name in self._mirrored.by_name():
             return False
         name = self._options.lake_name(*table_name(full_name))

@@ -83,7 +83,7 @@ class CopyAttempts:
 
 
 def _is_of_task(error: BaseException) -> bool:
-    """Whether an error is that of a task that died, or a fault of a program: Spark's has no type of its own."""
+    """Whether an error comes from a task that died, or from a fault in a program: Spark's error has no type of its own."""
     if isinstance(error, BinlogError):
         return type(error) is BinlogError
     return isinstance(error, Exception) and not isinstance(error, (OSError, UnwantedError))

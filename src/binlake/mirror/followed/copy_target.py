@@ -180,7 +180,9 @@ class CopyTargets:
     # -- types that do not fit ---------------------------------------------------------------------
 
     def _texts(self, table: SourceTable, known: Mapping[str, Any]) -> tuple[str, ...]:
-        """The columns that the lake keeps as text: those that are, and by policy those whose types have changed."""
+        """Return the columns that the lake keeps as text: the columns that are text already, and with the policy `text`
+        also the columns whose types have changed.
+        """
         properties = known["properties"]
         if copied_from(properties) != table.full_name:
             return ()
@@ -350,7 +352,7 @@ def _is_wider(there: pa.Field | None, wanted: pa.Field) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The steps from the columns of a lake table (`there`) to those of a schema.
+    """The steps that turn the columns of a lake table (`there`) into the columns of a schema.
 
     `kept`: columns whose values stay, and the names that these get. `emptied`: columns that get another type and have no
     values. `widened`: columns that get a wider type.
@@ -402,6 +404,6 @@ class _Steps:
 def _columns(
     schema: pa.Schema, own: Container[str], without: Container[str] = ()
 ) -> Sequence[tuple[str, str]]:
-    """Names and types, those of the mode last: columns that were added later stand behind them."""
+    """Return names and types, the mode's own columns last: columns that were added later stand behind them."""
     columns = [(field.name, str(field.type)) for field in schema if field.name not in without]
     return sorted(columns, key=lambda column: column[0] in own)

@@ -415,7 +415,9 @@ class FirstCopy:
             )
 
     def _gives_way(self, table: SourceTable) -> bool:
-        """Whether rounds of other tables are due. Those of other shards would commit to the lake table of the copy."""
+        """Whether rounds of other tables are due. The copy of a shard does not wait for them: rounds of other shards would
+        commit to its lake table.
+        """
         return not self.targets.shard_column(table) and self.gives_way()
 
     def _with_earlier_values(
@@ -491,9 +493,10 @@ class FirstCopy:
         return SnapshotOptions(chunk_rows=self.options.chunk_rows, max_rows_per_s=share)
 
     def _drop_renamed(self, table: SourceTable, target: LakeTable) -> None:
-        """Remove lake tables of the same table under other names; those of other shards, too, forget it.
+        """Remove the lake tables of this table under other names. A lake table that also has other shards only forgets
+        this one.
 
-        One without the record of its name stays: it may be a user's copy.
+        A lake table without the record of its name stays: it may be a user's copy.
         """
         own = target.stored.describe()["uuid"]
         for name in self.mirrored.by_name().get(table.full_name, ()):

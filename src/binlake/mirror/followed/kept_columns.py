@@ -31,7 +31,7 @@ def kept_name(name: str, taken: Iterable[str]) -> str:
 def with_kept_values(
     rows: pa.Table, lake: LakeTable, key: Sequence[str], names: Sequence[str]
 ) -> pa.Table:
-    """Rows with the columns `names`, whose values are those that the lake has for the same keys."""
+    """Return the rows with the columns `names`, which get the values that the lake has for the same keys."""
     where, old = lake.rows_of(rows.select(list(key)))
     places = pa.array(where, pa.int64(), mask=np.asarray(where) < 0)
     for name in names:

@@ -59,7 +59,7 @@ from binlake.values.table_names import full_name_of, table_name
 
 @dataclass
 class Followed:
-    """One table. `offset`: everything before it is in the lake. `shards`: those of the same lake table, by name."""
+    """One table. The lake has everything before `offset`. `shards` are the shards of the same lake table, by name."""
 
     database: str
     name: str
@@ -149,9 +149,9 @@ class Followed:
         properties: Mapping[str, str],
         kept: Mapping[str, str],
     ) -> None:
-        """Replace the rows that this table has in the lake table by those of data files, in one commit.
+        """Replace the rows that this table has in the lake table with the rows of data files, in one commit.
 
-        `properties` are those of the snapshot; `kept` are what the lake table keeps of this table.
+        `properties` go into the snapshot. `kept` goes into the lake table's properties, as data about this table.
         """
         column = self.shard_column
         only = (column, self.full_name) if column else None
@@ -279,7 +279,7 @@ class Followed:
 
     @property
     def lake_types(self) -> LakeTypes:
-        """How its changes become those of the lake table."""
+        """How changes of this table become changes of the lake table."""
         return LakeTypes(
             self.full_name,
             self.lake.schema,
@@ -331,7 +331,7 @@ class Followed:
         return replace(change, upserts=rows)
 
     def tag_before(self, what: str, position: Position | ChainPosition) -> None:
-        """Tag the current snapshot as that before a statement; if it is applied twice, only the first time counts."""
+        """Tag the current snapshot as the one before a statement. If binlake applies it twice, only the first tag counts."""
         self.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
 
     def emptying(self, position: Position, commit_us: int | None) -> Emptying:
@@ -384,7 +384,7 @@ def _lake_key(key: tuple[str, ...], column: str) -> tuple[str, ...]:
 def _place_of(
     table: LakeTable, full_name: str, control: Control, options: MirrorOptions
 ) -> StreamOffset | None:
-    """The position of a table: that of the newest snapshot of the mirror's own, or of a later round without changes of it.
+    """Return the position of a table: the position of the mirror's newest snapshot, or of a later round without changes.
 
     Later snapshots of other programs have the same rows, or a user has accepted their rows with --on-other-writer reindex.
     """

@@ -246,8 +246,8 @@ def begun_properties(
 
 
 def declared_before(properties: Mapping[str, str], full_name: str) -> str:
-    """The CREATE TABLE with which a table was copied last, "" if it never was: that of the lake table, or of the one
-    that this one replaces while its copy is not complete.
+    """Return the CREATE TABLE with which a table was copied last, "" if it never was. While a copy is not complete,
+    the lake table that it replaces supplies the statement.
     """
     kept = sources(properties).get(full_name)
     return properties.get(_BEFORE, "") if kept is None else create_table_of(kept)
@@ -285,7 +285,7 @@ def mirrored_tables(
 
 
 def begun_tables(lake: LakeTables) -> set[str]:
-    """The tables whose copy has begun, complete or not. Of shards, those whose copy is complete."""
+    """Return the tables whose copy has begun, complete or not. A shard counts once its copy is complete."""
     found: set[str] = set()
     for _, _, known in stored_tables(lake):
         properties = known["properties"]

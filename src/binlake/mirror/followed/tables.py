@@ -271,7 +271,7 @@ class FollowedTables:
         self.lagging[full_name] = error
 
     def _leave_to_next_run(self, full_name: str) -> None:
-        """Copy a table in the next run. Until then its rows are those of an earlier copy."""
+        """Leave a table to the next run, which copies it again. Until then the lake has the rows of an earlier copy."""
         self._control.keep_resyncing(full_name)
         self.forget(full_name)
         self.restless.add(full_name)
@@ -316,7 +316,7 @@ class FollowedTables:
         return {*self.followed, *self.unfinished, *aside}
 
     def check_selection(self) -> None:
-        """Raise OptionError if the options select no table, neither of the server nor of those that the lake has."""
+        """Raise OptionError if the options select no table of the server and no table that the lake has."""
         self._patterns.check_selection(self._known())
 
     def note_unmatched(self) -> None:

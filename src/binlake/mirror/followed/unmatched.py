@@ -60,7 +60,7 @@ class UnmatchedPatterns:
                 self.note(f"{note}; {question}" if question else note)
 
     def note_additions(self, patterns: Iterable[str]) -> None:
-        """Report those of the patterns that users have added which match no table."""
+        """Report the added patterns that match no table."""
         given = sorted(patterns)
         names = [full_name_of(*name) for name in self.source.names()] if given else []
         for pattern in given:

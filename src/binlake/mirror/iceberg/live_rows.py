@@ -73,8 +73,8 @@ def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
 def marked_rows(
     deleted: Mapping[str, BitMap], paths: Iterable[str], schema: pa.Schema, column: str, value: str
 ) -> dict[str, BitMap]:
-    """All deleted positions, with those of the rows that have a value in a column of text, of the data files that
-    have such rows.
+    """Return the deleted positions and the positions of rows with a value in a column of text, by data file. Data files
+    without such rows are left out.
     """
     marks: dict[str, BitMap] = {}
     for path in paths:

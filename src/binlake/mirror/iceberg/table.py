@@ -104,7 +104,7 @@ class MirrorTable:
             self._complete_index(self._lookup)
 
     def _complete_index(self, lookup: Lookup) -> None:
-        """Add all rows of the data files that it lacks: those that are deleted do no harm."""
+        """Add all rows of the data files that the index lacks: deleted rows do no harm in it."""
         self._index.keep(self.files.rows)
         missing = {p: rows for p, rows in self.files.rows.items() if not self._index.has(p)}
         if missing:
@@ -323,7 +323,7 @@ class MirrorTable:
     def _rewritten_deletes(
         self, marks: Mapping[str, BitMap], old: set[str], new: Entries
     ) -> dict[str, Any]:
-        """The deletes of a rewrite, new ones and those that go."""
+        """Return the deletes of a rewrite: the new ones, and the ones that they replace."""
         if self.properties.get("binlake.deletes") != "position":
             replaced = [self.files.vectors[path] for path in old if path in self.files.vectors]
             return {**self._delete_files(marks, new), "replaced": replaced}

@@ -175,7 +175,7 @@ def _last(
 def _surplus(
     ids: npt.NDArray[np.int64], _order: npt.NDArray[np.int64], is_gone: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Choose the first inserted rows of each id: as many as were inserted minus those that were deleted."""
+    """Choose the first inserted rows of each id, as many as its inserts minus its deletes."""
     counts = np.bincount(ids, np.where(is_gone, -1, 1)) if len(ids) else np.empty(0)
     came = np.flatnonzero(~is_gone)
     came = came[np.argsort(ids[came], kind="stable")]

@@ -1,4 +1,4 @@
-"""The mode of a lake table whose rows are those of the server."""
+"""The mode of a lake table that has the same rows as the server."""
 
 from __future__ import annotations
 

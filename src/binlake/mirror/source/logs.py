@@ -22,8 +22,8 @@ _LACKS_POSITION = (
 
 
 def logs_of(url: str, logs: str | None, options: ReadOptions, stop: threading.Event) -> StreamLogs:
-    """Return the logs with the changes: those of an archive if it is given, else those of the server. `stop` ends a wait for
-    a server that is not available.
+    """Return the logs with the changes: the logs of an archive if one is given, otherwise the logs of the server. `stop` ends
+    a wait for a server that is not available.
     """
     if logs is not None:
         return DirectoryLogs([logs], options)
@@ -31,5 +31,5 @@ def logs_of(url: str, logs: str | None, options: ReadOptions, stop: threading.Ev
 
 
 def remedy_without_position(logs: str | None) -> str:
-    """Return the advice for logs without the mirror's position: those of an archive if it is given, else the server's."""
+    """Return the advice if the logs lack the mirror's position: the logs of an archive if one is given, else the server's."""
     return _POSITION_LOST if logs is None else _LACKS_POSITION

@@ -34,7 +34,7 @@ class FileState:
 
     @property
     def live_bytes(self) -> int:
-        """The bytes of those rows, about."""
+        """The approximate size of the live rows."""
         return self.bytes * self.live_rows // max(1, self.rows)
 
 

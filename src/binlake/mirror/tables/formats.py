@@ -208,7 +208,9 @@ class LakeTable(Protocol):
         table_properties: Mapping[str, str],
         only: tuple[str, str] | None = None,
     ) -> None:
-        """Replace all rows with those of files that `DataFileWriter` wrote; `only`: all with a value in a column."""
+        """Replace all rows with the rows of files that `DataFileWriter` wrote. With `only`, replace the rows with this
+        value in this column.
+        """
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
         """Commit a change; returns how many rows it adds and deletes."""

@@ -237,7 +237,7 @@ def _hashed_bytes(value: Any, kind: pa.DataType) -> bytes:
 
 
 def _murmur_of(values: Sequence[bytes]) -> Hashes:
-    """The hashes of values, those of one length together."""
+    """Hash values, all values of one length together."""
     sizes = np.array([len(value) for value in values], np.int64)
     found = np.zeros(len(values), np.uint32)
     for size in np.unique(sizes):

@@ -206,7 +206,7 @@ class RunCounter:
 
 
 def _columns(sums: ChangeSums) -> pa.Table:
-    """Return sums as columns, named as those of CHANGES."""
+    """Return sums as columns with the names of CHANGES."""
     return pa.table(list(map(int64_array, sums)), names=CHANGES.names)
 
 

@@ -48,8 +48,8 @@ _NAME_IT = "name its columns and values with --key COLUMN=VALUE, in Python as ke
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """The values of a key. `columns` are their columns; without, they are those of the primary key,
-    in its order.
+    """The values of a key. `columns` names their columns. Without it, they are the values of the
+    primary key's columns, in its order.
     """
 
     values: tuple[object, ...]

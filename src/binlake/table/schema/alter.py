@@ -205,7 +205,7 @@ def alter_table(
 
 
 def _named_charset(item: Sequence[Token], default: str | None) -> str:
-    """Return the character set that an item names; DEFAULT is that of the database."""
+    """Return the character set that an item names; DEFAULT means the character set of the database."""
     named = charset_in(item)
     if named == "default":
         named = default

@@ -92,7 +92,7 @@ def with_certain_default(ddl: DdlStatement, column: DeclaredColumn) -> DeclaredC
 
 
 def _check_quotes(sql_mode: int) -> None:
-    """Raise UnreadableTableError if double quotes are those of names under a sql_mode."""
+    """Raise UnreadableTableError if double quotes enclose names under a sql_mode."""
     if sql_mode & MODE_ANSI_QUOTES:
         raise UnreadableTableError("with ANSI_QUOTES, double quotes are not those of a text")
 

@@ -118,9 +118,8 @@ def read_schema_file(path: str, most_bytes: int = DEFAULT_MAX_MEMORY) -> Declare
 
 
 def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> DeclaredSchema:
-    """Return the declarations of the option schema, a file or a live server, completed by those of
-    the server from which the logs are read: the first URL among `inputs`, and `of_logs` if there
-    are several. Raises SchemaError, OptionError.
+    """Return the declarations of the option schema, a file or a live server. The server from which the
+    logs are read completes them: the first URL among `inputs`, and `of_logs` if there are several. Raises SchemaError, OptionError.
     """
     tables: tuple[DeclaredTable, ...] = ()
     named = options.schema

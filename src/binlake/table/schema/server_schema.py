@@ -44,7 +44,7 @@ _REFERENCES = (
 
 
 class ServerSchema(DeclaredSchema):
-    """The declarations `tables`, completed by those of the first of `urls` that answers."""
+    """The declarations `tables`, completed by the first server of `urls` that answers."""
 
     def __init__(self, urls: Sequence[ServerUrl], tables: Iterable[DeclaredTable] = ()) -> None:
         super().__init__(tables)
@@ -155,7 +155,7 @@ def _foreign_keys(
 
 
 class SourceSchema(ServerSchema):
-    """Return the declarations `tables`, completed by those of the server from which a log is read."""
+    """The declarations `tables`, completed by the server from which a log is read."""
 
     def __init__(self, urls: Sequence[ServerUrl], tables: Iterable[DeclaredTable] = ()) -> None:
         super().__init__(urls, tables)

@@ -80,7 +80,7 @@ class SqlValues:
         return self.kind.sql_equal(self.values, self.literals)
 
     def key_equal(self) -> pa.Array:
-        """Return a condition that the column, part of a key, equals that of the row."""
+        """Return a condition that the column, part of a key, equals the row's value."""
         return self.kind.sql_key_equal(self.values, self.literals)
 
 

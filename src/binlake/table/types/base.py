@@ -152,13 +152,13 @@ class ColumnType(ABC):
         """Convert the result of `finish` for the text target to SQL literals (large_string, null stays null)."""
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
-        """Conditions that the column has exactly these values; `literals` are those of
+        """Return conditions that the column has exactly these values; `literals` are the results of
         `to_sql`, with NULL for null.
         """
         return join(f"{self.sql_name} <=> ", literals)
 
     def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
-        """Conditions that the column, part of a key, equals that of the row, compared as the key does."""
+        """Return conditions that the column, part of a key, equals the row's value, compared as the key does."""
         return join(f"{self.sql_name} = ", literals)
 
     def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:

@@ -381,7 +381,7 @@ def _collation(*operands: Operand) -> str | None:
 
 
 def _never_null(decider: _Decider) -> _Decider:
-    """Change the result of `=` to that of `<=>`: NULL becomes false, except where the log lacks the value."""
+    """Turn the result of `=` into the result of `<=>`: NULL becomes false, except where the log lacks the value."""
 
     def decided(rows: Rows, image: str) -> Truth:
         truth = decider.decide(rows, image)

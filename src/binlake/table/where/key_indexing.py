@@ -230,7 +230,7 @@ class _KeysOfTable:
 
     @property
     def table(self) -> KeyTable:
-        """The table's entry in the index; its columns are those that it has in all definitions."""
+        """The table's entry in the index, with the columns that all definitions have."""
         moved = sum(1 << block for block in self._moved)
         return KeyTable(tuple(self._names), self._key, self._is_described, self._first, moved)
 
