@@ -130,3 +130,8 @@ def test_the_lag_grows_while_the_mirror_hangs(tmp_path: Path) -> None:
         assert value_of("behind_bytes", lines) != value_of("behind_bytes", lines)  # NaN
     finally:
         exporter.close()
+
+
+def test_the_share_of_deleted_rows_in_json() -> None:
+    [table] = STATUS.to_json()["tables"]
+    assert (table["rows"], table["deleted_rows"], table["deleted_share"]) == (30, 10, 0.25)

@@ -140,7 +140,12 @@ class MirrorStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as values that the json module can write."""
-        return {**asdict(self), "lag_seconds": self.lag_seconds}
+        found = {**asdict(self), "lag_seconds": self.lag_seconds}
+        found["tables"] = [
+            {**asdict(table), "deleted_share": round(table.deleted_share, 4)}
+            for table in self.tables
+        ]
+        return found
 
 
 def mirror_status(
