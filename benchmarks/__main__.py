@@ -24,6 +24,7 @@ from pathlib import Path
 from benchmarks.archive import TOOL, archive
 from benchmarks.ask import HISTORIES, ask
 from benchmarks.commands import BINLAKE, starts, texts
+from benchmarks.flat import FLAT_ROWS, flat, flat_goals
 from benchmarks.goals import Goal, ratio
 from benchmarks.java import java_peer
 from benchmarks.large import large, large_goals
@@ -52,7 +53,10 @@ PARTS = (
     "scale",
     "large",
     "mirror",
+    "flat",
 )
+#: Parts that make a log of their own.
+WITHOUT_LOG = {"mirror", "flat"}
 
 
 #: Tables and transactions of other kinds, by the server that logged them (dev/bench_shapes.py).
@@ -283,14 +287,17 @@ def python_peer(bench: Bench) -> None:
 
 
 def _described(bench: Bench) -> Iterator[str]:
-    if list(bench.parts) != ["mirror"]:
+    if not set(bench.parts) <= WITHOUT_LOG:
         yield f"Medians of {bench.runs} runs after a warm-up; ours and the Java"
         yield "peer time their own work (start-up left out), the others are whole processes."
         size = bench.log.stat().st_size / 1e6
         yield f"Log: {size:.0f} MB, one table of 13 columns, JSON among them."
-    if "mirror" in bench.parts:
+    if not WITHOUT_LOG.isdisjoint(bench.parts):
         yield "Mirror: one run, whose rounds repeat; a table of 13 columns; changes scattered over the whole table,"
         yield "50 % updates, 40 % inserts, 10 % deletes; start of Spark and of the JVM left out; the server on the same cores."
+    if "flat" in bench.parts:
+        yield "Flat: one mirror of tables of different sizes, whose rounds alternate; compactions of both tables come between the"
+        yield "rounds, and are not in the figures."
 
 
 def report(bench: Bench, commands: str) -> str:
@@ -307,7 +314,12 @@ def report(bench: Bench, commands: str) -> str:
         "| goal | wanted | measured | met |",
         "| --- | --- | --- | --- |",
     ]
-    for goal in (*GOALS, *large_goals(bench.done), *mirror_goals(bench.done)):
+    for goal in (
+        *GOALS,
+        *large_goals(bench.done),
+        *mirror_goals(bench.done),
+        *flat_goals(bench.done),
+    ):
         try:
             value = goal.value(bench.done)
         except KeyError as missing:
@@ -338,7 +350,9 @@ def main() -> None:
         "--megabytes", type=int, default=300, help="of the first log, when it is made"
     )
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--rows", type=int, action="append", help="of the mirror's tables")
+    parser.add_argument(
+        "--rows", type=int, action="append", help="of the tables of `mirror` and `flat`"
+    )
     parser.add_argument("--large-rounds", type=int, default=2, help="of 1,000,000 changes")
     parser.add_argument("--small-rounds", type=int, default=10, help="of 100,000 changes")
     parser.add_argument("--large-gigabytes", type=float, default=20, help="of the log of `large`")
@@ -346,7 +360,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=list(PARTS))
     options = parser.parse_args()
     wanted = options.only or list(PARTS)
-    if wanted != ["mirror"] and not (options.folder / "binlog.000003").exists():
+    if not set(wanted) <= WITHOUT_LOG and not (options.folder / "binlog.000003").exists():
         print("making the logs …", flush=True)
         subprocess.run(
             [
@@ -397,6 +411,8 @@ def main() -> None:
     if "mirror" in wanted:
         rows = options.rows or [1_000_000]
         mirror(bench, MirrorSizes(rows, options.large_rounds, options.small_rounds))
+    if "flat" in wanted:
+        flat(bench, options.rows or FLAT_ROWS)
     given = " ".join(sys.argv[1:])
     page = report(bench, f'make bench ARGS="{given}"' if given else "make bench")
     results = HERE / "results"

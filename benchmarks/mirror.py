@@ -148,30 +148,10 @@ def mirror_goals(done: Mapping[str, Measured]) -> Iterator[Goal]:
         table, _, what = name.partition(": ")
         if what == "copy":
             yield from _table_goals(table)
-    for key in KEYS:
-        yield from _flat_goals([name for name in done if name.startswith(f"{key}, ")])
     for name in filter(done.__contains__, map(_index, _INDEX)):
         yield Goal(name, _seconds(name), "", bool)
     if _FRESHNESS in done:
         yield from _freshness_goals()
-
-
-def _flat_goals(names: Sequence[str]) -> Iterator[Goal]:
-    """Whether rounds in the largest of several tables cost what they cost in the smallest one."""
-    for size in ("1 M", "100 k"):
-        tables = [name for name in names if name.endswith(f": rounds of {size}")]
-        if len(tables) > 1:
-            smallest, *_, largest = sorted(tables, key=_rows)
-            yield Goal(
-                f"{largest}: CPU seconds for a million changes vs {smallest.partition(':')[0]}",
-                _ratio(largest, smallest, "cpu_seconds_per_million"),
-                *_at_most(1.2),
-            )
-
-
-def _rows(name: str) -> float:
-    """The rows of a table, in millions, that the name of a case has."""
-    return float(name.partition(", ")[2].partition(" M rows")[0])
 
 
 def _ratio(name: str, other: str, field: str) -> Callable[[dict[str, Measured]], float]:

@@ -1,4 +1,4 @@
-"""A table of any size on a real MySQL server, and net changes of its rows in a known order.
+"""Tables of any size on a real MySQL server, and net changes of their rows in a known order.
 
 Row number n has the key `KEYS[kind]` of n. A transaction changes TRANSACTION rows that are scattered over
 the table, each once: half of them updated, 40 % inserted, 10 % deleted.
@@ -6,6 +6,7 @@ the table, each once: half of them updated, 40 % inserted, 10 % deleted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from dev.servers import Server, installation
@@ -30,7 +31,7 @@ _OPTIONS = (
     "--max-binlog-size=1G",
     "--binlog-cache-size=16M",
     "--innodb-redo-log-capacity=2G",
-    "--innodb-buffer-pool-size=2G",
+    "--innodb-buffer-pool-size=6G",
     "--innodb-flush-log-at-trx-commit=2",
     "--sync-binlog=0",
 )
@@ -51,11 +52,12 @@ _STRIDE = 7_368_787  # a prime: numbers times it, modulo the size of the table, 
 class Load:
     """The server in `folder`, with a table of `rows` rows, which is made when it is not there."""
 
-    def __init__(self, folder: Path, key: str, rows: int) -> None:
+    def __init__(self, folder: Path, key: str, rows: int, table: str = TABLE) -> None:
         self.server = Server(installation(SERVER), folder)
         self.rows = rows
+        self.table = table
         self._type, self._key = KEYS[key]
-        self._made = folder / "transactions"
+        self._made = folder / f"transactions of {table}"
 
     @property
     def url(self) -> str:
@@ -73,30 +75,40 @@ class Load:
 
         Raises SystemExit if a new table is too small for them: each transaction deletes rows of those it began with.
         """
+        self.start_with([self], changes)
+
+    def start_with(self, tables: Sequence[Load], changes: int) -> None:
+        """Start the server with an empty log, and each of these tables for so many changes. Raises as `start` does."""
+        self.server.start(_OPTIONS)
+        for table in tables:
+            table.last_for(changes)
+        self.server.execute(self.server.kind.reset_statement)
+
+    def last_for(self, changes: int) -> None:
+        """Make the table on the running server, unless it is there and lasts for so many changes. Raises as `start` does."""
         transactions = -(-changes // TRANSACTION) + 2  # those that are begun are ended
         if transactions * _DELETES > self.rows:
             raise SystemExit(
                 f"{changes:,} changes delete up to {transactions * _DELETES:,} rows, and the table has {self.rows:,}: "
                 "ask for more --rows or fewer rounds"
             )
-        self.server.start(_OPTIONS)
         done = int(self._made.read_text()) if self._made.exists() else None
         if done is None or (done + transactions) * _DELETES > self.rows:
             self._made.unlink(missing_ok=True)
             self._fill()
             self._made.write_text("0")
-        self.server.execute(self.server.kind.reset_statement)
 
     def _fill(self) -> None:
+        database, _, _ = self.table.partition(".")
         ten = " UNION ALL ".join(f"SELECT {digit} d" for digit in range(10))
         with self.server.session() as session:
             session.execute(
                 "SET sql_log_bin = 0",
-                "DROP DATABASE IF EXISTS shop",
+                f"DROP DATABASE IF EXISTS {database}",
                 "DROP DATABASE IF EXISTS helper",
-                "CREATE DATABASE shop",
+                f"CREATE DATABASE {database}",
                 "CREATE DATABASE helper",
-                f"CREATE TABLE {TABLE} ({_COLUMNS.format(type=self._type)})",
+                f"CREATE TABLE {self.table} ({_COLUMNS.format(type=self._type)})",
                 "CREATE TABLE helper.numbers (n BIGINT PRIMARY KEY)",
                 f"INSERT INTO helper.numbers WITH t AS ({ten}) "
                 "SELECT a.d * 1000 + b.d * 100 + c.d * 10 + d.d FROM t a, t b, t c, t d",
@@ -107,21 +119,22 @@ class Load:
     def _insert(self, first: int, count: int) -> str:
         number = f"({first} + s.n)"
         row = _ROW.format(n=number, key=self._key.format(n=number))
-        return f"INSERT INTO {TABLE} SELECT {row} FROM helper.numbers s WHERE s.n < {count}"
+        return f"INSERT INTO {self.table} SELECT {row} FROM helper.numbers s WHERE s.n < {count}"
 
     def _scattered(self, first: int, count: int) -> str:
         """A join with the rows of some places of a fixed random order."""
         number = f"(({first} + s.n) * {_STRIDE} % {self.rows})"
         return (
             f"(SELECT {self._key.format(n=number)} k FROM helper.numbers s WHERE s.n < {count}) x "
-            f"JOIN {TABLE} o ON o.id = x.k"
+            f"JOIN {self.table} o ON o.id = x.k"
         )
 
     def change(self, changes: int) -> int:
         """Change about so many rows; returns how many it were."""
         done = int(self._made.read_text())
         changed = 0
-        with self.server.session("shop") as session, session.connection.cursor() as cursor:
+        database, _, _ = self.table.partition(".")
+        with self.server.session(database) as session, session.connection.cursor() as cursor:
             while changed < changes:
                 cursor.execute("BEGIN")
                 update = f"o.quantity = {done} + 61, o.updated_at = '2026-11-20 10:00:00'"
@@ -142,5 +155,5 @@ class Load:
 
     def count(self) -> int:
         """The rows that the table has now."""
-        [[count]] = self.server.rows(f"SELECT COUNT(*) FROM {TABLE}")
+        [[count]] = self.server.rows(f"SELECT COUNT(*) FROM {self.table}")
         return int(count or 0)

@@ -1,4 +1,4 @@
-"""A real Chromium, and pages of `binlake ui` in it."""
+"""A real Chromium, and pages of `binlake ui` and of the documentation in it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "-
           "--disable-sync", "--no-first-run"]  # fmt: skip
 
 OpensPage = Callable[..., Page]
+
+#: A page of `binlake ui` that shows its answer.
+_ANSWERED = "main:not([aria-busy]) >> css=h2, main p.lead"
 
 #: A deadline only: other tests run beside these.
 _PATIENCE_MS = 120_000
@@ -57,13 +60,13 @@ def demo_url() -> Iterator[str]:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpensPage]:
-    """Opens an address: `open_page(url, width=390, dark=True)`. A script that fails, or a request
-    to elsewhere, fails the test.
+    """Opens an address: `open_page(url, width=390)`, and waits until there is an element that matches `ready`. A script that
+    fails, or a request to elsewhere, fails the test.
     """
     problems: list[str] = []
     with ExitStack() as stack:
 
-        def open_it(url: str, width: int = 1400, **options: Any) -> Page:
+        def open_it(url: str, width: int = 1400, ready: str = _ANSWERED, **options: Any) -> Page:
             context = browser.new_context(viewport={"width": width, "height": 900}, **options)
             stack.callback(context.close)
             page = context.new_page()
@@ -73,7 +76,7 @@ def open_page(browser: Browser) -> Iterator[OpensPage]:
             page.on("console", lambda message: problems.extend(_complaint(message)))
             page.on("request", lambda request: problems.extend(_elsewhere(request.url)))
             page.goto(url)
-            page.wait_for_selector("main:not([aria-busy]) >> css=h2, main p.lead")
+            page.wait_for_selector(ready)
             return page
 
         yield open_it
