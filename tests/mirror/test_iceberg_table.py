@@ -60,7 +60,9 @@ def test_random_changes_by_key(
     assert by_duckdb_iceberg(here, f"db.{name}", "id, name, amount", tmp_path) == expected
     assert table.rows == len(truth)
     vectors = [one["file-path"] for one in table.files.vectors.values()]
-    assert len(set(vectors)) == len(vectors)  # DuckDB 1.5.5 counted wrong rows where vectors shared a file
+    assert len(set(vectors)) == len(
+        vectors
+    )  # DuckDB 1.5.5 counted wrong rows where vectors shared a file
     assert bool(vectors) is (deletes == "vectors")
     assert sorted(pa.concat_tables(table.scan())["id"].to_pylist()) == sorted(truth)
     assert table.summary["binlake.round"] == "11"

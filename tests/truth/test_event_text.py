@@ -42,7 +42,9 @@ def typed(path: Path, text_of: Callable[[LogEvent], str]) -> tuple[bytes, str | 
     """The text of the events of `binlake.open(PATH)`, and the error that ends it."""
     lines: list[str] = []
     try:
-        lines += (text_of(event) + "\n" for event in binlake.open(path, **keys_beside(path)).events())
+        lines += (
+            text_of(event) + "\n" for event in binlake.open(path, **keys_beside(path)).events()
+        )
     except BinlogError as error:
         return "".join(lines).encode(), str(error)
     return "".join(lines).encode(), None

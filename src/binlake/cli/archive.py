@@ -45,7 +45,9 @@ class ArchiveFlags:
         str, option_of_key(_KEYS["compress"], metavar="HOW", one_of=COMPRESSIONS)
     ] = _DEFAULTS["compress"]
     index: Annotated[bool, option_of_key(_KEYS["index"], "--index/--no-index")] = _DEFAULTS["index"]
-    key_index: Annotated[bool, option_of_key(_KEYS["key_index"], "--key-index")] = _DEFAULTS["key_index"]
+    key_index: Annotated[bool, option_of_key(_KEYS["key_index"], "--key-index")] = _DEFAULTS[
+        "key_index"
+    ]
     sync_seconds: Annotated[
         float | None,
         option_of_key(

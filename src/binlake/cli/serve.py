@@ -52,8 +52,12 @@ class ServeFlags:
     server_uuid: Annotated[str | None, option_of_key(_KEYS["server_uuid"], metavar="UUID")] = None
     ssl_cert: Annotated[str | None, option_of_key(_KEYS["ssl_cert"], metavar="FILE")] = None
     ssl_key: Annotated[str | None, option_of_key(_KEYS["ssl_key"], metavar="FILE")] = None
-    require_tls: Annotated[bool, option_of_key(_KEYS["require_tls"], "--require-tls")] = _DEFAULTS["require_tls"]
-    max_connections: Annotated[int, option_of_key(_KEYS["max_connections"])] = _DEFAULTS["max_connections"]
+    require_tls: Annotated[bool, option_of_key(_KEYS["require_tls"], "--require-tls")] = _DEFAULTS[
+        "require_tls"
+    ]
+    max_connections: Annotated[int, option_of_key(_KEYS["max_connections"])] = _DEFAULTS[
+        "max_connections"
+    ]
     metrics_port: Annotated[int | None, option_of_key(_KEYS["metrics_port"])] = None
 
     def settings(self, path: str, keyring: Keyring | None) -> Settings:

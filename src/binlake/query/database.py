@@ -24,7 +24,7 @@ from binlake.query.assumed import AssumedTable, OtherDefinitionError, assumed_ta
 from binlake.query.connection import Workspace, connect
 from binlake.query.dataset import LogDataset
 from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
-from binlake.query.scans import ChangesTable, Input, Scan, QueryTable, TypedTable, ViewTable
+from binlake.query.scans import ChangesTable, Input, QueryTable, Scan, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
 from binlake.source.bytes import refuse_pipes
 from binlake.source.chain import Chain

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from binlake.query.conditions import Asked
-from binlake.query.scans import Scan, QueryTable
+from binlake.query.scans import QueryTable, Scan
 
 
 class LogDataset(ds.Dataset):  # type: ignore[misc]
