@@ -94,6 +94,8 @@ class LogFile(OpenLog):
     the pages of MariaDB's InnoDB binlog.
     """
 
+    before: Callable[[], LogFile] | None
+
     def __init__(
         self,
         reader: ByteReader,
@@ -107,7 +109,6 @@ class LogFile(OpenLog):
         super().__init__(reader, name, ordinal, source)
         self.tail: TailReport | None = None
         self.last_event: Frame | None = None
-        self.closed = False
         self.ibb: IbbReader | None = None
         self.max_memory = max_memory
         self.before = before

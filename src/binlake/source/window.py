@@ -44,6 +44,7 @@ class OpenLog(Closing):
         self.format: EventFormat | None = None
         self.is_relay = False
         self.in_use = False
+        self.closed = False
         self.created: int | None = None
         self.at_startup: bool | None = None
         self.encrypted_from: int | None = None

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from binlake.errors import SourceError
-from binlake.mirror import compact, rounds, verify
+from binlake.mirror import compact, verify
 from binlake.mirror.apply import task_files
+from binlake.mirror.commits import commit_range
 from binlake.mirror.control import Control
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.lease import LakeInUseError
@@ -139,7 +140,6 @@ def test_a_mirror_that_is_overtaken_in_a_round_applies_nothing_twice(
     with server.session("overtaken") as session:
         session.execute("CREATE TABLE t (v INT)", "INSERT INTO t VALUES (1), (1)")
     lake = Lake(iceberg_spark, tmp_path, server, tables=("overtaken.*",), on_other_writer="reindex")
-    commit_range = rounds.commit_range
     threads: list[str] = []
 
     def overtaken(*arguments: Any) -> int:
@@ -154,7 +154,7 @@ def test_a_mirror_that_is_overtaken_in_a_round_applies_nothing_twice(
     try:
         first.run(once=True)
         server.execute("INSERT INTO overtaken.t VALUES (1), (2)")
-        monkeypatch.setattr(rounds, "commit_range", overtaken)
+        monkeypatch.setattr("binlake.mirror.rounds.commit_range", overtaken)
         with pytest.raises(LakeInUseError, match=r"another mirror has committed .*overtaken\.t"):
             first.run(once=True)
     finally:
