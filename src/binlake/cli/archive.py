@@ -20,6 +20,7 @@ from binlake.cli.common.server_flags import (
 )
 from binlake.cli.common.terminal import console, is_watched, note
 from binlake.config.keys import ARCHIVE_KEYS, METRICS_KEYS
+from binlake.config.toml_file import default_values
 from binlake.errors import OptionError
 from binlake.values.quantities import counted
 
@@ -30,7 +31,7 @@ _WATCH = "Monitoring"
 _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
 _KEYS = ARCHIVE_KEYS | METRICS_KEYS
-_DEFAULTS = {name: key.default_value for name, key in _KEYS.items()}
+_DEFAULTS = default_values(_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from binlake.cli.common.parameters import Argument, Option, option_of_key, with_
 from binlake.cli.common.server_flags import refuse_beside_config
 from binlake.cli.common.terminal import note
 from binlake.config.keys import LISTENER_KEYS, SERVE_KEYS
+from binlake.config.toml_file import default_values
 from binlake.errors import OptionError
 from binlake.serve.library import Library
 from binlake.serve.metrics import serve_metrics
@@ -30,7 +31,7 @@ from binlake.values.options import ReadOptions
 _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
 _STEP_SECONDS = 0.5
 _KEYS = SERVE_KEYS | LISTENER_KEYS
-_DEFAULTS = {name: key.default_value for name, key in _KEYS.items()}
+_DEFAULTS = default_values(_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ class Key:
         return int(self.default) if isinstance(self.parse, WholeNumber) else self.default
 
 
+def default_values(keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Return the defaults of keys as values of options; None for a key without one."""
+    return {name: key.default_value for name, key in keys.items()}
+
+
 class Table:
     """A table of a file. `take` reads the keys that it knows; any other key is an error."""
 

@@ -227,13 +227,13 @@ def test_stores_are_resolved_like_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through pyarrow's local file system, which URIs of stores take the same way."""
-    from binlake.source import chain
     from binlake.source import locations as places
+    from binlake.source import resolve as chain_resolve
 
     touch(tmp_path, "binlog.000002", "binlog.000001.gz", "other.txt")
     (tmp_path / "binlog.index").write_text("./binlog.000002\n./binlog.000001\n")
     monkeypatch.setattr(places, "is_uri", lambda path: "://" in path)
-    monkeypatch.setattr(chain, "local_path", lambda path: path)
+    monkeypatch.setattr(chain_resolve, "local_path", lambda path: path)
     uri = tmp_path.as_uri()
     (found,) = resolve([uri])
     assert found.paths == (f"{uri}/binlog.000001.gz", f"{uri}/binlog.000002")
