@@ -24,7 +24,7 @@ _ROUND_BYTES = 1 << 30  # more than a million changes have, so that they are one
 
 @dataclass
 class _Sum:
-    """What the rounds of one size in one table took."""
+    """The sums of the rounds of one size in one table."""
 
     changes: int = 0
     seconds: list[float] = field(default_factory=list)

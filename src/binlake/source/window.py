@@ -18,7 +18,7 @@ from binlake.values.frame import EventFormat, Frame
 
 
 class OpenLog(Closing):
-    """What is known of an open log; `LogFile` opens one.
+    """An open log, as its windows and those who walk over it know it; `LogFile` opens one.
 
     `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
     chain. `reader` has its bytes, decrypted if they are encrypted. `format` is the first
