@@ -30,12 +30,12 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    """The folder of the site, built where `make docs` builds it: pages that are there and have not changed are kept."""
-    built = _ROOT / "build" / "site"
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--doctree-dir", "build/doctrees"]
-    subprocess.run([*command, "docs", str(built)], cwd=_ROOT, check=True)
-    return built
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, as `make docs` builds it."""
+    built = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--doctree-dir", str(built / "doctrees")]
+    subprocess.run([*command, "docs", str(built / "site")], cwd=_ROOT, check=True)
+    return built / "site"
 
 
 @pytest.fixture(scope="module")

@@ -184,7 +184,9 @@ class Soak:
             made = one.catch_up()
             compacted = sum("data files compacted" in note for note in one.notes)
             assert not [note for note in one.notes if "not compacted" in note], one.notes
-            files = {name: len(iceberg_table(table).files.rows) for name, table in made.tables.items()}
+            files = {
+                name: len(iceberg_table(table).files.rows) for name, table in made.tables.items()
+            }
             self._compare(f"after round {self.round()}")
             say(f"round {self.round()}: equal; {compacted} compactions; data files {files}")
         self.lake.catch_up()  # the kills may have been more rounds than wanted, and writes came after the last

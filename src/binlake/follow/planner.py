@@ -36,10 +36,13 @@ _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to wher
 
 
 class StreamPlanner:
-    """Plans batches over `logs`; `options` are those of the read. Has no state between calls.
+    """Plans batches over `logs`; `options` are those of the read.
 
-    `remedy`: what the user can do if the position is lost, as the end of a hint.
+    `remedy`: what the user can do if the position is lost, as the end of a hint. `is_cut`: whether limits have ended the newest
+    batch before the end of the logs; nothing else is kept between calls.
     """
+
+    is_cut = False
 
     def __init__(
         self, logs: StreamLogs, options: ReadOptions, remedy: str = _NEW_CHECKPOINT
@@ -221,6 +224,7 @@ class StreamPlanner:
     def _advanced(
         self, now: LogsNow, start: StreamOffset, limits: Limits, until: StreamOffset | None
     ) -> StreamOffset:
+        self.is_cut = False
         first, last = self._number(now, start), now.numbers[-1]
         stops = {} if now.end is None else {last: now.end.offset}
         if until is not None and self._misfit(now, until) is None:
@@ -256,6 +260,7 @@ class StreamPlanner:
             if fingerprint is not None:
                 self._logs.saw(now, number, fingerprint)
             if scan.full:
+                self.is_cut = True
                 break
         if passed is not gtids:
             gtids.add_all(passed)

@@ -305,6 +305,8 @@ class Mirror:
                 self._obey(to_compact())
                 if not progressed or self._tables.copies_are_due():
                     self._tables.continue_copies()
+            if self._stop.is_set():  # the row index of a new copy may be incomplete
+                break
             if until is not None:
                 until = self._with_copies(until)
             progressed = not self._control.paused and self._round(until)

@@ -64,7 +64,7 @@ class Rounds:
         self._with_zero_dates: set[str] = set()
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
-        #: whether the newest range ended with the log, or close to its end
+        #: whether the newest range ended where the log did when its end was looked for
         self.is_near_end = False
 
     def make(self, until: StreamOffset | None) -> bool:
@@ -93,7 +93,7 @@ class Rounds:
             return True
         if end.place == start.place:
             return False
-        self.is_near_end = target is None and self._is_short(start, end)
+        self.is_near_end = target is None and not self._planner.is_cut
         found = self._decoder.decode_until_change(group, start, end)
         self._note_incidents(found)
         first = self._schema_changes.first(found.ddl, group)
@@ -102,11 +102,6 @@ class Rounds:
         else:
             self._apply_ddl(group, start, first)
         return True
-
-    def _is_short(self, start: StreamOffset, end: StreamOffset) -> bool:
-        """Whether a range is certainly not cut by the limit of a round."""
-        one, other = start.position, end.position
-        return one.file == other.file and other.offset - one.offset < self._options.round_bytes // 2
 
     def _note_incidents(self, found: Decoded) -> None:
         """Report the incidents of a range that is applied nevertheless, each once."""

@@ -53,6 +53,18 @@ def in_steps(path: str, transactions: int) -> list[Any]:
         offset = end
 
 
+def test_whether_a_limit_has_cut_a_batch() -> None:
+    options = ReadOptions()
+    planner = StreamPlanner(DirectoryLogs([str(GOLDEN / CASES[0])], options), options)
+    start = planner.earliest()
+    first = planner.advance(start, Limits(transactions=1))
+    assert planner.is_cut
+    end = planner.advance(first, Limits(transactions=1000))
+    assert not planner.is_cut
+    assert planner.advance(end, Limits(transactions=1)).place == end.place
+    assert not planner.is_cut
+
+
 @pytest.mark.parametrize("transactions", [1, 3, 1000])
 @pytest.mark.parametrize("case", CASES)
 def test_steps_have_the_rows_of_one_read(case: str, transactions: int) -> None:

@@ -32,7 +32,7 @@ from binlake.follow.planner import StreamPlanner
 from binlake.lake.engine import Engine, Task, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import RESYNC, position_key
+from binlake.mirror.control import position_key
 from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
@@ -411,7 +411,7 @@ class FirstCopy:
             setting = _RETENTION[table.definition.flavour]
             raise LogPurgedError(
                 f"{table.full_name}: {oldest.file} was purged, and its copy needs the log from there on",
-                hint=f"set {setting} of the server to more than the copy takes; then {RESYNC}",
+                hint=f"set {setting} of the server to more than the copy takes",
             )
 
     def _gives_way(self, table: SourceTable) -> bool:

@@ -381,8 +381,11 @@ class FollowedTables:
             except DAMAGED as error:
                 self.quarantine_damaged(full_name, error)
                 return
-            except (*OF_ONE_TABLE, LogPurgedError) as error:
+            except OF_ONE_TABLE as error:
                 self.quarantine(full_name, str(error))
+                return
+            except LogPurgedError as error:
+                self.quarantine(full_name, f"{error}; {RESYNC}")
                 return
             except CommitConflictError:
                 if attempt >= _TRIES - 1:
@@ -481,5 +484,5 @@ class FollowedTables:
         why = str(error).partition("\n")[0]
         what = f"a file of its lake table is missing or damaged: {why}"
         if is_overflow(error):
-            what = f"the rows of a round have more than 2 GB in a column ({why}): set a smaller round_bytes"
+            what = f"rows that are read together have more than 2 GB in a column ({why}): set a smaller round_bytes or chunk_rows"
         self.quarantine(full_name, f"{where}{what}; {RESYNC}")
