@@ -56,13 +56,11 @@ def in_steps(path: str, transactions: int) -> list[Any]:
 def test_whether_a_limit_has_cut_a_batch() -> None:
     options = ReadOptions()
     planner = StreamPlanner(DirectoryLogs([str(GOLDEN / CASES[0])], options), options)
-    start = planner.earliest()
-    first = planner.advance(start, Limits(transactions=1))
-    assert planner.is_cut
-    end = planner.advance(first, Limits(transactions=1000))
-    assert not planner.is_cut
-    assert planner.advance(end, Limits(transactions=1)).place == end.place
-    assert not planner.is_cut
+    offset, cut = planner.earliest(), []
+    for transactions in (1, 1000, 1):  # the last one finds nothing
+        offset = planner.advance(offset, Limits(transactions=transactions))
+        cut.append(planner.is_cut)
+    assert cut == [True, False, False]
 
 
 @pytest.mark.parametrize("transactions", [1, 3, 1000])

@@ -72,7 +72,7 @@ def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
     found = Decoded(undone={("shop", "t"): "rolled back", ("shop", "other"): "rolled back"})
     decoder: Any = SimpleNamespace(decode_until_change=lambda *_: found)
     rounds = Rounds(
-        SimpleNamespace(advance=lambda *_: offset(START + 9)),  # type: ignore[arg-type]
+        SimpleNamespace(advance=lambda *_: offset(START + 9), is_cut=False),  # type: ignore[arg-type]
         decoder,
         SimpleNamespace(write=lambda *_: {}),  # type: ignore[arg-type]
         tables,
@@ -100,7 +100,7 @@ def test_dates_that_became_null_are_counted_in_each_round_and_reported_once() ->
     notes: list[str] = []
     counted: list[Any] = []
     rounds = Rounds(
-        SimpleNamespace(advance=lambda start, *_: offset(start.position.offset + 9)),  # type: ignore[arg-type]
+        SimpleNamespace(advance=lambda start, *_: offset(start.position.offset + 9), is_cut=False),  # type: ignore[arg-type]
         decoder,
         SimpleNamespace(write=lambda *_: {}),  # type: ignore[arg-type]
         tables,

@@ -48,6 +48,8 @@ class NewServer:
 class ChangingServer(NewServer):
     """A planner whose log is that of `old` for as many looks as it finds `ends`, and then that of `new`."""
 
+    is_cut = False
+
     def __init__(self, *ends: StreamOffset) -> None:
         super().__init__()
         self.ends = [*ends, offset("new", 9)]
