@@ -4,6 +4,9 @@
     for reader in logs.readers(ledger): …
     for made in logs.changes(ledger, Target.TEXT, logs.schema(), shape): …
 
+Commands use it instead of a `Log`, whose batches are typed: they show values as text while they read, and may stop
+early.
+
 To resolve the paths again would list directories or log in to a server again, and could find other files. A method
 imports what it needs: finding the logs needs no pyarrow, whose import takes longer.
 """
