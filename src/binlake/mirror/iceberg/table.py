@@ -205,9 +205,8 @@ class MirrorTable:
         elif self.snapshot is not None:
             request["truncate"] = True
         self._commit(request, marks)
-        with suppress(
-            StoppedError
-        ):  # the rows are there, and the next start completes the row index
+        # The rows are there, and the next start completes the row index.
+        with suppress(StoppedError):
             self.reload()
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
