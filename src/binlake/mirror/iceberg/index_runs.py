@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from binlake.core.columns.key_search import matching_keys
 from binlake.mirror.tables.keys import Keys
 from binlake.source.bytes import create_new
 
@@ -60,17 +61,8 @@ class Run:
 
     def find(self, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
         """(row of sorted `keys`, place) of every entry that has one of the keys."""
-        first = np.searchsorted(self.high, keys.high, "left")
-        there = np.flatnonzero(self.high[np.minimum(first, len(self) - 1)] == keys.high)
-        first = first[there]
-        counts = np.searchsorted(self.high, keys.high[there], "right") - first
-        rows = np.repeat(there, counts)
-        ends = np.cumsum(counts)
-        at = np.arange(len(rows)) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
-        if self.low is not None and keys.low is not None:
-            same = self.low[at] == keys.low[rows]
-            rows, at = rows[same], at[same]
-        return rows, self.where[at]
+        numbers, entries = matching_keys(self.high, self.low, keys.high, keys.low)
+        return np.frombuffer(numbers, np.int64), self.where[np.frombuffer(entries, np.int64)]
 
 
 def open_run(
