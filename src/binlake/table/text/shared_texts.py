@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from binlake.core.columns.text import spread
+from binlake.core.columns.text_columns import spread
 
 _FEW_BYTES = 1 << 16
 _PADDING = bytes(64)  # after few texts, so that the kernel may copy beyond the end of each

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.columns.text import is_ascii, is_utf8
+from binlake.core.columns.text_columns import is_ascii, is_utf8
 from binlake.core.text.text_rows import ValueColumn
 from binlake.format.charsets import CHARSETS
 from binlake.source.arrays import array, scalar

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.core.columns.text import is_ascii, is_utf8, spread
+from binlake.core.columns.text_columns import is_ascii, is_utf8, spread
 from binlake.table.text.shared_texts import spread_texts
 
 
