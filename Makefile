@@ -121,9 +121,10 @@ test-lakes: $(VENV)/spark.jsa ## write, merge and read Iceberg and Delta tables;
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
 .PHONY: test-mirror
-test-mirror: $(VENV)/spark.jsa ## kill a mirror 20 times, on two servers, then verify the lake; downloads Iceberg's jar first
+test-mirror: $(VENV)/spark.jsa ## kill a mirror, its JVM, workers, executors and server 25 times, and compare the lake; downloads Iceberg's jar first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
-	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
+	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py \
+		tests/mirror/test_kills.py::test_kills_of_processes $(ARGS)
 
 .PHONY: test-mirror-pages
 test-mirror-pages: $(VENV)/spark.jsa ## run the code blocks of the mirror's pages and its notebook
