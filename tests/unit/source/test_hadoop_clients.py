@@ -26,3 +26,5 @@ def test_one_client_for_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     assert other is not one
     assert (path, other_path) == ("/lake/a.parquet", "/lake/b c.parquet")
     assert len(asked) == 3  # the space is pyarrow's to parse
+    assert file_system_for("hdfs://one-client:8020/") == (one, "/")
+    assert len(asked) == 3

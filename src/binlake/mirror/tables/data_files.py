@@ -45,8 +45,12 @@ def file_system(path: str) -> tuple[pafs.FileSystem, str]:
             path = "s3://" + path.removeprefix(hadoop)
     if path.startswith("/"):
         return pafs.LocalFileSystem(), path
-    fs, inner = file_system_for(path)
-    return fs, inner
+    _, slash, inner = path.partition("://")[2].partition("/")
+    if "?" in inner:  # options of the store, which names of tables cannot contain
+        return file_system_for(path)
+    # pyarrow would decode the path: it refuses spaces, and %20 would be a space
+    fs, root = file_system_for(path[: len(path) - len(inner)] if slash else path)
+    return fs, f"{root.rstrip('/')}/{inner.rstrip('/')}".rstrip("/") or "/"
 
 
 @contextmanager

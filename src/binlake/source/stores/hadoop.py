@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 # Here the path is part of the URI. pyarrow parses all others.
-_PLAIN_PATH = re.compile(r"(?:/[\w.~:@+=,!-]+)+", re.ASCII)
+_PLAIN_PATH = re.compile(r"/|(?:/[\w.~:@+=,!-]+)+", re.ASCII)
 
 _lock = threading.Lock()
 _kept: dict[tuple[str, str, str], Any] = {}

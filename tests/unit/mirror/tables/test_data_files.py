@@ -164,3 +164,44 @@ def test_an_index_on_a_full_disk(tmp_path: Path) -> None:
         pytest.raises(SourceError, match=rf"^cannot write {tmp_path}/index: File too large$"),
     ):
         index.add("a.parquet", sorted_keys(many))
+
+
+@pytest.fixture
+def no_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client asks for the region of a bucket, unless the environment has one."""
+    settings = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "y",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("no_s3")
+@pytest.mark.parametrize(
+    "name", ["plain", "my table", "größe", "日本", "🐟", '"<^|`>"', "50%25 off", " x", "a+b=c"]
+)
+@pytest.mark.parametrize(
+    ("store", "root"),
+    [
+        ("s3a://bucket", "bucket"),
+        ("s3://bucket", "bucket"),
+        ("gs://anonymous@bucket", "bucket"),
+        ("abfs://container@account.dfs.core.windows.net", "container"),
+    ],
+)
+def test_files_of_tables_with_any_name_in_a_store(name: str, store: str, root: str) -> None:
+    """Iceberg does not encode the paths of files, so nothing may decode them."""
+    _, inner = data_files.file_system(f"{store}/wh/shop/{name}/data/x.parquet")
+    assert inner == f"{root}/wh/shop/{name}/data/x.parquet"
+
+
+@pytest.mark.usefixtures("no_s3")
+def test_the_root_of_a_store() -> None:
+    assert data_files.file_system("s3://bucket")[1] == "bucket"
+    assert data_files.file_system("s3://bucket/")[1] == "bucket"
+    assert data_files.file_system("gs://anonymous@bucket/wh/")[1] == "bucket/wh"
+    options = "region=eu-west-1&endpoint_override=127.0.0.1%3A9"
+    assert data_files.file_system(f"s3://bucket/wh?{options}")[1] == "bucket/wh"
