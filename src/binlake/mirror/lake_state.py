@@ -86,13 +86,23 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
 
 
 def identity_of(locked: IO[bytes]) -> str:
-    """The identity of a locked state directory, wherever it is mounted: a random text in its lock file. Raises SourceError."""
+    """The identity of a locked state directory, wherever it is mounted. Raises SourceError.
+
+    It is a random text in its lock file, with the number of the file: a copy of the directory has the same text.
+    """
     with writing(locked.name):
         locked.seek(0)
-        known = locked.read().decode("utf-8", "replace")
-        if known:
-            return known
-        made = uuid.uuid4().hex
-        locked.write(made.encode())
-        locked.flush()
-    return made
+        text = locked.read().decode("utf-8", "replace")
+        if not text:
+            text = uuid.uuid4().hex
+            locked.write(text.encode())
+            locked.flush()
+        return f"{text} {os.fstat(locked.fileno()).st_ino}"
+
+
+def boot_id() -> str | None:
+    """A text that changes when this machine starts, and that no other machine has; None if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None

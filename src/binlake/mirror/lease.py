@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from binlake.errors import SourceError
 from binlake.mirror.control import Control
-from binlake.mirror.lake_state import identity_of
+from binlake.mirror.lake_state import boot_id, identity_of
 from binlake.values.times import utc_time
 
 # Each renewal is a commit without a snapshot, so they are rare.
@@ -40,7 +40,8 @@ class Holder:
 
     `started`: its start time as the kernel records it, "" if unknown; `namespace`: the process ids among which `process`
     is one. `state`: its state directory, which `identity` identifies wherever it is mounted. `since`: ISO 8601, UTC.
-    `until`: the Unix time at which the lease ends, unless it is renewed.
+    `until`: the Unix time at which the lease ends, unless it is renewed. `boot`: identifies the machine until it starts again,
+    because host names repeat, and the initial namespace has one name on all machines.
     """
 
     host: str
@@ -51,6 +52,7 @@ class Holder:
     identity: str
     since: str
     until: float
+    boot: str
 
     @staticmethod
     def here(state: Path, identity: str) -> Holder:
@@ -64,6 +66,7 @@ class Holder:
             identity,
             utc_time(time.time()),
             time.time() + _VALID_S,
+            boot_id() or "",
         )
 
     @staticmethod
@@ -92,7 +95,8 @@ class Holder:
 
     def is_beside(self, other: Holder) -> bool:
         """Whether `other`, a process of this machine, can look for the process."""
-        return (self.host, self.namespace) == (other.host, other.namespace)
+        mine, of_other = ((holder.host, holder.boot, holder.namespace) for holder in (self, other))
+        return mine == of_other
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}, since {self.since}, with the state directory {self.state}"

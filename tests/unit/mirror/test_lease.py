@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,7 +170,14 @@ def test_a_start_that_fails_after_it_has_taken_the_lease_ends_it(
     taken(lake, tmp_path / "c").close()
 
 
-@pytest.mark.parametrize("changed", [{"host": "db2"}, {"namespace": "pid:[1]"}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"host": "db2"},
+        {"namespace": "pid:[1]"},
+        {"boot": "another machine with this name"},
+    ],
+)
 def test_the_lease_of_another_machine_or_container_holds_until_it_ends(
     lake: FakeLake, tmp_path: Path, changed: dict[str, Any]
 ) -> None:
@@ -186,6 +194,20 @@ def test_a_start_with_the_same_state_directory_continues(lake: FakeLake, tmp_pat
     notes: list[str] = []
     taken(lake, tmp_path / "a", notes).close()
     assert notes == []
+
+
+def test_a_copy_of_the_state_directory_is_another_one(lake: FakeLake, tmp_path: Path) -> None:
+    """For a machine that waits to take over, so that it need not build the row indexes."""
+    held_by(lake, tmp_path / "a", host="db2", boot="another", until=4e9)
+    copytree(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(LakeInUseError):
+        taken(lake, tmp_path / "b")
+    taken(lake, tmp_path / "a").close()
+
+
+def test_a_start_after_the_machine_has_started_again(lake: FakeLake, tmp_path: Path) -> None:
+    held_by(lake, tmp_path / "a", boot="the one before", until=4e9)
+    taken(lake, tmp_path / "a").close()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "[" * 100_000, '{"host": 1}'])

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, open_run, write_run
+from binlake.mirror.lake_state import boot_id
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys
 from binlake.source.bytes import keep_from_others, remove_partials, replacing, writing
 
@@ -144,7 +145,7 @@ class RowIndex:
         self.snapshot = snapshot
         meta = {
             "version": _VERSION,
-            "boot": _boot_id(),
+            "boot": boot_id(),
             "snapshot": snapshot,
             "files": self._numbers,
             "gone": {n: path for n, path in self._paths.items() if self._is_gone(n)},
@@ -174,7 +175,7 @@ class RowIndex:
         self._paths.update({int(number): str(path) for number, path in meta["gone"].items()})
         self._next = int(meta["next"])
         self.snapshot = meta["snapshot"]
-        may_have_lost_writes = meta["boot"] is None or meta["boot"] != _boot_id()
+        may_have_lost_writes = meta["boot"] is None or meta["boot"] != boot_id()
         for name, rows, checksums, counts in meta["runs"]:
             run = open_run(self._directory, name, counts, checksums)
             if not len(run.high) == len(run.where) == rows:
@@ -199,11 +200,3 @@ class RowIndex:
         del self._runs[-_FAN_IN:]
         self._store(counts, merged(tail))
         return True
-
-
-def _boot_id() -> str | None:
-    """A text that changes when this machine starts; None if the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return None
