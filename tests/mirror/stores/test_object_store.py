@@ -74,6 +74,8 @@ def test_a_lake_in_s3_written_by_a_cluster(
         "CREATE TABLE depot.keyed (id INT PRIMARY KEY, v INT, t VARCHAR(20))",
         "CREATE TABLE depot.keyless (v INT)",
         "INSERT INTO depot.keyless VALUES (1), (1), (2)",
+        'CREATE TABLE depot.`größe "2"` (id INT PRIMARY KEY, v INT)',  # no part of a URI
+        'INSERT INTO depot.`größe "2"` VALUES (1, 1), (2, 2)',
         "INSERT INTO depot.keyed VALUES " + ", ".join(f"({i}, {i}, 'é')" for i in range(2000)),
     )
     cluster = Cluster(tmp_path, **store)
@@ -85,6 +87,7 @@ def test_a_lake_in_s3_written_by_a_cluster(
             "UPDATE depot.keyed SET id = id + 5000 WHERE id BETWEEN 800 AND 820",
             "DELETE FROM depot.keyed WHERE id BETWEEN 1900 AND 1950",
             "DELETE FROM depot.keyless WHERE v = 1 LIMIT 1",
+            'UPDATE depot.`größe "2"` SET v = 3 WHERE id = 1',
             "ALTER TABLE depot.keyed ADD COLUMN n INT NULL",
             "INSERT INTO depot.keyed VALUES (9999, 1, NULL, 7)",
         )
@@ -92,7 +95,11 @@ def test_a_lake_in_s3_written_by_a_cluster(
     finally:
         cluster.stop()
     tables = {one["table"]: (one["state"], one["lake_rows"]) for one in found["tables"]}
-    assert tables == {"depot.keyed": ("equal", 1950), "depot.keyless": ("equal", 2)}
+    assert tables == {
+        "depot.keyed": ("equal", 1950),
+        "depot.keyless": ("equal", 2),
+        'depot.größe "2"': ("equal", 2),
+    }
     server.execute("DROP DATABASE depot")
 
 
