@@ -290,6 +290,7 @@ class Mirror:
         self._tables.check_options()
         if once:
             self._tables.check_selection()
+        self._rounds.check_positions()
         self._control.configure(self._control_url, self.options)
         if once:
             self._tables.limit()

@@ -126,6 +126,22 @@ class Rounds:
         why = str(PositionLostError(error.message, hint=hint))
         self._tables.quarantine(table.full_name, why)
 
+    def check_positions(self) -> None:
+        """Raise PositionLostError if there are tables, and the log has no table's position. To be called before new tables are
+        copied: the position of a new table would hide that this is the log of another server, or was purged.
+        """
+        offsets = {table.offset.place: table.offset for table in self._tables.followed.values()}
+        lost: PositionLostError | None = None
+        for offset in sorted(offsets.values(), key=progress_key, reverse=True):
+            try:
+                self._planner.here(offset)
+            except PositionLostError as error:
+                lost = lost or error
+            else:
+                return
+        if lost is not None:
+            raise lost
+
     def _after_failover(self) -> None:
         """If some tables have changed to another server, change the others too, because positions of two servers have no order.
 
