@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from binlake.errors import ChecksumError, IncompleteError, OptionError, PositionLostError
-from binlake.mirror import add, remove, status
+from binlake.mirror import add, remove, resync, status
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from support.servers.archiving import archive
@@ -74,6 +74,15 @@ def test_tables_that_are_added_and_removed(
 
     with pytest.raises(OptionError, match="is removed, and matches it"):
         add(tmp_path, [name], **in_lake)
+    with pytest.raises(OptionError, match="is removed, and matches it"):
+        resync(tmp_path, [name], **in_lake)
+    notes: list[str] = []
+    add(tmp_path, [f"{DATABASE}.ch?*"], note=notes.append, **in_lake)
+    removed = f"{DATABASE}.ch*"
+    assert notes == [f"{removed} stays removed; to follow it again, add {removed!r}"]
+    lake.catch_up()
+    assert states(lake) == {name: "removed", other: "mirrored"}
+    assert quarantined(lake) == {}
     add(tmp_path, [f"{DATABASE}.ch*"], **in_lake)
     assert states(lake)[name] == "resync"
     lake.catch_up()
@@ -299,6 +308,35 @@ def test_logs_of_an_archive(server: Server, iceberg_spark: Any, tmp_path: Path) 
         lost.value
     )
     assert "checkpoint" not in str(lost.value)
+
+
+def test_a_new_table_does_not_hide_that_the_log_was_purged(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The mirror ends before it copies the new table: with another log, it could go on with the tables that it has."""
+    with server.session(DATABASE) as session:
+        for table in ("known_a", "known_b"):
+            session.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY)")
+    lake = Lake(iceberg_spark, tmp_path / "lake", server, tables=(f"{DATABASE}.known_*",))
+    lake.catch_up()
+    kept = tmp_path / "archive"
+    archive(url_of(server), kept)
+    server.execute(f"INSERT INTO {DATABASE}.known_a VALUES (1)")
+    server.execute(f"CREATE TABLE {DATABASE}.known_new (id INT PRIMARY KEY)")
+    server.execute("FLUSH BINARY LOGS")
+    archive(url_of(server), kept)
+    server.purge_before(server.position()[0])
+    with pytest.raises(PositionLostError):
+        lake.catch_up()
+    assert quarantined(lake) == {}
+    shown = status(lake.folder, spark=lake.spark, catalog=lake.catalog)
+    assert [table.table for table in shown.tables] == [f"{DATABASE}.known_{x}" for x in "ab"]
+    [logs] = (path for path in kept.iterdir() if path.is_dir())
+    lake.catch_up(str(logs))
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    names = [f"{DATABASE}.known_{name}" for name in ("a", "b", "new")]
+    assert lake.equals_source(f"{DATABASE}.known_*") == names
 
 
 def test_a_damaged_log_stops_the_mirror(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from binlake.mirror.selection import (
     TableSelection,
     check_addition,
     check_known,
+    check_not_removed,
     checked_patterns,
     chosen_tables,
     is_pattern,
@@ -169,7 +170,8 @@ def resync(
     once more after that.
 
     `tables` are names and patterns; a pattern stands for the followed tables that match it. Raises OptionError for
-    a pattern that matches none of them, and for a name that the lake does not have, also not in quarantine.
+    a pattern that matches none of them, for a name that the lake does not have, also not in quarantine, and for a table
+    that was removed.
     """
     opened = _lake(lake, spark, catalog)
     control = Control(opened)
@@ -183,6 +185,7 @@ def resync(
     names = {
         text for text in patterns if not is_pattern(text)
     }  # also of tables that are not followed
+    check_not_removed(names, control.removed)
     wild = sorted(patterns - names)
     control.request_resync(names | (chosen_tables(wild, followed) if wild else set()))
 
@@ -193,22 +196,29 @@ def add(
     *,
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
 ) -> None:
     """Follow more tables than the options select: the running mirror, or the next one.
 
-    `tables` are patterns. A table that was removed before is copied again. Raises OptionError for a pattern that
-    changes nothing, because --exclude-table or a removed pattern still excludes it.
+    `tables` are patterns. A table that was removed before by one of them is copied again. `note` receives a message for each
+    other removed table or pattern that one of them matches, because it stays removed. Raises OptionError for a pattern
+    that changes nothing, because --exclude-table or a removed pattern still excludes it.
     """
     opened = _lake(lake, spark, catalog)
     control = Control(opened)
     patterns = checked_patterns(tables)
-    selection = TableSelection.of(control.options, control.added, control.removed)
+    before = TableSelection.of(control.options, control.added, control.removed)
+    check_addition(patterns, before)
+    stays = tuple(text for text in control.removed if text not in patterns)
+    after = TableSelection.of(control.options, (*control.added, *sorted(patterns)), stays)
     again = {
         name
         for name in mirrored_tables(opened)
-        if not selection.wants(*table_name(name)) and any(matches(p, name) for p in patterns)
+        if after.wants(*table_name(name)) and not before.wants(*table_name(name))
     }
-    check_addition(patterns, selection)
+    for text in stays:
+        if any(matches(pattern, text) for pattern in patterns):
+            note(f"{text} stays removed; to follow it again, add {text!r}")
     control.add_tables(patterns, again)
 
 

@@ -40,10 +40,9 @@ class TableSelection:
 
     def wants(self, database: str, table: str) -> bool:
         """Whether the mirror follows a table of this name."""
-        wanted = (*self.tables, *self.added)
         if patterns_of((*self.exclude_tables, *self.removed)).match(database, table):
             return False
-        return not wanted or patterns_of(wanted).match(database, table)
+        return not self.tables or patterns_of((*self.tables, *self.added)).match(database, table)
 
 
 class LakeNamespaces:
@@ -101,6 +100,20 @@ def check_addition(patterns: set[str], selection: TableSelection) -> None:
                 )
 
 
+def check_not_removed(names: Iterable[str], removed: Collection[str]) -> None:
+    """Raise OptionError for the name of a table that a `removed` pattern matches."""
+    for name in sorted(names):
+        for pattern in removed:
+            if matches(pattern, name):
+                raise OptionError(
+                    f"table {name}: {pattern} is removed"
+                    + ("" if pattern == name else ", and matches it"),
+                    name="tables",
+                    value=name,
+                    hint=f"`binlake mirror add LAKE {pattern!r}` follows it again, and copies it",
+                )
+
+
 def is_pattern(text: str) -> bool:
     """Whether a text that names tables has wildcards; else it is the name of one table."""
     return "*" in text or "?" in text
@@ -143,7 +156,7 @@ def check_selects(selection: TableSelection, visible: Collection[str]) -> None:
     """Raise OptionError if the mirror would follow none of the `visible` tables: those that its user sees on the server."""
     if any(selection.wants(*table_name(name)) for name in visible):
         return
-    wanted = (*selection.tables, *selection.added) or ("*.*",)
+    wanted = (*(selection.tables or ("*.*",)), *selection.added)
     left_out = (*selection.exclude_tables, *selection.removed)
     but = f" and does not match {', '.join(left_out)}" if left_out else ""
     question = next(filter(None, (question_about(text, visible) for text in wanted)), "")

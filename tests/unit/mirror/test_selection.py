@@ -12,6 +12,7 @@ from binlake.mirror.selection import (
     TableSelection,
     check_addition,
     check_known,
+    check_not_removed,
     check_selects,
     checked_patterns,
     chosen_tables,
@@ -103,6 +104,21 @@ def test_an_addition_that_would_change_nothing_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"shop\.tmp_\* is removed, and matches it"):
         check_addition({"shop.tmp_1"}, selection(removed=("shop.tmp_*",)))
     check_addition({"shop.tmp_*", "shop.tmp_1", "crm.x"}, selection(removed=("shop.tmp_*",)))
+
+
+def test_an_addition_to_all_tables() -> None:
+    everything = TableSelection.of(MirrorOptions.of({"tables": ()}), added=("crm.*",))
+    assert everything.wants("crm", "people")
+    assert everything.wants("shop", "orders")
+
+
+def test_a_removed_table_is_not_copied_again_by_name() -> None:
+    check_not_removed({"shop.a"}, ("shop.b", "crm.*"))
+    with pytest.raises(OptionError, match=r"table shop\.a: shop\.a is removed; "):
+        check_not_removed({"shop.a"}, ("shop.a",))
+    with pytest.raises(OptionError, match=r"crm\.\* is removed, and matches it") as raised:
+        check_not_removed({"crm.x"}, ("crm.*",))
+    assert raised.value.hint == "`binlake mirror add LAKE 'crm.*'` follows it again, and copies it"
 
 
 @pytest.mark.parametrize("patterns", ["shop.orders", [], ["orders"]])

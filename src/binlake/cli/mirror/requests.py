@@ -30,15 +30,15 @@ def add(
     """Follow more tables.
 
     A running mirror begins after its current round. Otherwise the next mirror begins when it starts. The lake
-    stores the request, so you need not change --table. The mirror copies a table again that was removed before.
-    It reports a name or pattern that matches no table of the server.
+    stores the request, so you need not change --table. To follow a table again that was removed, give the name or pattern
+    with which it was removed. The mirror reports a name or pattern that matches no table of the server.
 
     Examples:
       binlake mirror add /lake shop.returns
 
       binlake mirror add /lake 'crm.*'
     """
-    _request("add", lake, session, tables)
+    _request("add", lake, session, tables, note=note)
     note(f"the mirror of {lake} will copy {', '.join(tables)}")
 
 
@@ -81,7 +81,8 @@ def resync(
     """Copy tables again.
 
     A running mirror begins after its current round. Otherwise the next mirror begins when it starts. If it is already
-    copying a table, it copies the table once more after that. A name that the lake does not have is an error. If the
+    copying a table, it copies the table once more after that. A name that the lake does not have is an error, as is a
+    removed table. If the
     columns are unchanged, readers see the old rows until the copy is complete; otherwise the table is empty until then.
 
     Examples:

@@ -113,6 +113,11 @@ class AbsentTables:
         elif offset is not None:  # followed, or its copy waits: a user has just removed it
             self._tables.unselect(full_name)
             return
+        elif not is_new:
+            self._note(
+                f"{full_name} is not copied again: it was removed, or the options leave it out"
+            )
+            return
         if offset is not None:
             if self._applies_departure(full_name, offset):
                 return
