@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import random
 import signal
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pyarrow.parquet as pq
 import pytest
 
-from binlake.mirror import resync
+from binlake.errors import BinlogError, SourceError
+from binlake.mirror import compact, resync
 from dev.servers import Server
 from mirror.killed_mirror import OF_A_REQUEST, Kill, killed
 from support.servers.live import url_of
@@ -100,6 +105,90 @@ def test_the_commands(
     lake = RestLake(iceberg_spark, tmp_path / "lake", shop, rest_catalog_address)
     assert lake.equals_source("shop.*") == ["shop.keyed", "shop.keyless"]
     assert lake.table("shop.keyed").column_names == ["id", "v", "name", "n"]
+
+
+class Forgetful(ThreadingHTTPServer):
+    """A proxy of a catalog. When `loses` is set, it sends the next commit of a table twice: the second is refused."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(("127.0.0.1", 0), Forwarding)
+        self.address = address
+        self.loses = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Forwarding(BaseHTTPRequestHandler):
+    server: Forgetful
+
+    def _forward(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = Request(
+            self.server.address.rstrip("/") + self.path,
+            body if self.command == "POST" else None,
+            {"Content-Type": "application/json"},
+            method=self.command,
+        )
+        again = bool(self.server.loses) and self.command == "POST"
+        again = again and self.path.endswith(self.server.loses)
+        for _ in range(1 + again):
+            try:
+                with urlopen(request) as answer:
+                    status, content = answer.status, answer.read()
+            except HTTPError as error:
+                status, content = error.code, error.read()
+        if again:
+            self.server.loses = ""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    do_GET = do_POST = do_HEAD = do_DELETE = _forward  # noqa: N815 - names of http.server
+
+    def log_message(self, *_: object) -> None:
+        """Write no line for each request."""
+
+
+@pytest.fixture
+def forgetful_catalog(rest_catalog_address: str) -> Iterator[Forgetful]:
+    with Forgetful(rest_catalog_address) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        yield proxy
+        proxy.shutdown()
+        thread.join()
+
+
+def test_a_commit_that_was_made_and_is_reported_as_failed(
+    shop: Server, iceberg_spark: Any, forgetful_catalog: Forgetful, tmp_path: Path
+) -> None:
+    """Its files stay: the table has them."""
+    lake = RestLake(
+        iceberg_spark, tmp_path / "lake", shop, forgetful_catalog.url, tables=("shop.*",)
+    )
+    lake.catch_up()
+    shop.execute("UPDATE shop.keyed SET v = v + 1 WHERE id < 700")
+    forgetful_catalog.loses = "/tables/keyed"
+    with pytest.raises(SourceError, match="has refused a commit that the table has"):
+        lake.catch_up()
+    assert forgetful_catalog.loses == ""
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("shop.*") == ["shop.keyed", "shop.keyless"]
+    shop.execute("DELETE FROM shop.keyed WHERE id % 2 = 0")  # leaves files that are compacted
+    lake.catch_up()
+    forgetful_catalog.loses = "/tables/keyed"
+    with pytest.raises(BinlogError):
+        compact(lake.folder, ["shop.keyed"], spark=iceberg_spark, catalog=lake.catalog)
+    assert forgetful_catalog.loses == ""
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("shop.*") == ["shop.keyed", "shop.keyless"]
 
 
 def test_kills_and_readers(

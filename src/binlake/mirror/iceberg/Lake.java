@@ -12,6 +12,7 @@ import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.exceptions.RuntimeIOException;
+import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
@@ -408,6 +409,7 @@ public class Lake {
   /** The operations of a table for one commit, which fails unless `check` accepts the metadata that it replaces. */
   private abstract static class Guarded implements TableOperations {
     private final TableOperations table;
+    private long made = -1L; // the new snapshot of the last attempt to commit; -1: there was none
 
     Guarded(Table table) {
       this.table = ((HasTableOperations) table).operations();
@@ -431,12 +433,21 @@ public class Lake {
 
     /** Iceberg calls it before each attempt to commit. */
     public TableMetadata refresh() {
-      return checked(table.refresh());
+      TableMetadata found = table.refresh();
+      if (made != -1L && found.snapshot(made) != null) {
+        // its answer was lost, for example behind a proxy that sends requests again. Iceberg removes no file after this
+        throw new CommitStateUnknownException(
+            new IllegalStateException("the catalog has refused a commit that the table has"));
+      }
+      return checked(found);
     }
 
     /** Replaces `base` only: each catalog refuses if it is not its newest metadata. */
     public void commit(TableMetadata base, TableMetadata metadata) {
       checked(base);
+      long before = base.currentSnapshot() == null ? -1L : base.currentSnapshot().snapshotId();
+      long after = metadata.currentSnapshot() == null ? -1L : metadata.currentSnapshot().snapshotId();
+      made = after == before ? -1L : after;
       table.commit(base, metadata);
     }
 
