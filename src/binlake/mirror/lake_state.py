@@ -11,12 +11,11 @@ from typing import IO
 
 from binlake.errors import OptionError, SourceError
 from binlake.mirror.control import NAMESPACE
+from binlake.mirror.table_rules import LOCK
 from binlake.source.bytes import file_system_for, is_uri, keep_from_others, refuse_secrets, writing
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
 from binlake.source.stores.errors import needs_hadoop
-
-_LOCK = "mirror.lock"
 
 
 def lake_location(lake: str | os.PathLike[str]) -> str:
@@ -70,7 +69,7 @@ def lock_if_free(indexes: Path) -> IO[bytes] | None:
     """Lock the row indexes of a lake until the file is closed; None if another process has locked them. Raises SourceError."""
     with writing(str(indexes)):
         keep_from_others(indexes)  # keys are data
-        file = (indexes / _LOCK).open("a+b")
+        file = (indexes / LOCK).open("a+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

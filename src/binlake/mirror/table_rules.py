@@ -11,6 +11,9 @@ from binlake.printable import printable
 from binlake.values.option_texts import parse_table_pattern
 
 _OWN = "_binlake"
+#: What a mirror keeps in its state directory beside the directories of the namespaces.
+LOCK, STAGING, PULSE = "mirror.lock", "mirror.staging", "pulse.json"
+COPY_SUFFIX = ".copy.jsonl"
 # Signs of paths, and of Hadoop's URIs and patterns.
 _NOT_IN_PATHS = re.compile(r"[/\\:*?{}\[\]%#]")
 _MOST_NAME_BYTES = 255
@@ -84,6 +87,8 @@ def check_lake_name(namespace: str, name: str) -> None:
     why = ""
     if namespace.lower().startswith(_OWN):
         why = "the namespace _binlake belongs to the mirror"
+    if namespace.lower() in (LOCK, STAGING, PULSE) or namespace.endswith(COPY_SUFFIX):
+        why = "a file of the mirror has the name of the namespace"
     for part in (namespace, name):
         if part in ("", ".", "..") or _NOT_IN_PATHS.search(part) or printable(part) != part:
             why = why or f"{part!r} is not the name of a directory"

@@ -38,6 +38,9 @@ HOSTILE_DATABASES = (
     ".hidden",
     "_binlake",
     "_BINLAKE2",
+    "mirror.lock",
+    "mirror.staging",
+    "pulse.json",
 )
 COLUMNS = (
     "a.b", "a", " x", "É", "it's", '"q"', "`x`", "a\nb", "a\tb", "a\u202eb", "../../x", "%2e%2e", "CON",

@@ -46,6 +46,13 @@ def test_the_namespace_of_the_mirror_is_refused() -> None:
             check_lake_name(namespace, "rounds")
 
 
+def test_files_of_the_mirror_beside_its_row_indexes_are_refused() -> None:
+    """A directory of indexes cannot have their names."""
+    for namespace in ("mirror.lock", "Mirror.Staging", "pulse.json", f"{'0' * 32}.copy.jsonl"):
+        with pytest.raises(UnsupportedError, match="a file of the mirror has the name"):
+            check_lake_name(namespace, "t")
+
+
 @pytest.mark.parametrize(
     "name", ["t", "order items", "日本", "a.b", "a-b", "..a", "`x`", "$t", "'", "a;b"]
 )

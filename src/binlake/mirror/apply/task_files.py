@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 
 from binlake.lake.engine import Engine
 from binlake.mirror.control import NAMESPACE
+from binlake.mirror.table_rules import STAGING
 from binlake.mirror.tables.data_files import file_system
 from binlake.source.bytes import keep_from_others, writing
 
@@ -43,7 +44,7 @@ class TaskFiles:
     """
 
     def __init__(self, state: Path, lake: str | None = None) -> None:
-        self._here = state / f"mirror.{_FOLDER}"  # no directory of an index has a period
+        self._here = state / STAGING
         self._directory = str(self._here) if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
         self._is_shared = lake is not None
         self._is_empty = False  # a killed run may have left files

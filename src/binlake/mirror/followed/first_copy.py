@@ -55,6 +55,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
+from binlake.mirror.table_rules import COPY_SUFFIX
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
@@ -278,7 +279,7 @@ class FirstCopy:
         ]
         identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
-        path = self.indexes / f"{name}.copy.jsonl"
+        path = self.indexes / f"{name}{COPY_SUFFIX}"
         state = self.states.pop(path, None)
         return state if state and state.identity == identity else CopyState(path, identity)
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
+from binlake.mirror.table_rules import PULSE
 from binlake.source.bytes import remove_partials, replacing
 from binlake.values.position import Position
 
-_NAME = "pulse.json"
 _WINDOW_S = 60.0
 _SHOW_PAUSE = 10  # times as long as the last status took
 
@@ -75,7 +75,7 @@ class Pulse:
         beats: Beats = EVERY_FEW_SECONDS,
         note: Callable[[str], None] = lambda _sentence: None,
     ) -> None:
-        self._path = directory / _NAME
+        self._path = directory / PULSE
         remove_partials(directory, [file.name for file in directory.iterdir()])
         self._look = look
         self._show = show
@@ -173,7 +173,7 @@ class Pulse:
 def last_beat(directory: Path) -> Beat | None:
     """The newest beat; None where there is none on this machine."""
     try:
-        known = json.loads((directory / _NAME).read_text("utf-8"))
+        known = json.loads((directory / PULSE).read_text("utf-8"))
         found = Beat(**{**known, "different": tuple(known["different"])})
         return replace(
             found, not_compared=dict(found.not_compared), zero_dates=dict(found.zero_dates)
