@@ -15,7 +15,7 @@ import pyarrow as pa
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.schema import iceberg_schema
 
 SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.int32())])
@@ -47,7 +47,8 @@ class OneTable:
         return str(self.folder / name)
 
     def commit(self, request: Mapping[str, Any]) -> int:
-        assert request["from"] == (self.snapshot or -1)
+        if request["from"] != (self.snapshot or -1):
+            raise CommitConflictError("db.t: another writer has committed to the table")
         self.data.update({file["file-path"]: file for file in request["add"]})
         for vector in request.get("deletes", ()):
             self.vectors[vector["referenced-data-file"]] = vector
@@ -92,6 +93,21 @@ def test_a_commit_with_an_incomplete_index(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     table.commit(Change(rows((3, 3)), pa.table({"id": pa.array([1], pa.int32())})), {})
     assert content(table) == [(2, 2), (3, 3)]
+
+
+def test_a_commit_with_an_incomplete_index_beside_another_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other program's commit is refused as always."""
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    monkeypatch.setattr(RowIndex, "add", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        table.commit(Change(rows((1, 1))), {})
+    monkeypatch.undo()
+    MirrorTable(iceberg, ("id",), tmp_path / "other").commit(Change(rows((2, 2))), {})
+    with pytest.raises(CommitConflictError):
+        table.commit(Change(rows((1, 3))), {})
 
 
 def test_an_index_of_an_earlier_snapshot(tmp_path: Path) -> None:

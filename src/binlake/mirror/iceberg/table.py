@@ -215,8 +215,9 @@ class MirrorTable:
             return 0
         if change.appended is not None:
             return self._append(change.appended, properties)
-        if self._index.snapshot != self.snapshot:
-            self.reload()  # the index was not completed after the last commit
+        if self._lookup is not None and self._index.snapshot != self.snapshot:
+            # it was not completed after the last commit. `reload` would accept a snapshot of another program
+            self._complete_index(self._lookup)
         new, touched = self._new_rows(change)
         marks = self._marked(touched, change.deletes)
         request: dict[str, Any] = {"add": [file for file, _ in new], "properties": {**properties}}
