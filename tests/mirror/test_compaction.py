@@ -8,11 +8,13 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from binlake.errors import SourceError
 from binlake.mirror import compact
 from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
@@ -126,6 +128,14 @@ def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_pa
         (here / "data" / name).write_bytes(b"x")
     (here / "metadata" / "snap-1-1-orphan.avro").write_bytes(b"x")
     assert table.stored.remove_orphans("binlake-", 1000) == 0, "none is so old"
+    other = lake.create_table("db", "renamed", NewTable(SCHEMA, ("id",)), tmp_path / "renamed")
+    other.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {})
+    [newest, *_] = sorted(here.parent.glob("renamed/metadata/*.json"), reverse=True)
+    shared = here / "metadata" / "00001-of-another.metadata.json"
+    copy(newest, shared)
+    with pytest.raises(SourceError, match="also contains the metadata of another table"):
+        table.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000)
+    shared.unlink()
     assert table.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 3
     assert {path.name for path in here.rglob("*.*") if path.is_file()} == before | {
         "others.parquet"

@@ -818,19 +818,50 @@ public class Lake {
     return names;
   }
 
-  /** Remove the mirror's files that were last changed before a time and that no snapshot knows. */
+  /** Whether one of the metadata files, in the directory of a table, is of another table. */
+  private boolean ofAnother(Table table, List metadata) {
+    TableMetadata current = ((HasTableOperations) table).operations().current();
+    Set own = new HashSet();
+    own.add(base(current.metadataFileLocation()));
+    Iterator previous = current.previousFiles().iterator();
+    while (previous.hasNext()) {
+      own.add(base(((TableMetadata.MetadataLogEntry) previous.next()).file()));
+    }
+    for (int i = 0; i < metadata.size(); i++) {
+      String path = (String) metadata.get(i);
+      try {
+        if (!own.contains(base(path))
+            && !Objects.equals(TableMetadataParser.read(table.io(), path).uuid(), current.uuid())) {
+          return true;
+        }
+      } catch (NotFoundException gone) {
+        continue; // a commit has removed it meanwhile
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Remove the mirror's files that were last changed before a time and that no snapshot knows; -1: none, because another
+   * table has files in the directory. A table that a user has renamed keeps its directory, and most catalogs give a new table
+   * of the name the same one.
+   */
   public int removeOrphans(Table table, String prefix, long olderThanMillis) throws Exception {
     if (!(table.io() instanceof SupportsPrefixOperations)) {
       return 0;
     }
     // what is listed first and known later is no orphan
     List old = new ArrayList();
+    List metadata = new ArrayList();
     String location = table.location();
     Iterator files = ((SupportsPrefixOperations) table.io()).listPrefix(location + "/").iterator();
     while (files.hasNext()) {
       FileInfo file = (FileInfo) files.next();
       String name = base(file.location());
       boolean manifest = name.endsWith(".avro") && file.location().contains("/metadata/");
+      if (name.endsWith(".metadata.json")) {
+        metadata.add(file.location());
+      }
       if (file.createdAtMillis() < olderThanMillis && (manifest || name.startsWith(prefix))) {
         old.add(file.location());
       }
@@ -839,6 +870,9 @@ public class Lake {
       return 0;
     }
     table.refresh();
+    if (ofAnother(table, metadata)) {
+      return -1;
+    }
     Set names = known(table);
     int removed = 0;
     for (int i = 0; i < old.size(); i++) {

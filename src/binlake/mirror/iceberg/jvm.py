@@ -234,10 +234,17 @@ class IcebergTable:
     def remove_orphans(self, prefix: str, older_than_ms: int) -> int:
         """Remove files whose names begin with `prefix`, and manifests, that no snapshot knows.
 
-        Only those that were last changed before a time. Returns how many.
+        Only those that were last changed before a time. Returns how many. Raises SourceError if another table has files in the
+        directory: it may be the former table of this name, which a user has renamed.
         """
         with self._asked():
-            return int(self._helper.removeOrphans(self._table, prefix, older_than_ms))
+            removed = int(self._helper.removeOrphans(self._table, prefix, older_than_ms))
+        if removed < 0:
+            raise SourceError(
+                f"{self.full_name}: its directory also contains the metadata of another table",
+                hint="a renamed table keeps its files there: drop it, or move it to another directory",
+            )
+        return removed
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table, without a snapshot."""
