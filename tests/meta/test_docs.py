@@ -60,6 +60,14 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert "](docs/index.md)" in text_of(ROOT / "README.md")
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/comparison.md"])
+def test_the_newest_results_of_each_benchmark_are_linked(page: str) -> None:
+    results = sorted(path.stem for path in (ROOT / "benchmarks" / "results").glob("*.md"))
+    newest = {name[len("2026-11-21-") :]: name for name in results}
+    linked = re.findall(r"\(\S*benchmarks/results/(\S+)\.md\)", text_of(ROOT / page))
+    assert sorted(linked) == sorted(newest.values())
+
+
 def test_the_runnable_examples_of_the_python_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, as one program."""
     monkeypatch.chdir(ROOT)

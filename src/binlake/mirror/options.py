@@ -215,7 +215,7 @@ class MirrorOptions:
     on_other_writer: str = _choice(
         "--on-other-writer",
         "HOW",
-        "If another program has written to a table: refuse, or reindex.",
+        "If another program has written to a table: refuse (quarantine the table) or reindex (read it again and continue).",
         *("refuse", "reindex"),
     )
     on_statement: str = _choice(
@@ -300,7 +300,7 @@ class MirrorOptions:
     )
     verify_sample: float = _option(
         1.0,
-        "Share of the rows that a comparison reads, above 0 and up to 1.",
+        "Share of the rows that each comparison looks at, above 0 and up to 1.",
         flag="--verify-sample",
         metavar="SHARE",
         shown="1",

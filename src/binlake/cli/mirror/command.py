@@ -104,7 +104,8 @@ def run(
 
     If the mirror cannot follow a table, it quarantines the table and continues with the others. The exit
     code is 1 if a table is quarantined when the mirror ends, or if the mirror is paused and --once is given. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
-    CLIENT, and on MySQL also PROCESS.
+    CLIENT (MariaDB: BINLOG MONITOR). On MySQL, the user also needs PROCESS, and from 8.0 on XA_RECOVER_ADMIN if
+    applications use XA transactions.
 
     Examples:
       binlake mirror mysql://repl@db1/ /lake --table 'shop.*'

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _HELP = """Keep lake tables equal to the tables of a server.
 
-    `binlake mirror URL LAKE` copies the tables into Iceberg tables in LAKE, a directory or URI, and then
-    follows the server's log, until Ctrl-C. When you start it again, it continues where it stopped. Spark,
-    PyIceberg and DuckDB read the tables. `binlake mirror run --help` lists the options.
+    `binlake mirror URL LAKE` copies the tables into Iceberg or Delta tables in LAKE, a directory or URI,
+    and then follows the server's log, until Ctrl-C. When you start it again, it continues where it stopped. Spark reads
+    the tables; PyIceberg and DuckDB also read those of Iceberg. `binlake mirror run --help` lists the options.
 
     Examples:
       binlake mirror mysql://repl@db1/ /lake --table 'shop.*'
