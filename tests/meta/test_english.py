@@ -89,8 +89,7 @@ _OF_PAGES = re.compile(
 
 #: Modules that belong to no room, and sources in Java.
 OUTSIDE = [
-    ROOT / "src" / "binlake_program.py",
-    ROOT / "src" / "pyspark_binlake.py",
+    *sorted((ROOT / "src").glob("*.py")),
     *sorted((ROOT / "src").rglob("*.java")),
     *sorted((ROOT / "benchmarks").rglob("*.java")),
 ]

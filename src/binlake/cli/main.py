@@ -290,6 +290,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from binlake_program import main as program
+    from binlake_passwords import hide_passwords
 
-    sys.exit(program())
+    hide_passwords(sys.argv)
+    sys.exit(main())

@@ -31,7 +31,7 @@ _ENDS = (".tar.gz", ".tgz")
 _COMPRESSION = 3  # of 9: half the time of the default, for a few percent of size
 _MODE = 0o644
 #: Modules of binlake outside of its package.
-_MODULES = ("pyspark_binlake", "binlake_program")
+_MODULES = ("pyspark_binlake", "binlake_program", "binlake_passwords")
 _EXTRAS = ("server", "crypto")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[(?P<extras>[^\]]*)\])?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from urllib.parse import unquote
 
 from binlake.printable import printable
-from binlake_program import FILE_NAME, SECRET_NAME
+from binlake_passwords import FILE_NAME, SECRET_NAME
 
 _NEXT_URL = re.compile(r",(?=\w+://)")
 _SECRET_NAME = re.compile(SECRET_NAME, re.IGNORECASE)

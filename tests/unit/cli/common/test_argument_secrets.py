@@ -10,7 +10,7 @@ import pytest
 from binlake.cli.common.argument_passwords import without_passwords
 from binlake.cli.main import PROGRAM
 from binlake.printable import printable
-from binlake_program import SECRET_NAME
+from binlake_passwords import SECRET_NAME
 
 
 @pytest.mark.parametrize(
