@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from binlake.cli.main import main
-from binlake.source.resolve import resolve
-from binlake.table.log_part import LogPart
-from support.oracles.reading import binlog_reader, command, row_lines, task_lines
+from support.oracles.reading import binlog_reader, command, printed_rows, row_lines, task_lines
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Logs whose row events lack something: names, signs, digits of old temporal values.
@@ -40,6 +37,12 @@ def in_parts(files: list[str], **options: str | int) -> dict[str, Any]:
     return options
 
 
+def ddl_of_tasks(*files: str, **options: str | int) -> list[Any]:
+    """The DDL that the driver of a Spark read gives to each of its tasks."""
+    partitions: list[Any] = list(binlog_reader(*files, **options).partitions())
+    return [partition.ddl for partition in partitions]
+
+
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: "/".join(folder.parts[-2:]))
 def test_rows_of_splits(folder: Path, tmp_path: Path) -> None:
     files = logs_of(folder)
@@ -57,21 +60,21 @@ def test_parts_with_the_ddl_before_them(folder: Path) -> None:
     size = bytes_of(files)
     options = in_parts(files, ddl_scan_bytes=size)
     assert list(task_lines(*files, **options)) == list(row_lines(*files))
-    too_small = binlog_reader(*files, **{**options, "ddl_scan_bytes": size - 1})
-    assert not any(part.ddl for part in too_small.partitions() if isinstance(part, LogPart))
+    assert any(ddl_of_tasks(*files, **options))
+    assert not any(ddl_of_tasks(*files, **{**options, "ddl_scan_bytes": size - 1}))
 
 
 @pytest.mark.parametrize("server", ["mysql-5.6.24", "mariadb-10.11", "mariadb-11.8"])
 def test_a_read_that_starts_behind_the_ddl(server: str, tmp_path: Path) -> None:
-    """The reason for the file: what was before `start` is not read."""
+    """The reason for the file: `binlake rows` does not read what was before `--start`."""
     files = logs_of(GOLDEN / server / "schema")
     history = tmp_path / "history.sql"
     history.write_text(history_of(*files))
-    whole = list(row_lines(*files))
+    whole = list(printed_rows(*files))
     counts = set()
     for line in whole:
         start = f"{line['file']}:{line['pos']}"
-        rest = list(row_lines(*files, start=start, schema=str(history)))
+        rest = list(printed_rows(*files, start=start, schema=history))
         assert rest == whole[len(whole) - len(rest) :]
         counts.add(len(rest))
     assert len(counts) > 5
@@ -89,11 +92,12 @@ def test_a_history_is_gone_on_with(tmp_path: Path) -> None:
     assert [block for block in longer.split("\n\n") if "from binlog" in block] == versions
 
 
-def test_the_same_base_name_twice_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_base_name_twice_is_refused(tmp_path: Path) -> None:
     file = logs_of(GOLDEN / "mysql-5.6.24" / "schema")[0]
-    (tmp_path / "binlog.000001").write_bytes(Path(file).read_bytes())
-    assert len(resolve([file, str(tmp_path)])) == 2
-    assert main(["schema", file, str(tmp_path)]) == 2
-    assert "write one schema for each" in capsys.readouterr().err
+    copy = tmp_path / "binlog.000001"
+    copy.write_bytes(Path(file).read_bytes())
+    both = list(printed_rows(file, tmp_path))
+    assert both == [*printed_rows(file), *printed_rows(copy)] != []
+    code, _, message = command("schema", file, str(tmp_path))
+    assert code == 2
+    assert "write one schema for each" in message
