@@ -227,7 +227,7 @@ def test_each_change_once_through_kills(server: Server, iceberg_spark: Any, tmp_
         assert (len(changed), len(same)) == (done, 3 - done)
         offsets = offsets_of(catalog.load("all", "log").describe()["summary"])
         assert offsets.keys() == new.keys()
-        assert len({offset.place for offset in offsets.values()}) == 2
+        assert len({offset.key for offset in offsets.values()}) == 2
 
         if done == 1:
             compact(lake, same)

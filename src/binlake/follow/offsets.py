@@ -52,7 +52,7 @@ class StreamOffset:
     sums: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def place(self) -> tuple[Position, str]:
+    def key(self) -> tuple[Position, str]:
         """The common part of two offsets at the same position."""
         return self.position, self.shown
 

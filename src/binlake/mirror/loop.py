@@ -526,7 +526,7 @@ class Mirror:
         snapshots = {name: table.lake.snapshot for name, table in self._tables.followed.items()}
         known = {name: found for name, found in snapshots.items() if found is not None}
         before = self._control.offset
-        if before is None or before.place != offset.place or self._control.snapshots != known:
+        if before is None or before.key != offset.key or self._control.snapshots != known:
             self._control.record(offset, known)
 
 

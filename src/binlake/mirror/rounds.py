@@ -91,7 +91,7 @@ class Rounds:
         if _are_of_two_servers(start, end):
             self._change_server()
             return True
-        if end.place == start.place:
+        if end.key == start.key:
             return False
         self.is_near_end = target is None and not self._planner.is_cut
         found = self._decoder.decode_until_change(group, start, end)
@@ -162,13 +162,13 @@ class Rounds:
         lost: list[tuple[Followed, PositionLostError]] = []
         found: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
         for table in tables:
-            place = table.offset.place
-            if place not in found:  # the search reads the log, and most tables are at one place
+            key = table.offset.key
+            if key not in found:  # the search reads the log, and most tables are at one position
                 try:
-                    found[place] = self._planner.here(table.offset)
+                    found[key] = self._planner.here(table.offset)
                 except PositionLostError as error:
-                    found[place] = error
-            here = found[place]
+                    found[key] = error
+            here = found[key]
             if isinstance(here, PositionLostError):
                 lost.append((table, here))
             else:
@@ -249,7 +249,7 @@ class Rounds:
         if self._schema_changes.copied_again(group, ddl):
             self._tables.add()  # no other table may be so far behind that it reads the statement
             return
-        if before.place != start.place:
+        if before.key != start.key:
             self._apply(group, self._decoder.decode(group, start, before), before)
             return
         end = self._planner.advance(start, Limits(transactions=1))

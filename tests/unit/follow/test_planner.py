@@ -44,7 +44,7 @@ def in_steps(path: str, transactions: int) -> list[Any]:
         offset = StreamOffset.from_json(json.loads(json.dumps(offset.to_json())))
         planner = StreamPlanner(DirectoryLogs([path], options), options)
         end = planner.advance(offset, Limits(transactions=transactions))
-        if end.place == offset.place:
+        if end.key == offset.key:
             return places
         part = LogPart(tuple(planner.splits(offset, end)))
         for changes in part.changes(options, Target.TEXT, Ledger()):

@@ -230,10 +230,10 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 def test_a_batch_that_is_repeated_has_the_same_name() -> None:
     options = SourceOptions.parse({"path": "/logs", "since": "2026-11-21"})
-    place = StreamOffset(Position("", "binlog.000001", 77, ""), sums={"batches": 3}).place
-    names = {name_of_batch("binlog.000001", 77, place, options.identity) for _ in range(2)}
+    key = StreamOffset(Position("", "binlog.000001", 77, ""), sums={"batches": 3}).key
+    names = {name_of_batch("binlog.000001", 77, key, options.identity) for _ in range(2)}
     other = SourceOptions.parse({"path": "/logs"})
-    names.add(name_of_batch("binlog.000001", 77, place, other.identity))
+    names.add(name_of_batch("binlog.000001", 77, key, other.identity))
     assert len(names) == 2
 
 

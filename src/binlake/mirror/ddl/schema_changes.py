@@ -109,7 +109,7 @@ class SchemaChanges:
         start = self.planner.here(table.offset)
         while True:
             end = self.planner.advance(start, Limits.of_memory(self.options.round_bytes), until)
-            if end.place == start.place:
+            if end.key == start.key:
                 if behind is not None:
                     raise behind
                 return False

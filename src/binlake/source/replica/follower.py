@@ -390,11 +390,11 @@ class Follower(Closing):
             return "and does not name its logs"
         return f"it has {logs}" + (f"; purged: {purged}" if purged else "")
 
-    def _judge_damage(self, error: ChecksumError, place: tuple[str, str, int]) -> None:
-        """One wrong checksum may be an error of the network; a second one at the same place is damage in the log."""
-        if self._bad_at == place:
+    def _judge_damage(self, error: ChecksumError, position: tuple[str, str, int]) -> None:
+        """One wrong checksum may be an error of the network; a second one at the same position is damage in the log."""
+        if self._bad_at == position:
             raise error
-        self._bad_at = place
+        self._bad_at = position
         raise ConnectionLostError(str(error))
 
     def _lost(self, error: BaseException) -> ConnectionLostError:

@@ -104,7 +104,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self._guessed, self._reached = False, stop
         if begin.initial and stop.begins_at is not None:
             begin = stop.begins_at
-        if begin.place == stop.place:
+        if begin.key == stop.key:
             return []
         size = self.driver.task_size(self.options.max_partition_bytes)
         parts = partitions_of(self._planner.splits(begin, stop), size)
@@ -165,7 +165,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
     def _next(self, begin: StreamOffset, limits: Limits) -> dict[str, Any]:
         end = self._planner.advance(begin, limits, self._until)
-        if end.place == begin.place and not begin.initial:
+        if end.key == begin.key and not begin.initial:
             return begin.to_json()  # exactly equal: nothing is new
         self._reached = replace(end.after(begin), sums=self._sums(begin))
         return self._reached.to_json()
@@ -175,7 +175,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         options, position = self.options, end.position
         ends = {} if begin is None else {"starts_at": begin.to_json(), "ends_at": end.to_json()}
         return ReadLedger(
-            name_of_batch(position.file, position.offset, end.place, options.identity),
+            name_of_batch(position.file, position.offset, end.key, options.identity),
             f"{options.label} up to {position.file}:{position.offset}",
             options.ledger_path,
             awaited=True,

@@ -29,14 +29,14 @@ def without_passwords(sql: str) -> str:
     if _MAY_CONTAIN.search(sql) is None:
         return sql
     parts: list[str] = []
-    place = _Place()
+    context = _LiteralContext()
     at = 0
     for found in (*TOKEN.finditer(sql), None):
         signs = sql[at : len(sql) if found is None else found.start()]
         quote = _QUOTE.search(signs)  # of a literal without an end
         end = len(signs) if quote is None else quote.start()
-        place.pass_signs(signs[:end])
-        if quote is not None and place.is_secret:
+        context.pass_signs(signs[:end])
+        if quote is not None and context.is_secret:
             return "".join([*parts, signs[:end], _HIDDEN])
         parts.append(signs)
         if found is None:
@@ -44,16 +44,16 @@ def without_passwords(sql: str) -> str:
         text = found[0]
         if found.lastgroup == "literal":
             is_number = text[0] in ".0123456789" and text[:2].lower() != "0x"
-            text = _HIDDEN if place.is_secret and not is_number else text
+            text = _HIDDEN if context.is_secret and not is_number else text
         elif found.lastgroup != "gap":
-            place.pass_word(text.upper())
+            context.pass_word(text.upper())
         parts.append(text)
         at = found.end()
     return "".join(parts)
 
 
-class _Place:
-    """A place in a statement. `is_secret`: a literal here is a password, or its hash."""
+class _LiteralContext:
+    """The words before a literal in a statement. `is_secret`: a literal here is a password, or its hash."""
 
     def __init__(self) -> None:
         self.is_secret = False

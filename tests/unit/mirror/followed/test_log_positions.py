@@ -43,7 +43,7 @@ def planner_of(logs: str) -> CountingPlanner:
 
 def boundaries(planner: StreamPlanner) -> list[StreamOffset]:
     found = [planner.earliest()]
-    while (end := planner.advance(found[-1], Limits(transactions=1))).place != found[-1].place:
+    while (end := planner.advance(found[-1], Limits(transactions=1))).key != found[-1].key:
         found.append(end)
     return found
 
@@ -59,7 +59,7 @@ def test_places_are_those_of_a_search_from_the_start(case: str) -> None:
         file_pos = planner.at_position(offset.position)
         assert (at.position.file, at.position.offset) == (file_pos.position.file, file_pos.position.offset)  # fmt: skip
         assert at.position.gtid_set == file_pos.position.gtid_set
-    assert places.end().place == planner.latest().place == places.end().place
+    assert places.end().key == planner.latest().key == places.end().key
 
 
 def test_a_log_is_searched_from_its_start_once(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def read_on(planner: StreamPlanner, start: StreamOffset) -> Iterator[StreamOffse
     """The places after each of the following transactions."""
     while True:
         end = planner.advance(start, Limits(transactions=1))
-        if end.place == start.place:
+        if end.key == start.key:
             return
         yield end
         start = end
