@@ -17,7 +17,7 @@ def completion(
 ) -> None:
     """Print the script that makes a shell complete commands, options, choices and file names.
 
-    bash 4.4 or newer, zsh, or fish. Load it from the shell's start-up file.
+    It supports bash 4.4 or newer, zsh and fish. Load it from the shell's start-up file.
 
     Examples:
       binlake completion bash > ~/.local/share/bash-completion/completions/binlake

@@ -73,8 +73,8 @@ def locate(
 ) -> None:
     """Print FILE:POS of the transaction that has this GTID.
 
-    It reads only the beginnings of the other files (PREVIOUS_GTIDS, GTID_LIST). The exit code is 1
-    if the transaction is not in the logs; stderr has the reason.
+    Of files that cannot contain the transaction, it reads only the beginnings (PREVIOUS_GTIDS, GTID_LIST). The
+    exit code is 1 if the transaction is not in the logs; stderr has the reason.
 
     Examples:
       binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/

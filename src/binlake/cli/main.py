@@ -43,7 +43,7 @@ COMMANDS = {
     "state": "print the rows of a table as they were at a moment",
     "stats": "report write volume and the largest transactions",
     "ui": "show logs as a page in the browser",
-    "query": "answer SQL over row changes, transactions and events",
+    "query": "run SQL over row changes, transactions and events",
     "gtid": "find a transaction by GTID, and calculate with GTID sets",
     "schema": "write the table definitions that the DDL in a log contains",
     "sql": "print row changes as SQL, or the SQL that undoes them",

@@ -43,8 +43,8 @@ def schema(
 ) -> None:
     """Write the table definitions that result from a log's DDL, as SQL, with their positions.
 
-    Use the output as --schema, or as the option schema in Spark: for streams, and for logs whose DDL is
-    not read for Spark's tasks (large ones without an index, and object stores).
+    Pass the output to --schema, or to the option schema in Spark: Spark's tasks do not read the DDL of streams, of
+    large logs without an index, and of logs in object stores.
     Use --schema to describe tables that were created before these logs.
 
     Examples:

@@ -215,13 +215,13 @@ class MirrorOptions:
     on_other_writer: str = _choice(
         "--on-other-writer",
         "HOW",
-        "If another program has written to a table: refuse (quarantine the table) or reindex (read it again and continue).",
+        "What to do if another program has written to a table: refuse (quarantine the table) or reindex (read it again and continue).",
         *("refuse", "reindex"),
     )
     on_statement: str = _choice(
         "--on-statement",
         "HOW",
-        "Changes that are logged as statements, not as rows, and events that are missing from the log: error, or ignore.",
+        "What to do about changes logged as statements and about events missing from the log: error (stop) or ignore.",
         *("error", "ignore"),
     )
     on_cascade: str = _choice(

@@ -108,7 +108,7 @@ class ReadOptions(PickledByName):
     metadata_prefix: str | None = option("TEXT", "prefix of metadata columns, as in PREFIXop and PREFIXfile; by default they are _op, _ts, …, and _log_file and _log_pos")
     batch_bytes: int = option("SIZE", "size of a batch of decoded rows in memory", parse_bytes, default=8 << 20)
     threads: int | None = option("N", "number of threads that decode rows; default: one per processor core, but at most one per 8 MB of log; in a Spark task one. stats and index use one", parse_count)
-    max_memory: int = option("SIZE", "limit on the memory that the contents of a log can require. A compressed event may inflate to a quarter of it, a compressed transaction to the limit plus 100 times its own size; the tables in memory may have one column for each 4 kB", parse_bytes, default=DEFAULT_MAX_MEMORY)
+    max_memory: int = option("SIZE", "limit on the memory that the contents of a log can require. A compressed event may inflate to a quarter of it, a compressed transaction to the limit plus 100 times its own size. The tables in memory may have at most one column for each 4 kB of it", parse_bytes, default=DEFAULT_MAX_MEMORY)
     # fmt: on
 
     @classmethod

@@ -78,11 +78,13 @@ def tag(
     """Give a round a name. In Iceberg, the name keeps its snapshots.
 
     In an Iceberg lake, the name is a tag in each table of the round. Readers use the name as a version:
-    SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep their data files until `binlake mirror untag`.
+    SELECT … FROM lake.shop.orders VERSION AS OF 'NAME'. The tags keep the data files until you run
+    `binlake mirror untag`.
 
     In a Delta lake, the name does not keep files: VACUUM removes them even if the round has a name.
 
-    A round has the tables that the mirror followed then. The command prints the others. A mirror of the lake can run meanwhile.
+    A round contains the tables that the mirror followed at that time. The command lists the tables that are missing.
+    You can run it while a mirror of the lake is running.
 
     Examples:
       binlake mirror tag /lake end-of-2026

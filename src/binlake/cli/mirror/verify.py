@@ -43,7 +43,7 @@ class VerifyFlags:
         Option(
             metavar="N",
             min=0,
-            help="With --sample: compare the rows of sample N again; default: random.",
+            help="With --sample: compare the rows of sample N again. By default the sample is random.",
         ),
     ] = None
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False

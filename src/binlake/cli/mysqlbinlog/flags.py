@@ -339,7 +339,7 @@ class RemoteFlags:
 
     remote: Annotated[
         bool,
-        _server("--read-from-remote-server", "-R", help="FILE… are logs of a server."),
+        _server("--read-from-remote-server", "-R", help="Read the logs FILE… from a server."),
     ] = False
     source: Annotated[
         str | None,
@@ -347,7 +347,7 @@ class RemoteFlags:
             "--read-from-remote-source",
             "--read-from-remote-master",
             metavar="TYPE",
-            help="The same (binlog-dump-non-gtids|binlog-dump-gtids).",
+            help="The same, with the type of the dump: binlog-dump-non-gtids or binlog-dump-gtids.",
         ),
     ] = None
     raw: Annotated[

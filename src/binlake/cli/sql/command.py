@@ -48,7 +48,7 @@ class SqlFlags:
         bool,
         Option(
             "--ddl",
-            help="Also print DDL, TRUNCATE and account management in place; triggers and events at the end.",
+            help="Also print DDL, TRUNCATE and account management in commit order, and triggers and events at the end.",
         ),
     ] = False
     generated: Annotated[
@@ -56,7 +56,7 @@ class SqlFlags:
         Option(
             "--generated",
             metavar="COLUMN",
-            help="A generated column, NAME or DB.TABLE.NAME; --schema describes them, too.",
+            help="A generated column, as NAME or DB.TABLE.NAME. Not needed for tables that --schema describes.",
         ),
     ] = None
     rewrite_db: Annotated[

@@ -49,7 +49,7 @@ URL_OPTIONS: dict[str, UrlOption] = {
     for name, metavar, meaning in (
         ("socket", "FILE", "unix socket of the server, instead of host and port"),
         ("password-file", "FILE", "file whose first line is the password"),
-        ("option-file", "FILE", "option file to read instead of ~/.my.cnf; none reads none"),
+        ("option-file", "FILE", "option file to read instead of ~/.my.cnf; `none` reads no option file"),
         ("extra-option-file", "FILE", "option file to read after the other one"),
         ("option-group-suffix", "TEXT", "also read the groups whose names end with this text"),
         ("login-path", "NAME", "a login that mysql_config_editor stored in ~/.mylogin.cnf"),
@@ -76,7 +76,7 @@ URL_OPTIONS: dict[str, UrlOption] = {
         ("report-user", "USER", "user shown in SHOW REPLICAS"),
         ("semi-sync", "on|off", "act as a semi-synchronous replica"),
         ("skip-replication", "keep|drop|filter",
-         "events with that flag; with filter, the server leaves them out"),
+         "events marked SKIP_REPLICATION: keep them, drop them, or (filter) have the server leave them out"),
         ("gtid-strict", "on|off", "off: accept a MariaDB position that the server never had"),
         ("gtid-ignore-duplicates", "on|off",
          "on: accept a MariaDB server that is behind the position of binlake, and leave out the events up to it"),
