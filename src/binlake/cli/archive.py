@@ -36,7 +36,7 @@ _DEFAULTS = default_values(_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFlags:
-    """The options of `binlake archive`, without those of the connection."""
+    """The options of `binlake archive`, without the options of the connection."""
 
     until_current: Annotated[
         bool, Option("--until-current", help="Exit after copying everything written so far.")

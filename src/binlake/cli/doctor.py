@@ -27,7 +27,7 @@ class Examined(NamedTuple):
 
 
 class Report(ABC):
-    """Prints the results of the checks. `name` is that of a server, listener or mirror in a file."""
+    """Prints the results of the checks. `name` is the name of a server, listener or mirror in a file."""
 
     @abstractmethod
     def server(self, name: str, examined: Examined) -> None:

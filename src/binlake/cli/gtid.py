@@ -251,7 +251,7 @@ def _one_chain(path: str, options: ReadOptions) -> Chain:
 
 
 def _alike(left: AnyGtidSet, right: AnyGtidSet) -> tuple[Any, Any]:
-    """Return two sets of one flavour; an empty one takes that of the other. Raises OptionError."""
+    """Return two sets of one flavour; an empty set takes the flavour of the other. Raises OptionError."""
     if type(left) is type(right):
         return left, right
     if left and right:

@@ -256,5 +256,5 @@ class DirectoryLogs(StreamLogs):
 
 
 def _sized(file: LogPath) -> LogPath:
-    """A file whose size is that of its log. For a compressed file, this is unknown."""
+    """A file with the size of its log, which is unknown for a compressed file."""
     return replace(file, size=None) if file.path.endswith((".gz", ".zst")) else file

@@ -36,7 +36,7 @@ _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to wher
 
 
 class StreamPlanner:
-    """Plans batches over `logs`; `options` are those of the read.
+    """Plans batches over `logs`; `options` are the options of the read.
 
     `remedy`: what the user can do if the position is lost, as the end of a hint. `is_cut`: whether limits have ended the newest
     batch before the end of the logs; nothing else is kept between calls.
@@ -431,7 +431,7 @@ class StreamPlanner:
     # -- filters --------------------------------------------------------------------------------
 
     def _filters(self, now: LogsNow) -> TransactionFilter:
-        """Return the options' filters; places are those of files by number (see `StreamSplit`)."""
+        """Return the options' filters; positions in them name files by number (see `StreamSplit`)."""
         options = self._options
         if options.at is not None:
             raise OptionError(
@@ -447,7 +447,7 @@ class StreamPlanner:
         )
 
     def _excluded(self, shown: str) -> GtidFilter:
-        """Return the excluded GTIDs: those of the option, and those that were shown before."""
+        """Return the excluded GTIDs: the GTIDs of the option, and the GTIDs that were shown before."""
         asked = self._options.exclude_gtid
         return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
 

@@ -39,7 +39,7 @@ class Charset:
 
     @cached_property
     def table(self) -> str:
-        """The 256 characters of a single-byte set: those of its codec, except `differences`."""
+        """The 256 characters of a single-byte set: as its codec has them, except `differences`."""
         characters = []
         for code in range(256):
             try:

@@ -293,7 +293,7 @@ class Control:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The patterns of tables that users have added to those of the options."""
+        """The patterns of tables that users have added to the patterns of the options."""
         return tuple(json.loads(self._properties.get(_ADDED, "[]")))
 
     @property

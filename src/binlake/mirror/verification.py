@@ -1,4 +1,4 @@
-"""Compare the tables of a lake with those of their source, at one position of its log.
+"""Compare the tables of a lake with the tables of their source, at one position of its log.
 
 The source is read in one consistent snapshot, whose position is known. The mirror applies the log up to
 exactly there, and then both sides show the same moment.

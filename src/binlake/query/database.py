@@ -317,7 +317,7 @@ class LogDatabase:
         self._assumed.clear()
 
     def table_names(self) -> list[str]:
-        """Return the names of all tables: the fixed ones, and those of the log. Raises BinlogError."""
+        """Return the names of all tables: the fixed tables, and the tables of the log. Raises BinlogError."""
         return [*sorted(self._fixed), *self._tables().readable]
 
     def columns(self, table: str) -> list[str]:

@@ -43,7 +43,7 @@ _Found = dict[TableName, dict[int, TableTypes]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedTable:
-    """A table of the log. `schemas` are those of its definitions, from the oldest to the newest."""
+    """A table of the log. `schemas` are the schemas of its definitions, from the oldest to the newest."""
 
     database: str
     table: str

@@ -95,7 +95,7 @@ def _pattern(kinds: tuple[bytes, ...]) -> re.Pattern[bytes]:
 
 
 def _mentioned(tokens: list[re.Match[bytes]]) -> Iterator[int]:
-    """The places of names that may be those of databases."""
+    """The positions of names that may be names of databases."""
     words = [token[0] for token in tokens]
     for at, word in enumerate(words):
         if word[:1] in (b"'", b'"') or not re.match(rb"[\w$`\x80-\xff]", word):
@@ -107,7 +107,7 @@ def _mentioned(tokens: list[re.Match[bytes]]) -> Iterator[int]:
 
 
 def _names_database(before: list[bytes]) -> bool:
-    """Whether the name after these words is that of a database: CREATE DATABASE IF NOT EXISTS …"""
+    """Whether the name after these words is the name of a database: CREATE DATABASE IF NOT EXISTS …"""
     words = [word.upper() for word in before]
     while words and words[-1] in _CONDITION:
         words.pop()

@@ -15,7 +15,7 @@ from binlake.replay.statement_events import load_statement
 
 
 class LoadPrinter(EventPrinter):
-    """Prints the events of LOAD DATA, those of MySQL 3.23 to 4.1 too."""
+    """Prints the events of LOAD DATA, including the events of MySQL 3.23 to 4.1."""
 
     def _block(self, shown: Shown, event: FileBlockEvent) -> None:
         begins = event.frame.type_code == BEGIN_LOAD_QUERY_EVENT

@@ -256,7 +256,7 @@ class Library:
 
 
 def _find(path: str, source: str) -> tuple[str, Chain]:
-    """Return the path and chain that `path` means: its own, or that of the one server below it."""
+    """Return the path and chain that `path` means: its own, or the path and chain of the one server below it."""
     if is_server_url(path):
         raise OptionError(
             f"{without_secrets(path)} is a live server; let replicas follow it directly",

@@ -60,7 +60,7 @@ def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 
 def scalar(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
-    """Return the scalar `pyarrow.scalar(value, kind)`; the default type is that of the value."""
+    """Return the scalar `pyarrow.scalar(value, kind)`; by default with the type of the value."""
     if value is None or isinstance(value, int):
         return _kept_scalar(value, kind)
     return array([value], kind or _TYPES[type(value)])[0]

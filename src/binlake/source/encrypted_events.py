@@ -301,7 +301,7 @@ def _in_order(message: bytes, length: bytes) -> bytes:
 
 
 def _is_header(head: bytes, end: int) -> bool:
-    """Whether a decrypted header is that of an event which ends at `end`."""
+    """Whether a decrypted header belongs to an event that ends at `end`."""
     return (
         len(head) >= HEADER_BYTES
         and head[TYPE_AT] in EVENT_TYPES

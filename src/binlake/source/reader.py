@@ -142,7 +142,7 @@ def without_secrets(uri: str) -> str:
 
 
 def holds_secret(uri: str) -> bool:
-    """Whether the URI of a store, not that of a server, contains credentials."""
+    """Whether a text is the URI of a store, not of a server, and contains credentials."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return False

@@ -52,7 +52,7 @@ class OpenLog(Closing):
 
     @property
     def shown(self) -> str:
-        """The name, after that of its chain if there are several: `source/binlog.000001`."""
+        """The name, after the name of its chain if there are several: `source/binlog.000001`."""
         return f"{self.source}/{self.name}" if self.source else self.name
 
     @property

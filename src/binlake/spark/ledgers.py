@@ -187,7 +187,7 @@ def _folder(directory: str) -> _Folder:
 
 
 class _Folder(ABC):
-    """A directory with collected ledgers, and those of tasks below `_tasks/<read>/`."""
+    """A directory with collected ledgers, and with the ledgers of tasks below `_tasks/<read>/`."""
 
     def sum(self, read: ReadLedger, ledger: Ledger) -> Ledger | None:
         """Add the ledger of a task; return the sum, if all tasks have added theirs. Raises

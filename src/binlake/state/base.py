@@ -1,4 +1,4 @@
-"""The rows that a state is computed from: those of a dump, a Parquet file or a live server."""
+"""The rows that a state is computed from: the rows of a dump, a Parquet file or a live server."""
 
 from __future__ import annotations
 

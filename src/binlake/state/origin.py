@@ -30,7 +30,7 @@ _SLAVE_POS = re.compile(rb"^(?:-- )?SET GLOBAL gtid_slave_pos='([\d,-]*)'", re.M
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """All transactions before `position`, or those of the GTID set, are in the rows, and no others.
+    """All transactions before `position`, or the transactions of the GTID set, are in the rows, and no others.
 
     `mysqldump` is the version of the mysqldump that wrote the dump; () if it is unknown, or another program.
     """

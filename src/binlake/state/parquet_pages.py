@@ -83,7 +83,7 @@ class ParquetPages:
 
     @classmethod
     def of(cls, path: str, columns: Collection[str], max_memory: int) -> ParquetPages:
-        """Read the headers of the pages of some columns; those of others do not matter.
+        """Read the headers of the pages of some columns; the pages of other columns do not matter.
 
         Raises SourceError for a damaged file, and for more bytes than `max_memory` allows. Raises OSError.
         """

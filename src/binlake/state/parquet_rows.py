@@ -162,7 +162,7 @@ def _with_dictionaries(schema: pa.Schema, pages: ParquetPages) -> list[str]:
 
 
 def _has_lengths(kind: pa.DataType) -> bool:
-    """Whether a type, or that of the values of a dictionary, is text or bytes of any length."""
+    """Whether a type, or the type of the values of a dictionary, is text or bytes of any length."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())

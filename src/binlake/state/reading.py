@@ -47,7 +47,7 @@ class StateRequest:
 
     @property
     def is_back(self) -> bool:
-        """Whether the rows are those of after the moment."""
+        """Whether the rows are from after the moment."""
         return is_server_url(self.rows)
 
 

@@ -153,7 +153,7 @@ class TableState:
         return found | ({CREATE_TABLE: sql.encode()} if sql else {})
 
     def read_log(self, seen: Seen = lambda batches: batches) -> None:
-        """Read the log; `shape` is then that of the result. Raises BinlogError, and NameMovedError if the names are
+        """Read the log; `shape` is then the shape of the result. Raises BinlogError, and NameMovedError if the names are
         others.
         """
         if self.options.start is None or self.options.start != self.options.stop:
@@ -209,7 +209,7 @@ class TableState:
         return {name: value for name, value in row.items() if name not in left_out}
 
     def _check_types(self, table: TableChanges) -> None:
-        """Raise UnsupportedError if the log's columns are others than those of the rows."""
+        """Raise UnsupportedError if the log and the rows have different columns."""
         types = table.types
         if self._known.get(id(types)) is types:
             return
@@ -274,7 +274,7 @@ class TableState:
         )
 
     def _check_name(self, ddl: DdlStatement) -> None:
-        """Raise NameMovedError if the rows may be those of another table than the one that has the name at the moment."""
+        """Raise NameMovedError if the rows may belong to another table than the one that has the name at the moment."""
         definition = self.shape.definition
         moved = certain_renaming(ddl, (definition.database, definition.table))
         if moved is None or self.names.given_at(ddl.position) is not None:

@@ -149,7 +149,7 @@ class KeyedRows:
         return (track.last for track in self._now.values() if track.last is not None)
 
     def settled(self, columns: Sequence[str]) -> Iterator[Key]:
-        """Yield the keys that the log has shown, without those of rows whose values now in `columns` it does not contain."""
+        """Yield the keys that the log has shown, without the keys of rows whose values now in `columns` it does not contain."""
         for key, track in self._starts.items():
             if track is None or track.last is None or track.last.keys() >= {*columns}:
                 yield key

@@ -201,7 +201,7 @@ def _lost_before_start(log: LogFile, after: LogFile) -> str:
 
 
 def next_log(chain: Chain, ordinal: int) -> LogPath | None:
-    """Return the log whose number follows that of a file of a chain; None if the chain does not have it."""
+    """Return the log with the number after the number of a file of a chain; None if the chain does not have it."""
     if ordinal + 1 >= len(chain.files):
         return None
     number, following = chain.files[ordinal].number, chain.files[ordinal + 1]

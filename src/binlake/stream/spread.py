@@ -57,7 +57,7 @@ class ReadsRuns(Protocol):
 
 
 class ReaderWithRuns:
-    """A reader with other `runs`. The DDL before its start is that of `reader`."""
+    """A reader with other `runs`. The DDL before its start is the DDL before the start of `reader`."""
 
     def __init__(self, reader: ReadsRuns, runs: Callable[[TakesDdl], Iterator[Run]]) -> None:
         self.runs = runs

@@ -290,7 +290,7 @@ class Statistics:
         return [_transaction_json(row) for _, _, row in ordered]
 
     def to_json(self, ledger: Ledger) -> dict[str, Any]:
-        """Return the document of `binlake stats --json`; `ledger` is that of the read."""
+        """Return the document of `binlake stats --json`; `ledger` is the ledger of the read."""
         unit = self.times.chosen_unit(self.unit, self.bars)
         log = ledger.to_json()
         return {

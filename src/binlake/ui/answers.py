@@ -52,7 +52,7 @@ class Answers:
         return self._session.state()
 
     def timeline(self, query: Query, _keys: list[str], stop: Event) -> dict[str, Any]:
-        """The bars of a span. Those of a long one are known; a short one may be read again."""
+        """The bars of a span. The bars of a long span are known; a short span may be read again."""
         selection = self._selection(query)
         overview = self._session.overview
         with overview.lock:
@@ -86,7 +86,7 @@ class Answers:
         return found
 
     def _counted(self, selection: Selection, stop: Event) -> tuple[Overview, Ledger]:
-        """Return the counts of a selection: those of the last ones are kept."""
+        """Return the counts of a selection. The counts of the last selections are kept."""
         with self._lock:
             found = self._overviews.get(selection)
         if found is None:

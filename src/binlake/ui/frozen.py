@@ -22,7 +22,7 @@ _BARS = 1000
 
 
 def frozen_page(overview: Overview, ledger: Ledger, names: Sequence[str]) -> str:
-    """Return the page. `names` are those of the logs."""
+    """Return the page. `names` are the names of the logs."""
     found = document(overview, ledger, bars=_BARS)
     state = {
         "files": {"count": len(names), "first": names[0], "last": names[-1]},

@@ -80,7 +80,7 @@ def _segments(transactions: pa.Table) -> Iterator[Segment]:
 
 
 def document(overview: Overview, ledger: Ledger, *, bars: int) -> dict[str, Any]:
-    """Return the document of the page's first view: that of `binlake stats --json`, with the
+    """Return the document of the page's first view: the document of `binlake stats --json`, with the
     timeline by table in the place of `time`.
     """
     with overview.lock:

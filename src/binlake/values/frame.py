@@ -42,7 +42,7 @@ _PERMUTED_TAIL = bytes.fromhex("0606060600041A")
 
 
 def most_inflated(fmt: EventFormat | None) -> int:
-    """`EventFormat.most_inflated`; that of the default where there is no format yet."""
+    """`EventFormat.most_inflated` of the format; of the default format where there is none yet."""
     return DEFAULT_MAX_MEMORY // _SHARE_OF_AN_EVENT if fmt is None else fmt.most_inflated
 
 

@@ -73,7 +73,7 @@ class Argument:
 
 
 class Option:
-    """An option. Without names it has that of its parameter: `keep_days` is `--keep-days`.
+    """An option. Without names it has the name of its parameter: `keep_days` is `--keep-days`.
 
     `panel`: the heading under which `--help` lists it. `min` and `max` limit a number. `count`: it
     has no value, its value is how often it is given. `show_default`: whether `--help` shows the
@@ -286,7 +286,7 @@ def _field_parameters(table: Any) -> list[inspect.Parameter]:
 def with_signature(
     run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
-    """Give a wrapper parameters of its own instead of those of the function that it wraps."""
+    """Give a wrapper its own parameters instead of the parameters of the function that it wraps."""
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     del run.__wrapped__  # type: ignore[attr-defined]  # the signature above is the real one

@@ -1,4 +1,4 @@
-"""The lines of `inspect --json`; `core.event_json` writes those of ordinary events.
+"""The lines of `inspect --json`; `core.event_json` writes the lines of ordinary events.
 
 The kernel learns the meaning of repeated bytes from typed events: descriptions of tables, heads of
 rows events, status variables.

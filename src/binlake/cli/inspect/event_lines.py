@@ -1,4 +1,4 @@
-"""The lines of `inspect`; `core.event_lines` writes those of ordinary events."""
+"""The lines of `inspect`; `core.event_lines` writes the lines of ordinary events."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class LineKernel(Protocol):
 
 
 class EventWriter(ABC):
-    """Writes lines to `target`; `shown` counts them, `bad` those of events with a bad checksum.
+    """Writes lines to `target`; `shown` counts the lines, `bad` the lines of events with a bad checksum.
 
     `encoding` and `errors` are those of the text stream that `target` belongs to.
     """

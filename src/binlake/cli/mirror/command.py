@@ -49,7 +49,7 @@ __all__ = ["mirror"]
 
 @dataclass(frozen=True, slots=True)
 class RunFlags:
-    """The options of `binlake mirror run` that a configuration also contains, without those of MirrorOptions."""
+    """The options of `binlake mirror run` that a configuration also contains, without the options of MirrorOptions."""
 
     logs: LogsOption = None
     interval_seconds: Annotated[

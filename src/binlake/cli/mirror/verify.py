@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerifyFlags:
-    """The options of `binlake mirror verify` that are not those of Spark."""
+    """The options of `binlake mirror verify` that are not options of Spark."""
 
     sample: Annotated[
         float,

@@ -436,7 +436,7 @@ class RemoteFlags:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the logs are those of a server."""
+        """Whether the logs are read from a server."""
         return self.remote or self.source is not None
 
     @property

@@ -42,7 +42,7 @@ class StatementChoices:
     def of(
         cls, words: Sequence[str] | None, digest: bool, top: int | None, as_json: bool
     ) -> StatementChoices:
-        """Parse the options; `words` are those of KIND_WORDS, also several with commas. Raises
+        """Parse the options; `words` are words of KIND_WORDS, also several with commas. Raises
         OptionError.
         """
         kinds: set[str] = set()

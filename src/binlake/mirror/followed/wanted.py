@@ -83,7 +83,7 @@ class WantedTables:
         return [name for name in self.visible() if self.wants(*name)]
 
     def visible(self) -> list[tuple[str, str]]:
-        """All tables that the user of the URL sees, wanted or not, without those of the system: database and table."""
+        """All tables that the user of the URL sees, wanted or not, without system tables: database and table."""
         names = self._patiently(self._listed)
         return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
 
@@ -217,7 +217,7 @@ def _check_case(server: ServerConnection, name: TableName) -> None:
 
 
 def _logs_cascades(server: ServerConnection) -> bool:
-    """Return whether the log contains the rows that foreign keys change: only that of MySQL 9.6 and later."""
+    """Return whether the log contains the rows that foreign keys change: only the log of MySQL 9.6 and later does."""
     if server.flavour != "mysql" or server.version < (9, 6):
         return False
     return (server.variable("innodb_native_foreign_keys") or "OFF").upper() in ("OFF", "0")

@@ -79,7 +79,7 @@ def handshake_response(
 
 
 class Login:
-    """One login. `greeting_nonce` and `greeting_method` are those of the server's greeting."""
+    """One login. `greeting_nonce` and `greeting_method` come from the server's greeting."""
 
     def __init__(
         self, wire: Wire, credentials: Credentials, greeting_nonce: bytes, greeting_method: str,

@@ -99,7 +99,7 @@ def query_rows(
 
 
 def _is_answer(error: ServerError) -> bool:
-    """Whether the server has ended its answer with this error: its codes are not those of clients."""
+    """Whether the server has ended its answer with this error: clients use other codes."""
     code = error.code or 0
     return 0 < code not in _CODES_OF_CLIENTS and not isinstance(error, ConnectionLostError)
 

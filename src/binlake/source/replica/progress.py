@@ -66,7 +66,7 @@ class Progress:
             self._last = data[frame.offset - start : frame.end - start], frame, fmt
 
     def _take(self, data: bytes, start: int, frames: FrameBlock, first: int, last: int) -> None:
-        """The transactions of a run from frame `first` to frame `last`, without that of `last`."""
+        """The transactions of a run from frame `first` to frame `last`, without the transaction of `last`."""
         one, other = (
             data[at + HEADER_BYTES : at + _GTID_BYTES]
             for at in (frames.offset[first] - start, frames.offset[last] - start)

@@ -32,7 +32,7 @@ class ObjectHeads:
         self._lock = threading.Lock()
 
     def of(self, path: str, version: str) -> KeptHead:
-        """Return the entry of an object; `version` is that of its listing (`Listed`)."""
+        """Return the entry of an object; `version` is the version in its listing (`Listed`)."""
         return KeptHead(self, (path, version))
 
     def get(self, key: _Key) -> bytes | None:

@@ -21,7 +21,7 @@ Struct = dict[int, tuple[int, Any]]
 
 
 class DamagedError(ValueError):
-    """The bytes are not those of a file that binlake reads."""
+    """The bytes do not come from a file that binlake reads."""
 
     def __init__(self) -> None:
         super().__init__("it is damaged or not an index")

@@ -59,7 +59,7 @@ class LooksUpBlocks(ABC):
 
     @abstractmethod
     def _found(self, table: KeyTable, columns: dict[str, KeyColumn]) -> Blocks | None:
-        """The blocks that a table needs; None for all. `columns` are those of its key."""
+        """The blocks that a table needs; None for all. `columns` are the columns of its key."""
 
 
 class KeyLookup(LooksUpBlocks):

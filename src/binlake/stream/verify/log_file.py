@@ -233,7 +233,7 @@ class _Walk:
             report.terminated = True
 
     def _pages(self, ibb: IbbReader) -> None:
-        """Report the damage of an .ibb file; its checksums are those of its pages."""
+        """Report the damage of an .ibb file; it has the checksums of its pages."""
         report = self._report
         report.algorithm = _PAGES
         report.verified, report.bad = ibb.pages.verified, ibb.pages.bad

@@ -26,7 +26,7 @@ _MOST_COLUMNS = 1 << 19
 
 
 class Catalogue:
-    """Tables by database and name; `position` is that of the current statement.
+    """Tables by database and name; `position` is the position of the current statement.
 
     `before` returns the declaration, if any, of a table without an entry at `position`. `changed` are
     the tables of the latest statements; the reader clears it. `most_entries` of each kind, and
