@@ -3,7 +3,8 @@
 For each set of extras (`none`, `server`, `crypto,server`, …) a fresh environment gets the wheel of dist/ that fits
 its Python (`--python`: an interpreter's name or path; default: the one that runs this), without a compiler on PATH and from wheels only (of PySpark there is only a source archive, of Python files
 and jars). Then the commands read the demo logs; with `server`, `tail` follows them through `binlake serve`.
-With `polars`, a table becomes a data frame. With `spark`, the export and the program of `make demo` run on Spark. With `mirror`, `binlake mirror` shows its help.
+With `polars`, a table becomes a data frame. With `spark`, the export and the program of `make demo` run on Spark. With `mirror`, `binlake mirror` shows its help,
+and names a lake that does not exist.
 """
 
 from __future__ import annotations
@@ -51,18 +52,21 @@ class Installation:
 
     def run(self, *words: str) -> str:
         """The output of a program of the environment, which must succeed."""
-        command = [str(self.bin / words[0]), *words[1:]]
-        run = subprocess.run(
-            command,
+        run = self.ended(*words)
+        if run.returncode:
+            sys.exit(f"{' '.join(words)}: exit code {run.returncode}\n{run.stdout}\n{run.stderr}")
+        return run.stdout
+
+    def ended(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The end of a program of the environment, with its output and its messages."""
+        return subprocess.run(
+            [str(self.bin / words[0]), *words[1:]],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
             text=True,
             check=False,
         )
-        if run.returncode:
-            sys.exit(f"{' '.join(words)}: exit code {run.returncode}\n{run.stdout}\n{run.stderr}")
-        return run.stdout
 
     def install(self) -> None:
         """Install the wheel and its extras, from wheels only, except PySpark."""
@@ -108,6 +112,12 @@ class Installation:
             self._demo()
         if "mirror" in self.extras:
             assert "resync" in self.run("binlake", "mirror", "--help")
+            lake = str(self.folder / "no-lake")
+            status = self.ended("binlake", "mirror", "status", lake)
+            assert status.returncode == 2
+            assert status.stdout == ""
+            [message] = status.stderr.splitlines()
+            assert message.startswith(f"binlake: {lake} has no mirror; start one with ")
 
     def _worker(self) -> None:
         """Start a Python as Spark does for a worker."""
