@@ -11,6 +11,7 @@ import pytest
 
 from binlake.errors import IncompleteError
 from binlake.mirror.iceberg.lake import IcebergLake
+from binlake.mirror.table_rules import parse_partition
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import NewTable
 from support.spark.lake_readers import by_duckdb_iceberg, by_pyiceberg, by_spark
@@ -130,3 +131,22 @@ def test_structure_and_rows_that_are_there(
     assert by_spark(iceberg_spark, "db.changing", "id") == []
     table.commit(Change(new), {})
     assert by_spark(iceberg_spark, "db.changing", "id") == [(2,), (9,)]
+
+
+def test_a_user_drops_the_partition_fields(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    new_table = NewTable(SCHEMA, ("id",), partition=parse_partition("name"))
+    table = lake.create_table("db", "flat", new_table, tmp_path)
+    table.commit(Change(rows([{"id": i, "name": "a", "amount": 0} for i in range(4)])), {})
+    iceberg_spark.sql("ALTER TABLE lake.db.flat DROP PARTITION FIELD name")
+    table = lake.open_table("db", "flat", ("id",), tmp_path)
+    new = rows([{"id": i, "name": "b", "amount": 0} for i in (3, 9)])
+    table.commit(Change(new, pa.table({"id": pa.array([0], pa.int32())})), {})
+    table.commit(Change(new), {})
+    assert by_spark(iceberg_spark, "db.flat", "id, name") == [
+        (1, "a"),
+        (2, "a"),
+        (3, "b"),
+        (9, "b"),
+    ]

@@ -12,7 +12,7 @@ import pytest
 from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.keys import keys_of_rows
-from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partitioning
+from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
 
 SCHEMA = pa.schema(
@@ -66,3 +66,13 @@ def test_each_partition_is_a_file_and_its_keys_are_computed_later(tmp_path: Path
     assert sorted(map(sorted, regions)) == [[0], [1], [2]]
     assert [part.keys for part in parts] == [None, None, None]
     assert sum(file["record-count"] for file in written) == 1000
+
+
+def test_files_of_a_table_without_partitions_any_more_have_its_newest_spec(tmp_path: Path) -> None:
+    """Spec 0 still has the dropped fields, and Iceberg refuses a file of that spec without their values."""
+    table = rows_of(10)
+    none_left = Partitioning.of({"spec-id": 1, "fields": []})
+    assert [part.partition for part in parts_of(none_left, table, None)] == [Partition(1)]
+    assert [partition for partition, _ in none_left.split(table)] == [Partition(1)]
+    [file] = DataFileWriter(SCHEMA, f"{tmp_path}/data-", partitioning=none_left).write([table])
+    assert (file["spec-id"], file["partition"]) == (1, [])

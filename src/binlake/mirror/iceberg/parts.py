@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.keys import Keys
-from binlake.mirror.tables.partitions import UNPARTITIONED, Partition, Partitioning
+from binlake.mirror.tables.partitions import Partition, Partitioning
 from binlake.stream.lanes import usable_cores
 
 _LEAST_BYTES = 32 << 20
@@ -50,7 +50,7 @@ def parts_of(
     cuts = [rows.num_rows * i // count for i in range(count + 1)]
     return [
         FileRows(
-            UNPARTITIONED,
+            Partition(partitioning.spec),
             rows.slice(first, last - first),
             None if keys is None else keys.take(np.arange(first, last)),
         )

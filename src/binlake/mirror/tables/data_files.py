@@ -19,7 +19,7 @@ from pyarrow import fs as pafs
 
 from binlake.errors import SourceError
 from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
-from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Partition, Partitioning
+from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for, writing
 from binlake.source.reader import what, without_secrets
@@ -166,7 +166,7 @@ class DataFileWriter:
         held_bytes = 0
         for rows in batches:
             if not self.partitioning.fields:
-                yield from self._written(open_files, UNPARTITIONED, rows)
+                yield from self._written(open_files, Partition(self.partitioning.spec), rows)
                 continue
             held_bytes += rows.nbytes
             for partition, of in self.partitioning.split(rows):

@@ -47,13 +47,16 @@ class Partition:
         return {"spec-id": self.spec, "partition": json.loads(self.values)}
 
 
-#: That of all files of a table that is not partitioned.
+#: That of all files of a table that has never been partitioned.
 UNPARTITIONED = Partition()
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The partition spec of a table: (field id of the column, transform, width) of each field."""
+    """The partition spec of a table: (field id of the column, transform, width) of each field.
+
+    A table that had partitions before has no fields either, but another spec than 0, which is that of its older files.
+    """
 
     spec: int = 0
     fields: tuple[tuple[int, str, int], ...] = ()
@@ -75,7 +78,7 @@ class Partitioning:
     def split(self, rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
         """The rows of each partition, in their order. `rows` have field ids."""
         if not self.fields:
-            yield UNPARTITIONED, rows
+            yield Partition(self.spec), rows
             return
         if rows.num_rows == 0:
             return
