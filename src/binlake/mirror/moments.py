@@ -28,7 +28,7 @@ from binlake.mirror.lakes import open_lake
 from binlake.mirror.selection import LakeNamespaces
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.tables.formats import LakeTables
-from binlake.values.table_names import table_name
+from binlake.values.table_names import full_name_of, table_name
 from binlake.values.times import utc_time
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ _Path = str | os.PathLike[str]
 class Moment:
     """A position in the server's log, and the snapshot that each lake table (`NAMESPACE.NAME`) had there.
 
-    Tables that the mirror did not follow then have no snapshot; see `absent_tables`. `commit_time` (ISO 8601, UTC): of
-    the last transaction before the position.
+    A namespace that contains a period is in backticks. Tables that the mirror did not follow then have no snapshot; see
+    `absent_tables`. `commit_time` (ISO 8601, UTC): of the last transaction before the position.
     """
 
     round: int
@@ -151,7 +151,7 @@ def tables_at(
     rounds.check_snapshots(found)
     return {
         full_name: spark.sql(
-            f"SELECT * FROM {rounds.lake.sql_name(*_parts(full_name))} VERSION AS OF {snapshot}"
+            f"SELECT * FROM {rounds.lake.sql_name(*table_name(full_name))} VERSION AS OF {snapshot}"
         )
         for full_name, snapshot in found.snapshots.items()
     }
@@ -169,7 +169,7 @@ def views_at(
     Raises as `tables_at`, and OptionError where two tables would have one view.
     """
     frames = tables_at(lake, moment, spark=spark, catalog=catalog)
-    views = {full_name: "_".join(_parts(full_name)) for full_name in frames}
+    views = {full_name: "_".join(table_name(full_name)) for full_name in frames}
     if len({view.lower() for view in views.values()}) < len(views):
         raise OptionError("two tables would have the same view: use tables_at", name="lake")
     for full_name, view in views.items():
@@ -223,7 +223,7 @@ class _Rounds:
     def check_snapshots(self, moment: Moment) -> None:
         """Raise SourceError if a snapshot of a round has expired."""
         for full_name, snapshot in moment.snapshots.items():
-            if not self.lake.load(*_parts(full_name)).has_version(snapshot):
+            if not self.lake.load(*table_name(full_name)).has_version(snapshot):
                 raise SourceError(
                     f"round {moment.round}: its snapshot of {full_name} has expired",
                     hint="choose a newer round, or keep snapshots for longer (--keep-snapshots)",
@@ -232,8 +232,8 @@ class _Rounds:
     def with_tags(self, moment: Moment) -> Iterator[tuple[str, IcebergTable]]:
         """The tables of a round that the lake has and that can have tags: with their names; none in Delta."""
         for full_name in moment.snapshots:
-            if self.lake.exists(*_parts(full_name)):
-                table = self.lake.load(*_parts(full_name))
+            if self.lake.exists(*table_name(full_name)):
+                table = self.lake.load(*table_name(full_name))
                 if isinstance(table, IcebergTable):
                     yield full_name, table
 
@@ -244,17 +244,17 @@ class _Rounds:
         control, options = self.control, self.control.options
         known = {*control.quarantined, *control.gone, *control.to_resync, *control.snapshots}
         lake_names = {options.lake_name(*table_name(source)) for source in known}
-        absent = {".".join(name) for name in lake_names}
+        absent = {full_name_of(*name) for name in lake_names}
         there = set(moment.snapshots)
         namespaces = LakeNamespaces(
             options,
             (*control.added, *control.removed),
-            (*(name[0] for name in lake_names), *(_parts(name)[0] for name in there)),
+            (*(name[0] for name in lake_names), *(table_name(name)[0] for name in there)),
         )
         for name, _, lake_table in stored_tables(self.lake, namespaces, but=absent | there):
             properties = lake_table["properties"]
             if "binlake.deletes" in properties and not is_duplicate(properties, name):
-                absent.add(".".join(name))
+                absent.add(full_name_of(*name))
         return sorted(absent - there)
 
     def check_no_tag(self, moment: Moment, name: str) -> None:
@@ -285,14 +285,9 @@ class _Rounds:
                 row["log_pos"],
                 row["gtid_set"],
                 {
-                    ".".join(options.lake_name(*table_name(source))): snapshot
+                    full_name_of(*options.lake_name(*table_name(source))): snapshot
                     for source, snapshot in sorted(json.loads(row["tables"]).items())
                 },
             )
             for row in rows
         ]
-
-
-def _parts(full_name: str) -> tuple[str, str]:
-    namespace, _, name = full_name.partition(".")
-    return namespace, name

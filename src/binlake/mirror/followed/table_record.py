@@ -21,6 +21,7 @@ from binlake.table.schema.defaults import Unknown
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.charset_text import lower_case
+from binlake.values.table_names import full_name_of
 
 _TABLE = "binlake.table"
 _KEY = "binlake.key"
@@ -300,7 +301,7 @@ def stored_tables(
     but: Container[str] = (),
 ) -> Iterator[tuple[tuple[str, str], StoredTable, dict[str, Any]]]:
     """All tables of a lake, or those of some namespaces, with their names and descriptions; tables `but`
-    (`NAMESPACE.NAME`) are not loaded.
+    (`full_name_of`) are not loaded.
 
     A catalog may have tables of other programs. One that is dropped meanwhile, or that the user may not read, is
     left out, and `unreadable` receives its name.
@@ -308,7 +309,7 @@ def stored_tables(
     for name in lake.tables():
         if name[0] == NAMESPACE or (namespaces is not None and name[0] not in namespaces):
             continue
-        if ".".join(name) in but:
+        if full_name_of(*name) in but:
             continue
         try:
             table = lake.load(*name)
