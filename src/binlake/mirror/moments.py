@@ -223,10 +223,14 @@ class _Rounds:
     def check_snapshots(self, moment: Moment) -> None:
         """Raise SourceError if a snapshot of a round has expired."""
         for full_name, snapshot in moment.snapshots.items():
-            if not self.lake.load(*table_name(full_name)).has_version(snapshot):
+            table = self.lake.load(*table_name(full_name))
+            if not table.has_version(snapshot):
+                more = (
+                    " and more of them (--max-snapshots)" if isinstance(table, IcebergTable) else ""
+                )
                 raise SourceError(
                     f"round {moment.round}: its snapshot of {full_name} has expired",
-                    hint="choose a newer round, or keep snapshots for longer (--keep-snapshots)",
+                    hint=f"choose a newer round, or keep snapshots for longer (--keep-snapshots){more}",
                 )
 
     def with_tags(self, moment: Moment) -> Iterator[tuple[str, IcebergTable]]:

@@ -14,7 +14,7 @@ from binlake.errors import SourceError
 from binlake.mirror import moments
 from binlake.mirror.control import Control
 from binlake.mirror.options import MirrorOptions
-from unit.mirror.followed.fake_lake import OFFSET, FakeLake
+from unit.mirror.followed.fake_lake import OFFSET, FakeLake, Stored
 
 NAMES = {("a.b", "c"): 11, ("a", "b.c"): 22, ("crm.v2", "customers"): 33}
 
@@ -71,6 +71,19 @@ def test_each_table_of_a_round_has_its_own_name_and_snapshot(spark: Any) -> None
         "SELECT * FROM `a`.`b.c` VERSION AS OF 22",
         "SELECT * FROM `crm.v2`.`customers` VERSION AS OF 33",
     ]
+
+
+def test_an_expired_snapshot_has_a_hint_with_the_options(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`history` lists rounds by age; a table may have fewer snapshots."""
+    monkeypatch.setitem(NAMES, ("a.b", "c"), 12)
+    monkeypatch.setattr(moments, "IcebergTable", Stored)
+    with pytest.raises(
+        SourceError, match=r"round 2: its snapshot of `a\.b`\.c has expired"
+    ) as raised:
+        moments.tables_at("/lake", spark=spark)
+    assert "(--keep-snapshots) and more of them (--max-snapshots)" in (raised.value.hint or "")
 
 
 def test_a_round_can_have_a_name(spark: Any) -> None:
