@@ -76,5 +76,5 @@ class ScheduledVerification:
         self._note(f"compared with the server at {place}: {result}")
 
     def _next_sample(self) -> VerifyOptions:
-        """The options with a number that the comparison before did not have, also before a restart."""
-        return replace(self._options, sample_number=int(time.time() // self._every_s))
+        """The options with the number after that of the last comparison, also before a restart."""
+        return replace(self._options, sample_number=self._pulse.comparisons)

@@ -246,7 +246,7 @@ def test_the_lease_is_renewed_while_the_server_computes() -> None:
 def test_each_comparison_has_the_next_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when the mirror was restarted in between."""
+    """Also when the mirror was restarted in between, and if a comparison was late."""
     numbers: list[int] = []
     notes: list[str] = []
 
@@ -257,11 +257,12 @@ def test_each_comparison_has_the_next_sample(
 
     mirror: Any = None
     logs: Any = None
-    for day in range(3):
+    for day in (0, 1, 3.5):
         monkeypatch.setattr("time.time", lambda now=day * DAY_S + 1e9: now)
         pulse = Pulse(tmp_path, lambda: logs, lambda: None)
         options = MirrorOptions(verify_every_s=DAY_S, verify_sample=0.1)
         ScheduledVerification(options, pulse, notes.append, compared).work(mirror)
+        pulse.beat_now(Position("uuid", "binlog.000001", 4))
     assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
     assert notes[0].endswith(f"(sample {numbers[0]}): 0 tables differ")
 

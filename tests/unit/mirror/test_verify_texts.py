@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
+from binlake.mirror.equality.sums import PartSum, RowTexts, Sample, TableParts
 from binlake.mirror.equality.value_texts import MD5, SHA256, texts_of
 from binlake.snapshot.tables import SourceTable
 from binlake.values.plan import ColumnDefinition, TableDefinition
@@ -57,7 +58,7 @@ def test_rows_are_distinguished(rows: list[tuple[str | None, bytes | None]]) -> 
         "d", "t", (ColumnDefinition(0, "a", 15), ColumnDefinition(1, "b", 15))
     )
     fields = (pa.field("a", pa.string()), pa.field("b", pa.binary()))
-    parts = TableParts(SourceTable("d", "t", definition, ()), SHA256, fields, 7, 7)
+    parts = TableParts(SourceTable("d", "t", definition, ()), SHA256, fields, 7)
     try:
         table = pa.table(list(zip(*rows, strict=True)), schema=pa.schema(fields))
     except UnicodeEncodeError:
@@ -70,3 +71,25 @@ def test_rows_are_distinguished(rows: list[tuple[str | None, bytes | None]]) -> 
     assert parts.of_rows([table, table.slice(0, 1)]) != sums
     assert parts.of_rows([table.slice(1)]) != sums
     assert PartSum(0, 0) not in sums.values()
+
+
+@pytest.mark.parametrize("share", [0.1, 1 / 3, 0.5, 0.7])
+def test_consecutive_samples_have_all_rows(share: float) -> None:
+    """Whatever the number of parts is, which follows the server's estimate of the number of rows."""
+    definition = TableDefinition("d", "t", (ColumnDefinition(0, "id", 8),))
+    fields = (pa.field("id", pa.int64()),)
+    rows = pa.table({"id": range(5000)})
+    compared: set[bytes] = set()
+    for number in range(math.ceil(1 / share)):
+        count = 2000 + 17 * number
+        sample = Sample.of(share, 40 + number)
+        parts = TableParts(
+            SourceTable("d", "t", definition, ("id",)), SHA256, fields, count, sample
+        )
+        texts = RowTexts.of(rows, parts)
+        of_sample = {key for key, part in zip(texts.keys, texts.numbers, strict=True) if part >= 0}
+        assert len(of_sample) == pytest.approx(5000 * share, rel=0.1)
+        assert max(texts.numbers) < count
+        assert sum(part.rows for part in parts.of_rows([rows]).values()) == len(of_sample)
+        compared |= of_sample
+    assert len(compared) == 5000

@@ -20,7 +20,7 @@ import pyarrow as pa
 from binlake.errors import FormatError, OptionError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.pauses import with_pauses
-from binlake.mirror.equality.sums import PartSum, RowTexts, TableParts
+from binlake.mirror.equality.sums import NO_PART, PartSum, RowTexts, Sample, TableParts
 from binlake.mirror.equality.value_texts import MD5, SHA256, Hash
 from binlake.snapshot.read_session import begin_snapshot, open_session, take_raw_text
 from binlake.snapshot.table_rows import RowSelect
@@ -37,9 +37,9 @@ _LIMITS = BatchLimits()
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """How a table is compared: `sample` is the share of its parts (above 0, up to 1); `most_differences`
-    ends the search. `parts` 0: as many as the table's size needs. Consecutive `sample_number`s choose consecutive
-    parts. Raises OptionError.
+    """How a table is compared: `sample` is the share of its rows (above 0, up to 1); `most_differences`
+    ends the search. `parts` 0: as many as the table's size needs. Consecutive `sample_number`s choose other rows, until
+    each row has had its turn. Raises OptionError.
     """
 
     sample: float = 1.0
@@ -90,8 +90,8 @@ class TableDifference:
 class TableComparison:
     """The result of comparing one table.
 
-    `source_rows` and `lake_rows` are those that were compared; `parts` how many checksums, of which
-    `differing_parts` differ. `is_cut`: there may be more differences than are listed.
+    `source_rows` and `lake_rows` are those that were compared; `parts` how many checksums (of a sample, about that share of
+    them), of which `differing_parts` differ. `is_cut`: there may be more differences than are listed.
     """
 
     table: str
@@ -169,7 +169,7 @@ def compare(
         table.full_name,
         sum(part.rows for part in there.values()),
         sum(part.rows for part in here.values()),
-        parts.looked_at,
+        max(1, round(parts.count * options.sample)),
         len(differing),
         (*differences, *search.found),
         search.is_full,
@@ -210,9 +210,9 @@ def _parts(
     table: SourceTable, digest: Hash, fields: tuple[pa.Field, ...], options: VerifyOptions
 ) -> TableParts:
     count = options.parts or min(max(table.rows // _ROWS_IN_A_PART, _FEWEST_PARTS), _MOST_PARTS)
-    looked_at = max(1, round(count * options.sample))
-    first = options.sample_number * looked_at % count
-    return TableParts(table, digest, fields, count, looked_at, first)
+    return TableParts(
+        table, digest, fields, count, Sample.of(options.sample, options.sample_number)
+    )
 
 
 def _groups(
@@ -255,7 +255,7 @@ class _SourceRows:
 
     def wanted(self, numbers: Sequence[int]) -> Container[int]:
         """Return the parts whose rows count. Without hashed columns, all count, because the server has chosen the rows."""
-        return frozenset(numbers) if self.columns.hashed else range(self.parts.count)
+        return frozenset(numbers) if self.columns.hashed else range(NO_PART, self.parts.count)
 
     def _read(self, condition: str) -> Iterator[pa.Table]:
         select = RowSelect(self.parts.table, _LIMITS)

@@ -1,13 +1,14 @@
 """Checksums of parts of a table, on the server and of the lake's rows.
 
-A part is the rows whose keys have one value of CRC32 modulo the number of parts: both sides can
-compute the part of a row, whatever the collation of the key is. For a table without a key, the
-whole row determines it.
+Each row is in one of 65,536 slots, by the CRC32 of its key: both sides can compute the slot of a row, whatever the collation
+of the key is. For a table without a key, the whole row determines it. A part is the rows of consecutive slots. Samples are slots,
+too: the number of parts follows the server's estimate of the number of rows, which differs from one comparison to the next.
 A part's checksum is its number of rows and the sum of 64 bits of each row's digest.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,36 @@ from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 
 _BITS = 16  # hexadecimal digits of a digest that are added up
+_SLOTS = 65_536
+#: Instead of the part of a row that the sample does not have.
+NO_PART = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The slots whose rows are compared: `size` of them from `first` on. After the last slot comes slot 0."""
+
+    first: int = 0
+    size: int = _SLOTS
+
+    @classmethod
+    def of(cls, share: float, number: int) -> Sample:
+        """A share of the slots. Consecutive numbers choose consecutive slots, so that each slot has its turn."""
+        size = min(_SLOTS, math.ceil(share * _SLOTS))
+        return cls(number * size % _SLOTS, size)
+
+    def condition(self, slot: str) -> str:
+        """The slots, as an SQL condition; empty for all slots."""
+        if self.size == _SLOTS:
+            return ""
+        return f"MOD({slot} + {_SLOTS - self.first}, {_SLOTS}) < {self.size}"
+
+    def __contains__(self, slot: int) -> bool:
+        return (slot - self.first) % _SLOTS < self.size
+
+
+#: All slots.
+ALL_ROWS = Sample()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +66,7 @@ class PartSum:
 
 @dataclass(frozen=True, slots=True)
 class TableParts:
-    """How a table is divided: into `count` parts, of which `looked_at` are compared, from the part `first` on.
-
-    After the last part comes part 0.
+    """How a table is divided: into `count` parts, of which the slots of `sample` are compared.
 
     `fields` are the compared columns as the lake has them, in order. `digest` is a hash that the server
     knows.
@@ -47,8 +76,7 @@ class TableParts:
     digest: Hash
     fields: tuple[pa.Field, ...]
     count: int
-    looked_at: int
-    first: int = 0
+    sample: Sample = ALL_ROWS
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -63,19 +91,28 @@ class TableParts:
     @property
     def number_sql(self) -> str:
         """SQL for the number of a row's part."""
-        return f"MOD(CRC32({self._joined(self.key)}), {self.count})"
+        return f"{self._slot_sql} * {self.count} DIV {_SLOTS}"
+
+    @property
+    def _slot_sql(self) -> str:
+        return f"MOD(CRC32({self._joined(self.key)}), {_SLOTS})"
+
+    def number_of(self, key: bytes) -> int:
+        """The part of a row with this key (its text), NO_PART if the sample does not have the row."""
+        slot = zlib.crc32(key) % _SLOTS
+        return slot * self.count // _SLOTS if slot in self.sample else NO_PART
 
     def condition(self, numbers: Iterable[int]) -> str:
         """The rows of some parts, as an SQL condition."""
-        return f"{self.number_sql} IN ({', '.join(map(str, sorted(numbers)))})"
+        of_parts = f"{self.number_sql} IN ({', '.join(map(str, sorted(numbers)))})"
+        return " AND ".join(filter(None, [of_parts, self.sample.condition(self._slot_sql)]))
 
     def of_server(self, server: ServerConnection) -> dict[int, PartSum]:
         """The checksums of the server's rows, in the transaction that is open. Raises ServerError."""
         row = self._joined([field.name for field in self.fields])
         digest = f"LEFT({self.digest.sql(row)}, {_BITS})"
-        # the numbers as counted from `first`, as in `_is_looked_at`
-        number = f"MOD({self.number_sql} + {self.count - self.first}, {self.count})"
-        some = f" WHERE {number} < {self.looked_at}" if self.looked_at < self.count else ""
+        sampled = self.sample.condition(self._slot_sql)
+        some = f" WHERE {sampled}" if sampled else ""
         found = text_rows(
             server,
             f"SELECT CONCAT({self.number_sql}) AS part, CONCAT(COUNT(*)), CONCAT(COUNT({digest})),"
@@ -99,13 +136,10 @@ class TableParts:
         for table in tables:
             texts = RowTexts.of(table, self)
             for number, row in zip(texts.numbers, texts.rows, strict=True):
-                if self._is_looked_at(number):
+                if number != NO_PART:
                     rows[number] += 1
                     totals[number] += int(self.digest.hex(row)[:_BITS], 16)
         return {number: PartSum(count, totals[number]) for number, count in rows.items()}
-
-    def _is_looked_at(self, number: int) -> bool:
-        return (number - self.first) % self.count < self.looked_at
 
     def _joined(self, names: Sequence[str]) -> str:
         columns = {column.name: column for column in self.table.definition.columns}
@@ -122,7 +156,7 @@ class TableParts:
 @dataclass(frozen=True, slots=True)
 class RowTexts:
     """Rows as texts: by column, whole (`rows`), their keys (`keys`; whole rows where there is none), and
-    the `numbers` of their parts.
+    the `numbers` of their parts (NO_PART where the sample does not have the row).
     """
 
     columns: list[Texts]
@@ -141,8 +175,7 @@ class RowTexts:
         names = [field.name for field in parts.fields]
         key = [columns[names.index(name)] for name in parts.table.key]
         keys = _joined(key, table.num_rows) if key else rows
-        numbers = [zlib.crc32(one) % parts.count for one in keys]
-        return cls(columns, rows, keys, numbers)
+        return cls(columns, rows, keys, list(map(parts.number_of, keys)))
 
 
 def _joined(columns: Sequence[Texts], count: int) -> list[bytes]:

@@ -45,6 +45,7 @@ class Beat:
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
     compared the tables with the source, 0: never; `different` are those that were not equal, `not_compared` those that it
     did not compare, each with the reason. `verify_due_s`: when the next such comparison is or was due, 0: none is scheduled.
+    `comparisons`: how many there were; the next one compares the sample of this number.
     `zero_dates`: by `database.table.column`, the zero and partial dates that copies and rounds have read as null since there
     is such a file.
     """
@@ -57,6 +58,7 @@ class Beat:
     complete_s: float = 0.0
     not_compared: Mapping[str, str] = field(default_factory=dict)
     verify_due_s: float = 0.0
+    comparisons: int = 0
     zero_dates: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -93,6 +95,11 @@ class Pulse:
         """When all tables were last compared, seconds since 1970; 0: never."""
         return self._last.verified_s
 
+    @property
+    def comparisons(self) -> int:
+        """How often all tables, or samples of them, were compared, also before a restart."""
+        return self._last.comparisons
+
     def applied(self, rows: int) -> None:
         """Count committed rows."""
         self._applied.append((time.monotonic(), rows))
@@ -118,7 +125,11 @@ class Pulse:
     def verified(self, different: tuple[str, ...], not_compared: Mapping[str, str]) -> None:
         """Record a comparison of all tables, those that differ, and why others were not compared."""
         self._last = replace(
-            self._last, verified_s=time.time(), different=different, not_compared=not_compared
+            self._last,
+            verified_s=time.time(),
+            different=different,
+            not_compared=not_compared,
+            comparisons=self._last.comparisons + 1,
         )
         self.schedule_verification(self._verify_every_s)
         self._next = float("-inf")
