@@ -328,3 +328,27 @@ def test_every_type(server: Server, given: dict[str, str]) -> None:
                 faulty = replaced(faulty, rows[0], field.name, pa.scalar(None, field.type))
         told = {(d.key[0][1], d.columns) for d in compared(server, table, faulty).differences}
         assert told == {(str(lake["id"][row]), (name,)) for row, name in wanted.items()}
+
+
+def test_leading_zeros_of_decimals(server: Server) -> None:
+    """A server shows them for ZEROFILL. In a key, they would decide the part of a row."""
+    columns = (
+        "a DECIMAL(10,2) ZEROFILL, b DECIMAL(65,30) ZEROFILL, c DECIMAL(65,0) ZEROFILL, d DECIMAL(38,0) UNSIGNED,"
+        " e DECIMAL(9,4) ZEROFILL, f DECIMAL(65,30), g DECIMAL(65,0)"
+    )
+    rows = [
+        f"(12.50, {'9' * 35}.{'9' * 30}, {'9' * 65}, {'9' * 38}, 0.5, -{'9' * 35}.{'9' * 30}, -{'9' * 65})",
+        "(0, 0, 0, 0, 0, -0.0, -0)",
+        "(99999999.99, 1.5, 7, 7, 99999.9999, 0.00001, 1), (7, 0.00001, 10, 10, 1, -0.00001, 5)",
+        "(8, NULL, NULL, NULL, 1, NULL, NULL)",
+    ]
+    server.execute(
+        "DROP DATABASE IF EXISTS zeros",
+        "CREATE DATABASE zeros",
+        f"CREATE TABLE zeros.t ({columns}, PRIMARY KEY (a, e)) ENGINE=InnoDB",
+        f"INSERT INTO zeros.t VALUES {', '.join(rows)}",
+    )
+    table = table_of(server, "zeros.t")
+    lake = copy_of(server, table)
+    found = compared(server, table, lake, VerifyOptions(parts=1000))
+    assert (found.is_equal, found.lake_rows, found.differing_parts) == (True, 5, 0)

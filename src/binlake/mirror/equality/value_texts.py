@@ -90,6 +90,8 @@ def _date(name: str, shown: str) -> str:
 
 def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:
     code = column.type_code
+    if code == ct.MYSQL_TYPE_NEWDECIMAL:
+        name = f"({name} + 0)"  # ZEROFILL: without its leading zeros
     if code in _NOT_BYTES or column.declared == "vector":
         return digest.sql(f"UNHEX(HEX({name}))")
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
