@@ -144,7 +144,8 @@ def _altered(
     # a definition does not contain AUTO_INCREMENT
     create_table = create_table_text(new, text_with_default)
     if is_same and not retaken_names(ddl, old, new) and not numbered_columns(items_of(ddl)):
-        if new.defaults == old.defaults:
+        # columns that later statements add have the character set of the table, unless they name one
+        if (new.defaults, new.charset) == (old.defaults, old.charset):
             return Effect(cascades=cascades)
         return Effect((), create_table, table.text_columns, cascades=cascades)
     found = column_changes(ddl, new, table, options, rules)

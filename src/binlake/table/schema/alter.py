@@ -49,6 +49,7 @@ _OPTIONS = {"ENGINE", "TYPE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "T
 _INERT = {"ALGORITHM", "CONVERT", "LOCK", "FORCE", "ENABLE", "DISABLE", "WITHOUT", "NOWAIT", "WAIT",
           "SECONDARY_LOAD", "SECONDARY_UNLOAD"}  # fmt: skip
 _CHARSET_WORDS = {"DEFAULT", "CHARACTER", "CHARSET", "COLLATE"}
+_UNRELATED = _OPTIONS | _INERT | _CHARSET_WORDS
 _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
 
 
@@ -184,6 +185,7 @@ def alter_table(
 ) -> DeclaredTable:
     """Return the table after the items of an ALTER TABLE. Raises UnreadableTableError."""
     work = _Work(table, table.charset, table.system_versioned)
+    _read_charsets(work, items, database_charset)
     ordered = False  # ORDER BY a, b: further names stand alone
     for item in items:
         first = item[0].word
@@ -192,16 +194,27 @@ def alter_table(
         if first in _ACTIONS:
             if _ACTIONS[first](work, item):
                 break
-        elif first == "CONVERT" and item[1:] and item[1].word == "TO":
-            work.converted = work.charset = _named_charset(item, database_charset)
-        elif first in _CHARSET_WORDS or first in _OPTIONS:
-            if charset_in(item) is not None:
-                work.charset = _named_charset(item, database_charset)
         elif first == "ORDER":
             ordered = True
-        elif first not in _INERT and not (ordered and len(item) <= 2):
+        elif first not in _UNRELATED and not (ordered and len(item) <= 2):
             raise UnreadableTableError(f"{item[0].text} … is not understood")
     return _done(work)
+
+
+def _read_charsets(
+    work: _Work, items: Sequence[Sequence[Token]], database_charset: str | None
+) -> None:
+    """Read the character sets that a statement gives the table. They are also those of columns that the statement defines
+    before them: `ADD c CHAR(1), CHARSET = utf8mb4`.
+    """
+    for item in items:
+        first = item[0].word
+        if first in _PARTITIONS:
+            break
+        if first == "CONVERT" and item[1:] and item[1].word == "TO":
+            work.converted = work.charset = _named_charset(item, database_charset)
+        elif first in _CHARSET_WORDS | _OPTIONS and charset_in(item) is not None:
+            work.charset = _named_charset(item, database_charset)
 
 
 def _named_charset(item: Sequence[Token], default: str | None) -> str:

@@ -60,6 +60,21 @@ def changes(
     return column_changes.column_changes(statement, new, table, ReadOptions(), rules)
 
 
+def followed(made: str, columns: Sequence[str]) -> Any:
+    """A followed table of a definition, with these columns in the lake."""
+    lake = SimpleNamespace(
+        schema=pa.schema([(name, pa.int32() if name == "id" else pa.string()) for name in columns]),
+        format="iceberg",
+        partition_columns=frozenset(),
+        has_initial_defaults=True,
+    )
+    return SimpleNamespace(
+        id=("shop", "t"), key=("id",), mode=mode_named(MIRROR), shard_column="", lake=lake,
+        declared=parse_schema(made.encode()).tables[0], flavour="mariadb", text_columns=(), kept_columns=(),
+        rules=lambda rules: rules,
+    )  # fmt: skip
+
+
 def steps(sql: str) -> list[tuple[Any, ...]]:
     found = [one for group in changes(sql).steps for one in group]
     names = ("do", "name", "to", "other")
@@ -210,3 +225,39 @@ def test_a_statement_that_changes_a_default_only(key: str, sql: str, default: An
     assert found == Effect(create_table=found.create_table, texts=("v",))
     assert found.create_table is not None
     assert parse_schema(found.create_table.encode()).tables[0].defaults[1] == default
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("DEFAULT CHARACTER SET utf8mb4", "ADD note VARCHAR(100)"),
+        ("CONVERT TO CHARACTER SET utf8mb4", "ADD note VARCHAR(100)"),
+        ("COLLATE utf8mb4_bin", "ADD note VARCHAR(100) FIRST"),
+        ("FORCE", "ADD note VARCHAR(100), DEFAULT CHARACTER SET utf8mb4"),
+    ],
+)
+def test_a_column_has_the_newest_character_set_of_its_table(first: str, second: str) -> None:
+    """Logs of MariaDB lack character sets by default, so rows are decoded with that of the definition."""
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY) DEFAULT CHARSET=latin1", ["id"])
+    for sql in (first, second):
+        found = effect_of(ddl(f"ALTER TABLE t {sql}"), table, ReadOptions(), RULES)
+        if found.create_table is not None:
+            table.declared = parse_schema(found.create_table.encode()).tables[0]
+    assert {column.name: column.charset for column in table.declared.columns} == {
+        "id": None, "note": "utf8mb4",
+    }  # fmt: skip
+
+
+def test_a_text_that_gets_the_new_character_set_of_its_table() -> None:
+    """The server converts its values when a later statement defines it without a character set."""
+    made = "CREATE TABLE shop.t (id INT PRIMARY KEY, v VARCHAR(10)) DEFAULT CHARSET=latin1"
+    table = followed(made, ["id", "v"])
+    found = effect_of(
+        ddl("ALTER TABLE t DEFAULT CHARACTER SET utf8mb4"), table, ReadOptions(), RULES
+    )
+    assert found == Effect(create_table=found.create_table)
+    assert found.create_table is not None
+    table.declared = parse_schema(found.create_table.encode()).tables[0]
+    assert table.declared.columns[1].charset == "latin1"
+    found = effect_of(ddl("ALTER TABLE t MODIFY v VARCHAR(20)"), table, ReadOptions(), RULES)
+    assert "changes from varchar(10) to varchar(20)" in found.refused

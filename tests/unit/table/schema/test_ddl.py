@@ -202,6 +202,14 @@ def test_character_sets() -> None:
     assert charsets(MADE, "ALTER TABLE t CHARSET=koi8u, ADD c CHAR(1)") == [
         None, "latin1", "latin1", "koi8u",
     ]  # fmt: skip
+    for alter in (
+        "ADD c CHAR(1), CHARSET=koi8u",
+        "CHARSET=greek, ADD c CHAR(1), COLLATE koi8u_bin",
+    ):
+        assert charsets(MADE, f"ALTER TABLE t {alter}") == [None, "latin1", "latin1", "koi8u"]
+    assert charsets(MADE, "ALTER TABLE t MODIFY a VARCHAR(20), DEFAULT CHARACTER SET koi8u") == [
+        None, "koi8u", "latin1",
+    ]  # fmt: skip
     converted = "ALTER TABLE t CONVERT TO CHARACTER SET utf8, MODIFY b BLOB"
     assert charsets(MADE, converted) == [None, "utf8mb3", "binary"]
     assert (
