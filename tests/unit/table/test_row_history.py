@@ -295,6 +295,7 @@ NOT_ABOUT_IT = (
 )
 OTHER = (
     "RENAME TABLE t TO x",
+    "RENAME TABLE t WAIT 5 TO x",
     "RENAME TABLE other TO t",
     "RENAME TABLE t TO x, other TO t, x TO other",
     "RENAME TABLE IF EXISTS t TO x",
@@ -317,7 +318,6 @@ UNCERTAIN = (
     "CREATE OR REPLACE SCHEMA Shop",
 )
 UNCLEAR = (
-    "RENAME TABLE t WAIT 5 TO x",
     'RENAME TABLE "t" TO x',
     "ALTER TABLE t COMMENT 'x', RENAME TO x",
     'DROP TABLE x, "t"',

@@ -26,7 +26,7 @@ from binlake.table.schema.create_table import (
     parse_create_table,
     table_of,
 )
-from binlake.table.schema.ddl_tokens import tokens_of
+from binlake.table.schema.ddl_tokens import after_wait, tokens_of
 from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
@@ -79,8 +79,7 @@ class _Statement:
 
     def skip_wait(self) -> None:
         """MariaDB: WAIT n | NOWAIT."""
-        if not self.skip("NOWAIT") and self.skip("WAIT"):
-            self.at += 1
+        self.at = after_wait(self.tokens, self.at)
 
     def is_temporary(self, name: TableName) -> bool:
         return self.catalogue.is_temporary(self.ddl.thread_id, name)

@@ -43,7 +43,13 @@ def items_of(ddl: DdlStatement) -> list[list[Token]]:
     if [token.word for token in tokens[at : at + 2]] == ["IF", "EXISTS"]:
         at += 2
     at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
-    return [list(item) for item in split(tokens[at:]) if item]
+    return [list(item) for item in split(tokens[after_wait(tokens, at) :]) if item]
+
+
+def after_wait(tokens: Sequence[Token], at: int) -> int:
+    """Return the place after MariaDB's WAIT n | NOWAIT, if that comes next."""
+    word = tokens[at].word if at < len(tokens) else ""
+    return at + {"NOWAIT": 1, "WAIT": 2}.get(word, 0)
 
 
 def _holds_all(ddl: DdlStatement) -> bool:

@@ -11,7 +11,7 @@ import re
 
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.table.schema.alter import renamed_columns
-from binlake.table.schema.ddl_tokens import tokens_of
+from binlake.table.schema.ddl_tokens import after_wait, tokens_of
 from binlake.table.schema.sql_tokens import (
     UnreadableTableError,
     read_name,
@@ -35,7 +35,7 @@ def renames_of(ddl: DdlStatement) -> list[RenamedColumn]:
             return []
         at += 2 * (words[at : at + 2] == ["IF", "EXISTS"])
         database, table, at = read_name(tokens, at, ddl.database)
-        pairs = renamed_columns(split(tokens[at:]))
+        pairs = renamed_columns(split(tokens[after_wait(tokens, at) :]))
     except (UnreadableTableError, StopIteration):
         return []
     file, pos = ddl.position.file, ddl.position.offset

@@ -261,3 +261,18 @@ def test_a_text_that_gets_the_new_character_set_of_its_table() -> None:
     assert table.declared.columns[1].charset == "latin1"
     found = effect_of(ddl("ALTER TABLE t MODIFY v VARCHAR(20)"), table, ReadOptions(), RULES)
     assert "changes from varchar(10) to varchar(20)" in found.refused
+
+
+@pytest.mark.parametrize("wait", ["", "WAIT 5 ", "NOWAIT ", "wait 0.5 "])
+def test_a_statement_that_waits_for_a_lock(wait: str) -> None:
+    """MariaDB logs these words, which stand before the items."""
+    assert steps(f"{wait}ADD z INT NULL") == [("add", "z")]
+    assert steps(f"{wait}CHANGE v x INT") == [("rename", "v", "x")]
+    assert steps(f"{wait}DROP COLUMN v") == [("drop", "v")]
+    assert steps(f"{wait}DROP v, ADD v INT NULL") == [("drop", "v"), ("add", "v")]
+    rows = [pa.table({"v": pa.array([0, None], pa.int32())})]
+    with pytest.raises(UnsupportedError, match="column v becomes NOT NULL"):
+        changes(f"{wait}MODIFY v INT NOT NULL", rows=rows)
+    rows = [pa.table({"v": pa.array([0], pa.int32())})]
+    with pytest.raises(UnsupportedError, match="column v is AUTO_INCREMENT afterwards"):
+        changes(f"{wait}MODIFY v INT AUTO_INCREMENT", rows=rows)

@@ -121,7 +121,13 @@ GHOST = "rename /* gh-ost */ table `shop`.`t` to `shop`.`_t_del`, `shop`.`_t_gho
     ("ALTER TABLE t COMMENT ', RENAME TO p'", None),
     ("RENAME TABLE t TO p -- really", {"shop.t": "shop.p"}),
     ("RENAME TABLE t TO p /* open", None),
-    ("RENAME TABLE t WAIT 5 TO p", None),
+    ("RENAME TABLE t WAIT 5 TO p", {"shop.t": "shop.p"}),
+    ("RENAME TABLE t NOWAIT TO a, p wait 5 TO t, a WAIT 0.5 TO p", {"shop.t": "shop.p", "shop.p": "shop.t"}),
+    ("RENAME TABLE wait WAIT 5 TO `nowait`", {"shop.wait": "shop.nowait"}),
+    ("ALTER TABLE t NOWAIT RENAME TO p", {"shop.t": "shop.p"}),
+    ("ALTER TABLE t WAIT 5 ADD c INT, RENAME p", {"shop.t": "shop.p"}),
+    ("ALTER TABLE nowait RENAME p", {"shop.nowait": "shop.p"}),
+    ("RENAME TABLE t LATER TO p", None),
     ("DROP TABLE t", {}),
 ])  # fmt: skip
 def test_which_tables_a_statement_renames(sql: str, renamed: dict[str, str] | None) -> None:
