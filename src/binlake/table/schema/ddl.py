@@ -4,6 +4,7 @@
     ALTER TABLE …                       table/schema/alter.py
     RENAME TABLE a TO b, c TO d         as gh-ost and pt-online-schema-change end
     DROP TABLE, DROP DATABASE, CREATE [OR REPLACE] DATABASE, ALTER DATABASE
+    DROP INDEX `PRIMARY` ON t
 
 Other statements do not change columns. If a statement about a table is not understood, its columns
 become unknown. With row events servers log the resulting columns of a CREATE TABLE … SELECT. So a
@@ -35,7 +36,10 @@ from binlake.table.schema.sql_tokens import (
     split,
 )
 
-_ABOUT_TABLES = re.compile(r"\b(?:TABLES?|DATABASE|SCHEMA|SEQUENCE)\b", re.IGNORECASE)
+_ABOUT_TABLES = re.compile(
+    r"\b(?:TABLES?|DATABASE|SCHEMA|SEQUENCE|INDEX\s++(?:IF\s++EXISTS\s++)?[`\"]PRIMARY)\b",
+    re.IGNORECASE,
+)
 # not `sql_names.ANSI_NAME`: names here are at most as long as the servers allow, so that a search stays short
 _NAME = r"(?:`(?:[^`]|``){1,64}`|\"[^\"]{1,64}\"|[\w$]{1,64})"
 _OF_ONE_TABLE = re.compile(
@@ -257,6 +261,17 @@ def _dropped_names(statement: _Statement) -> list[TableName]:
     return [_Statement(statement.catalogue, statement.ddl, item).name() for item in items]
 
 
+def _drop_index(statement: _Statement) -> None:
+    statement.skip("IF", "EXISTS")
+    index, statement.at = statement.tokens[statement.at :][:1], statement.at + 1
+    if [token.text.upper() for token in index] != ["PRIMARY"] or not statement.skip("ON"):
+        return
+    name = statement.name()
+    table = statement.catalogue.known(statement.catalogue.spelled(name))
+    if table is not None and table.primary_key and not statement.is_temporary(name):
+        statement.catalogue.put(statement.catalogue.spelled(name), replace(table, primary_key=()))
+
+
 def _drop_database(statement: _Statement) -> None:
     statement.skip("IF", "EXISTS")
     _, name, _ = read_name(statement.tokens, statement.at, None)
@@ -284,4 +299,5 @@ _VERBS: dict[tuple[str, str], Callable[[_Statement], None]] = {
     ("DROP", "TABLE"): _drop_table,
     ("DROP", "SEQUENCE"): _drop_table,
     ("DROP", "DATABASE"): _drop_database,
+    ("DROP", "INDEX"): _drop_index,
 }

@@ -28,6 +28,10 @@ CASCADES = "a foreign key is added that changes rows"
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
 _TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+)?INDEX\b", re.IGNORECASE)
+_DROPS_KEY = re.compile(
+    r"\s*DROP\s+(?:ONLINE\s+|OFFLINE\s+)?INDEX\s+(?:IF\s+EXISTS\s+)?[`\"]PRIMARY[`\"]",
+    re.IGNORECASE,
+)
 _ADDS_INDEX = re.compile(r"\s*CREATE\s+(?!OR\b)(?:\w+\s+)?INDEX\b", re.IGNORECASE)
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?(?P<ignore>IGNORE\s+)?TABLE\b", re.IGNORECASE)
 # These switch the updates of indexes of MyISAM off and on.
@@ -111,8 +115,13 @@ def adds_index(sql: str) -> bool:
 
 
 def changes_index(sql: str) -> bool:
-    """Whether a statement creates or drops an index."""
-    return _INDEX.match(sql) is not None
+    """Whether a statement creates or drops an index that is not the primary key."""
+    return _INDEX.match(sql) is not None and not drops_primary_key(sql)
+
+
+def drops_primary_key(sql: str) -> bool:
+    """Whether a statement other than ALTER TABLE drops the primary key of its table."""
+    return _DROPS_KEY.match(sql) is not None
 
 
 def switches_keys(sql: str) -> bool:
@@ -127,7 +136,11 @@ def changes_no_column(ddl: DdlStatement) -> bool:
 
 
 def why_not_followed(sql: str) -> str:
-    """Return the reason why a statement is not an ALTER TABLE whose effect follows from its text, or ""."""
+    """Return the reason why a statement is not an ALTER TABLE, or a `DROP INDEX` of the primary key, whose effect follows from its
+    text, or "".
+    """
+    if drops_primary_key(sql):
+        return ""
     if (altered := _ALTER.match(sql)) is None:
         return "the statement replaces, renames or drops it"
     if altered["ignore"]:

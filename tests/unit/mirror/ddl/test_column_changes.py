@@ -18,7 +18,7 @@ from binlake.mirror.ddl import column_changes
 from binlake.mirror.ddl.effects import Effect, effect_of
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
-from binlake.table.schema.ddl_effects import altered_table
+from binlake.table.schema.ddl_effects import altered_table, changes_no_column
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.defaults import Constant, Unknown
 from binlake.table.schema.schema_file import parse_schema
@@ -276,3 +276,18 @@ def test_a_statement_that_waits_for_a_lock(wait: str) -> None:
     rows = [pa.table({"v": pa.array([0], pa.int32())})]
     with pytest.raises(UnsupportedError, match="column v is AUTO_INCREMENT afterwards"):
         changes(f"{wait}MODIFY v INT AUTO_INCREMENT", rows=rows)
+
+
+@pytest.mark.parametrize("sql", [
+    "DROP INDEX `PRIMARY` ON t", 'DROP INDEX "PRIMARY" ON t', "DROP INDEX IF EXISTS `Primary` ON shop.t WAIT 3",
+])  # fmt: skip
+def test_an_index_that_is_the_primary_key_is_dropped(sql: str) -> None:
+    """Afterwards, the server accepts two rows with the same values in the columns of the key."""
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)", ["id", "v"])
+    assert effect_of(ddl(sql), table, ReadOptions(), RULES) == Effect(
+        refused="the primary key changes"
+    )
+    assert not changes_no_column(ddl(sql))
+    keyless = followed("CREATE TABLE shop.t (id INT, v INT)", ["id", "v"])
+    keyless.key = ()
+    assert effect_of(ddl(sql), keyless, ReadOptions(), RULES).is_none

@@ -188,6 +188,24 @@ def test_foreign_keys() -> None:
     assert foreign_keys(made, "CREATE TABLE u LIKE t", table=("shop", "u")) == []
 
 
+@pytest.mark.parametrize("sql", [
+    "DROP INDEX `PRIMARY` ON t", "drop index if exists `Primary` on shop.t WAIT 3", 'DROP INDEX "PRIMARY" ON t -- key',
+])  # fmt: skip
+def test_an_index_that_is_the_primary_key(sql: str) -> None:
+    found = catalogue(MADE, sql).known(T)
+    assert found is not None
+    assert found.primary_key == ()
+    assert len(found.columns) == 3
+    for other in (
+        "DROP INDEX `PRIMARY 2` ON t",
+        "DROP INDEX `PRIMARY` ON u",
+        "DROP INDEX `PRIMARY`",
+    ):
+        kept = catalogue(MADE, other).known(T)
+        assert kept is not None
+        assert kept.primary_key == ("id",)
+
+
 def test_character_sets() -> None:
     database = "CREATE DATABASE shop COLLATE utf8mb4_bin"
     made = "CREATE TABLE t (a CHAR(1), b CHAR(1) CHARACTER SET 'koi8r', c BLOB)"
@@ -464,6 +482,8 @@ def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
         ("CREATE OR REPLACE SCHEMA shop", {drops}),
         ("CREATE DATABASE shop", set()),
         ("DROP INDEX x ON a", {changes_index}),
+        ("DROP INDEX `PRIMARY` ON a", set()),
+        ('drop index if exists "Primary" ON a', set()),
         ("CREATE UNIQUE INDEX x ON a (id)", {changes_index}),
         ("CREATE OR REPLACE UNIQUE INDEX x ON a (id)", {changes_index}),
         ("CREATE TABLE a (id INT)", {creates}),
