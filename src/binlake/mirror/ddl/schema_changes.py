@@ -25,7 +25,12 @@ from binlake.printable import truncated
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.ddl_effects import CASCADES, changes_no_column, concerns
+from binlake.table.schema.ddl_effects import (
+    CASCADES,
+    changes_no_column,
+    concerns,
+    spells_another,
+)
 from binlake.values.position import Position
 
 
@@ -48,11 +53,19 @@ class SchemaChanges:
     ) -> DdlStatement | None:
         """The first statement that may concern a table, or create one that is wanted."""
         for ddl in statements:
-            if any(concerns(ddl, table.database, table.name) for table in group):
+            if any(self._concerns(ddl, table) for table in group):
                 return ddl
             if self.tables.source.may_be_new(ddl):
                 return ddl
         return None
+
+    def _concerns(self, ddl: DdlStatement, table: Followed) -> bool:
+        """Whether a statement may be about a table. On most servers `T` and `t` are two tables; the server is asked only if a
+        statement spells the name in another way.
+        """
+        if not concerns(ddl, *table.id):
+            return False
+        return not (spells_another(ddl, *table.id) and self.tables.source.distinguishes_case())
 
     def copied_again(self, group: Sequence[Followed], ddl: DdlStatement) -> bool:
         """Copy again the tables that a statement changed while they were copied; whether there are any.
@@ -63,7 +76,7 @@ class SchemaChanges:
         again = [
             table
             for table in group
-            if concerns(ddl, table.database, table.name)
+            if self._concerns(ddl, table)
             and table.was_copied_after(place)
             and not changes_no_column(ddl)
             and not _departs(ddl, table)
@@ -81,7 +94,7 @@ class SchemaChanges:
         A table that cannot follow is quarantined or copied again. Raises SourceError if the lake cannot be written,
         which may pass: the next run applies the statement.
         """
-        if not concerns(ddl, table.database, table.name):
+        if not self._concerns(ddl, table):
             return
         with self._quarantines(table, ddl):
             self._change(table, ddl, end)
@@ -116,7 +129,7 @@ class SchemaChanges:
             self.between()
             splits = self.planner.splits(start, end)
             for ddl in statements_in(splits, self.options.read_options([table.id])):
-                effect = departure_of(ddl, table) if concerns(ddl, *table.id) else None
+                effect = departure_of(ddl, table) if self._concerns(ddl, table) else None
                 if effect is not None and effect.gone:
                     with self._quarantines(table, ddl):
                         self._gone(table, effect, ddl, *self._around(start, ddl))

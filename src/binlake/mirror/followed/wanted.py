@@ -73,6 +73,7 @@ class WantedTables:
         self._options = options
         self._accept_cascades = options.on_cascade != "quarantine"
         self._selection = selection or (lambda: TableSelection.of(options))
+        self._distinguishes_case: dict[str, bool] = {}  # by the URL of the host
 
     def wants(self, database: str, table: str) -> bool:
         """Whether the mirror follows a table of this name."""
@@ -178,6 +179,20 @@ class WantedTables:
         if self._accept_cascades:
             return True
         return self._patiently(self._logs_cascades)
+
+    def distinguishes_case(self) -> bool:
+        """Whether the server has two tables `t` and `T` (lower_case_table_names=0), so that each statement spells the names
+        of tables exactly.
+        """
+        return self._patiently(self._asked_for_case)
+
+    def _asked_for_case(self) -> bool:
+        url = self._host.url()
+        if url not in self._distinguishes_case:
+            with open_session(url) as server:
+                found = server.variable("lower_case_table_names") == "0"
+            self._distinguishes_case[url] = found
+        return self._distinguishes_case[url]
 
     def has_transactions(self, name: TableName) -> bool:
         """Whether a rollback takes back the changes of a table; False if the server no longer has the table."""

@@ -72,6 +72,14 @@ def concerns(ddl: DdlStatement, database: str, table: str) -> bool:
     return not _TEMPORARY.match(ddl.sql) and may_change(ddl, database, table)
 
 
+def spells_another(ddl: DdlStatement, database: str, table: str) -> bool:
+    """Whether a statement that `concerns` a table is about other tables only, on a server that distinguishes names by case."""
+    if (dropped := dropped_database(ddl)) is not None:
+        return dropped != database
+    changed = changed_tables(ddl)
+    return changed is not None and (database, table) not in changed
+
+
 def concerns_certainly(ddl: DdlStatement) -> bool:
     """Whether a statement of which `concerns` is true is certainly about that table."""
     return dropped_database(ddl) is not None or changed_tables(ddl) is not None

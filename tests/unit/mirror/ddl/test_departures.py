@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
+from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.modes.choice import mode_named
@@ -22,6 +23,7 @@ from binlake.table.schema.ddl_effects import changes_no_column, concerns
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
+from unit.mirror.followed.fake_lake import OFFSET
 
 
 class _Shop:
@@ -111,6 +113,38 @@ def test_a_table_that_is_emptied(sql: str) -> None:
     ddl = without_comments(statement(sql))
     found = effect_of(ddl, cast(Followed, _Shop()), ReadOptions(), ColumnRules())
     assert found == Effect(truncate=True)
+
+
+ANOTHER_CASE = (
+    "TRUNCATE TABLE T", "TRUNCATE Shop.t", "DROP TABLE x, T", "DROP DATABASE Shop", "CREATE OR REPLACE SCHEMA SHOP",
+    "ALTER TABLE Shop.t ADD x INT", "RENAME TABLE T TO x", "CREATE OR REPLACE TABLE T (id INT)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", [
+    *ANOTHER_CASE, "TRUNCATE t", "DROP TABLE T, t", "RENAME TABLE t TO T", 'TRUNCATE "T"', "DROP DATABASE shop",
+])  # fmt: skip
+@pytest.mark.parametrize("distinguishes", [True, False])
+def test_a_name_in_another_case(sql: str, distinguishes: bool) -> None:
+    """On most servers it is the name of another table; on the others, and if the text is not certain, it is the same."""
+    asked: list[bool] = []
+
+    def distinguishes_case() -> bool:
+        asked.append(distinguishes)
+        return distinguishes
+
+    source = SimpleNamespace(distinguishes_case=distinguishes_case, may_be_new=lambda _ddl: False)
+    found = cast(Any, SchemaChanges)(
+        MirrorOptions(), ColumnRules(), None, SimpleNamespace(source=source), print, None
+    )
+    table = cast(Any, SimpleNamespace(id=("shop", "t"), mode=mode_named(MIRROR)))
+    ddl = statement(sql)
+    is_other = sql in ANOTHER_CASE
+    assert found.first([ddl], [table]) is (None if is_other and distinguishes else ddl)
+    assert bool(asked) is is_other
+    if is_other and distinguishes:
+        found.apply(table, ddl, None)  # it has no effect
+        assert not found.copied_again([SimpleNamespace(**vars(table), offset=OFFSET)], ddl)
 
 
 @pytest.mark.parametrize("sql", [

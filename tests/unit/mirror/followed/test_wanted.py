@@ -64,6 +64,26 @@ def test_names_that_the_log_spells_in_lower_case(name: tuple[str, str]) -> None:
     assert "to names in lower case" in str(refused.value)
 
 
+@pytest.mark.parametrize(("value", "expected"), [("0", True), ("1", False), ("2", False)])
+def test_the_server_is_asked_once_whether_it_distinguishes_case(value: str, expected: bool) -> None:
+    asked: list[bytes] = []
+
+    def talk(conversation: Conversation) -> None:
+        conversation.login()
+        while query := conversation.hear():
+            if b"lower" in query:
+                asked.append(query)
+                conversation.result(("lower_case_table_names", value))
+            else:
+                conversation.send(OK, 1)
+
+    with fake_server(talk) as (port, _):
+        host = SourceHost(f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none")
+        tables = WantedTables(host, MirrorOptions())
+        assert [tables.distinguishes_case() for _ in range(3)] == [expected] * 3
+    assert len(asked) == 1
+
+
 def with_an_unreadable_table(conversation: Conversation) -> None:
     """A server whose tables `old` and `new` are damaged: it lists them, and answers nothing else about them."""
     conversation.login()
