@@ -33,6 +33,7 @@ from binlake.snapshot.tables import (
     read_table,
 )
 from binlake.source.replica.connection import ServerConnection
+from binlake.source.replica.health_settings import LogFilters
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.schema.declared import DeclaredTable
@@ -156,6 +157,7 @@ class WantedTables:
         self._check_name(name)
         with open_session(self._host.url()) as server:
             _check_case(server, name)
+            _check_filters(server, name)
             table = read_table(server, name, self._options.read_options())
             if table is None:
                 raise SourceError(f"the server has no table {full_name}")
@@ -228,6 +230,24 @@ def _check_case(server: ServerConnection, name: TableName) -> None:
         raise UnsupportedError(
             f"{full_name_of(*name)}: the server has lower_case_table_names=2, and its log has the name in lower case",
             hint="rename the database and the table on the server to names in lower case, or leave the table out",
+        )
+
+
+def _check_filters(server: ServerConnection, name: TableName) -> None:
+    """Raise UnsupportedError for a table whose rows the server does not log, unless the user may not see that. The check of
+    the server at the start does not know tables that are created or selected later.
+    """
+    try:
+        filters = LogFilters.of(server)
+    except ServerError as error:
+        if error.retryable:
+            raise
+        return
+    if not filters.logs(name[0]):
+        found = "; ".join(f"{finding.what}: {finding.why}" for finding in filters.findings())
+        raise UnsupportedError(
+            f"{full_name_of(*name)}: the server's log lacks the changes of the table: {found}",
+            hint="leave the table out, or run `binlake mirror resync` for it when you have corrected the setting",
         )
 
 

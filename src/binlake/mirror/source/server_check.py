@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from binlake.errors import IncompleteError, ServerError
 from binlake.follow.logs import StreamLogs
@@ -78,7 +79,11 @@ def check_server(
     a message for other settings that matter. Settings that the user may not read are not checked. Raises as `connect`.
     """
     gaps: list[_Look] = [log_is_off, _unlogged_replica, lambda server: _filtered(server, wanted)]
-    notes: list[_Look] = [lambda server: values_of(server, _IMAGES), _replication]
+    notes: list[_Look] = [
+        lambda server: values_of(server, _IMAGES),
+        _replication,
+        _filters_statements,
+    ]
     (gaps if options.on_statement == "error" else notes).append(_format)
     with open_session(url) as server:
         found = list(_findings(server, gaps))
@@ -142,3 +147,13 @@ def _filtered(
     found = list(filters.findings())
     if found and not all(filters.logs(database) for database in {name[0] for name in wanted()}):
         yield from found
+
+
+def _filters_statements(server: ServerConnection) -> Iterator[Finding]:
+    """The filters that leave out statements on tables whose rows they do not leave out."""
+    why = (
+        "the log also lacks TRUNCATE, DROP, ALTER, CREATE and RENAME on mirrored tables if the default database of the session"
+        " is not logged; run such statements after USE of a database that is, or start the server without the filter"
+    )
+    for finding in LogFilters.of(server).findings():
+        yield replace(finding, why=why)

@@ -95,22 +95,29 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
 
 @dataclass(frozen=True, slots=True)
 class LogFilters:
-    """The databases of binlog_do_db and binlog_ignore_db, separated by commas; "" for none."""
+    """The databases of binlog_do_db and binlog_ignore_db, separated by commas; "" for none. `distinguishes_case`: whether
+    the server has lower_case_table_names=0, and compares their names exactly.
+    """
 
     do_db: str
     ignore_db: str
+    distinguishes_case: bool = True
 
     @classmethod
     def of(cls, server: ServerConnection) -> LogFilters:
         """The filters of a server. Raises ServerError, also without the privilege to see its position."""
         rows = server.log_status(4)
-        return cls(rows[0][2] or "", rows[0][3] or "") if rows else cls("", "")
+        do_db, ignore_db = (rows[0][2] or "", rows[0][3] or "") if rows else ("", "")
+        if not do_db and not ignore_db:
+            return cls("", "")
+        return cls(do_db, ignore_db, server.variable("lower_case_table_names") == "0")
 
     def logs(self, database: str) -> bool:
         """Whether the server logs the rows of a database: binlog_ignore_db has no effect beside binlog_do_db."""
-        if self.do_db:
-            return database.lower() in self.do_db.lower().split(",")
-        return database.lower() not in self.ignore_db.lower().split(",")
+        named = self.do_db or self.ignore_db
+        if not self.distinguishes_case:
+            database, named = database.lower(), named.lower()
+        return (database in named.split(",")) is bool(self.do_db)
 
     def findings(self) -> Iterator[Finding]:
         """Each filter that is set."""
