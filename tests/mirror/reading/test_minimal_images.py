@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.tables.change import Change
 from dev.servers import Server
 from dev.servers.server import Session
+from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -189,6 +193,73 @@ def test_inserts_with_unknown_defaults(server: Server, iceberg_spark: Any, tmp_p
         reason = reasons[f"{DATABASE}.{name}"]
         assert f"{DATABASE}.{name}: the log has inserts without values of column c" in reason
         assert re.search(why, reason)
+    server.execute(f"DROP DATABASE {DATABASE}")
+
+
+ROWS, TEXT_BYTES, COMMIT_BYTES = 2000, 3000, 1 << 20
+SMALL_UPDATES = (
+    "UPDATE {} SET seen = 1",
+    "UPDATE {} SET seen = seen + 1, note = CONCAT(note, '!') WHERE id % 3 = 0",
+    "DELETE FROM {} WHERE id % 50 = 0",
+    "INSERT INTO {} (id, body) VALUES (5000, 'new')",
+    "UPDATE {} SET note = 'second' WHERE id = 5000",
+)
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11")
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_small_updates_of_long_texts(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any, image: str
+) -> None:
+    """The rows of the lake that the updates need have more than `commit_bytes`. The mirror is killed between two parts."""
+    server.execute(f"CREATE DATABASE {DATABASE}")
+    tables = {"docs": "PRIMARY KEY (id)", "named": "PRIMARY KEY (name)"}
+    with server.session(DATABASE) as session:
+        for table, key in tables.items():
+            session.execute(
+                f"CREATE TABLE {table} (id INT NOT NULL, name VARCHAR(20) NOT NULL DEFAULT 'x', seen INT DEFAULT 0, "
+                f"note VARCHAR(40) DEFAULT 'n', body TEXT, {key}) CHARACTER SET utf8mb4"
+            )
+            rows = ", ".join(f"({i}, 'name {i}', 'body {i} ')" for i in range(ROWS))
+            session.execute(
+                f"INSERT INTO {table} (id, name, body) VALUES {rows}",
+                f"UPDATE {table} SET body = REPEAT(body, {TEXT_BYTES} DIV LENGTH(body))",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",), commit_bytes=COMMIT_BYTES
+    )
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(f"SET SESSION binlog_row_image = {image}", "BEGIN")
+        session.execute(*(one.format(table) for table in tables for one in SMALL_UPDATES), "COMMIT")
+    assert killed(lake, Kill("commit", 3, after=True)) == -signal.SIGKILL
+    made: list[Change] = []
+    commit = MirrorTable.commit
+
+    def kept(table: MirrorTable, change: Change, *args: Any) -> int:
+        made.append(change)
+        return commit(table, change, *args)
+
+    monkeypatch.setattr(MirrorTable, "commit", kept)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    sizes = [change.upserts.nbytes for change in made if change.upserts is not None]
+    assert len(sizes) >= len(tables) * ROWS * TEXT_BYTES // COMMIT_BYTES
+    assert max(sizes) < 2 * COMMIT_BYTES
+    lake.equals_source(f"{DATABASE}.*")
+    made.clear()
+    with server.session(
+        DATABASE
+    ) as session:  # in one part: the rows of new keys are under the old keys
+        session.execute(f"SET SESSION binlog_row_image = {image}", "BEGIN")
+        session.execute(
+            "UPDATE docs SET id = id + 10000", "UPDATE named SET name = CONCAT(name, '!')"
+        )
+        session.execute("COMMIT")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert [change.upserts.num_rows for change in made if change.upserts is not None] == [1961] * 2
+    lake.equals_source(f"{DATABASE}.*")
     server.execute(f"DROP DATABASE {DATABASE}")
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,8 @@ from binlake.errors import (
     SchemaError,
     UnsupportedError,
 )
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP, is_special
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, HASH, OP, SPECIAL, is_special
+from binlake.mirror.columns.chosen_rows import take_rows, take_values
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
 from binlake.source.arrays import array, scalar
@@ -42,8 +42,10 @@ MOVE = 3
 _UPDATES = array([UPDATE, MOVE], pa.uint8())
 Indices = npt.NDArray[np.int64]
 
-#: For rows of key columns: (for each the index of its row in the lake, or -1; those rows).
-RowsOf = Callable[[pa.Table], tuple[Indices, pa.Table]]
+#: For rows of key columns: (for each the index of its row in the lake, or -1; those rows, with the named columns at least).
+RowsOf = Callable[[pa.Table, Sequence[str] | None], tuple[Indices, pa.Table]]
+# at the same time, names of columns are joined for so many rows
+_PATTERN_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     deleted = last[last & 1 == 0] >> 1
     return Net(
         found.rows_after(table, upserted, rows_of),
-        found.before.take(from_numpy(deleted)),
+        take_rows(found.before, deleted),
         found.keys.take(upserted),
         found.keys.take(found.places[deleted]),
     )
@@ -137,7 +139,7 @@ class KeySteps:
         """
         columns = _columns(self.changes)
         if self.changes[ABSENT].null_count == self.changes.num_rows:
-            return self.changes.select(columns).take(from_numpy(chosen))
+            return take_rows(self.changes.select(columns), chosen)
         return _completed(table, self, columns, chosen, rows_of)
 
 
@@ -216,7 +218,7 @@ def _more(rows: pa.Table, ids: Indices, others: Indices) -> pa.Table:
     rank = np.arange(len(ids)) - np.searchsorted(ordered, ordered)
     size = int(max(ids.max(initial=-1), others.max(initial=-1))) + 1
     counts = np.bincount(others, minlength=size)
-    return rows.take(from_numpy(order[rank >= counts[ordered]]))
+    return take_rows(rows, order[rank >= counts[ordered]])
 
 
 def _columns(changes: pa.Table) -> list[str]:
@@ -252,61 +254,101 @@ class KeyTimeline:
         return found.astype(np.int64)
 
 
+def lacks_columns(changes: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """A mask of the changes whose row after them is not in the log as a whole. The row of a delete is not needed."""
+    is_put = pc.not_equal(changes.column(OP), scalar(DELETE))
+    found: npt.NDArray[np.bool_] = to_numpy(pc.and_(pc.is_valid(changes.column(ABSENT)), is_put))
+    return found
+
+
 def _completed(
     table: str, of: KeySteps, columns: Sequence[str], upserted: Indices, rows_of: RowsOf
 ) -> pa.Table:
     """Return the rows `upserted`; values that their images lack come from the rows before them."""
-    changes = of.changes
-    absent = changes[ABSENT].combine_chunks()
-    lacking = np.flatnonzero(~np.asarray(absent.is_null()))
-    op = to_numpy(changes[OP])
-    inserted = lacking[op[lacking] == INSERT]
+    changes, rows = of.changes, of.changes.num_rows
+    lacking = np.flatnonzero(lacks_columns(changes))
+    inserted = lacking[to_numpy(changes[OP])[lacking] == INSERT]
     if len(inserted):
-        names = ", ".join(absent[int(inserted[0])].as_py())
+        names = ", ".join(changes[ABSENT][int(inserted[0])].as_py())
         raise UnsupportedError(
             f"{table}: the log has inserts without the columns {names}, which got their defaults",
             hint="set binlog_row_image=FULL on the server, then `binlake mirror resync`",
         )
     previous = of.steps.before(lacking, of.old[lacking])
-    rows = changes.num_rows
-    base = np.full(rows, -1, np.int64)
+    outside = lacking[previous == -1]
+    # rows of the lake are numbered after the changes
+    nowhere = rows + len(outside)
+    base = np.full(rows, nowhere, np.int64)
     in_range = (previous >= 0) & (previous & 1 == 1)
     base[lacking[in_range]] = previous[in_range] >> 1
-    outside = lacking[previous == -1]
-    where, lake = rows_of(of.before.take(from_numpy(outside)))
-    base[outside] = np.where(where >= 0, where + rows, -1)
-    nowhere = rows + lake.num_rows
-    patterns = _patterns(absent, lacking)
+    base[outside] = rows + np.arange(len(outside))
+    chosen = _sources(changes[ABSENT], columns, base, lacking, nowhere, upserted)
+    needed = np.zeros(len(outside) + 1, bool)
+    for numbers in chosen.values():
+        needed[numbers[numbers >= rows] - rows] = True
+    wanted = np.flatnonzero(needed[:-1])
+    places = np.arange(nowhere + 1)
+    places[rows:] = -1
+    lake: pa.Table | None = None
+    if len(wanted):
+        lacked = [name for name in columns if (chosen[name] >= rows).any()]
+        where, lake = rows_of(take_rows(of.before, outside[wanted]), lacked)
+        places[rows + wanted] = np.where(where >= 0, where + rows, -1)
     taken: list[pa.ChunkedArray] = []
     for name in columns:
-        source = np.arange(nowhere + 1, dtype=np.int64)
-        without = lacking[[name in pattern for pattern in patterns]]
-        source[without] = np.where(base[without] < 0, nowhere, base[without])
-        chosen = _followed(source)[upserted]
-        if (chosen == nowhere).any():
+        found = places[chosen[name]]
+        if (found < 0).any():
             raise IncompleteError(
                 f"{table}: the log has an update of a row that the lake does not have, without its "
                 f"column {name}",
                 hint="`binlake mirror resync` copies the table again; binlog_row_image=FULL avoids this",
             )
-        kind = changes[name].type
-        all_values = pa.chunked_array([*changes[name].chunks, *_values(lake, name, kind)], kind)
-        taken.append(all_values.take(from_numpy(chosen)))
+        values = changes[name]
+        if lake is not None and lake.num_rows and name in lake.column_names:
+            of_lake = lake[name].cast(values.type).chunks
+            values = pa.chunked_array([*values.chunks, *of_lake], values.type)
+        taken.append(take_values(values, found))
     schema = pa.schema([changes.schema.field(name) for name in columns])
     return pa.Table.from_arrays(taken, schema=schema)
 
 
-def _values(lake: pa.Table, name: str, kind: pa.DataType) -> list[Any]:
-    if lake.num_rows == 0:
-        return []
-    return list(lake[name].cast(kind).chunks)
+def _sources(
+    absent: pa.ChunkedArray,
+    columns: Sequence[str],
+    base: Indices,
+    lacking: Indices,
+    nowhere: int,
+    upserted: Indices,
+) -> dict[str, Indices]:
+    """For each column the numbers of the rows that have its values after the changes `upserted`. `base`: the number of the
+    row before each change in `lacking`, up to `nowhere`. Columns that the same images lack have one array.
+    """
+    patterns, pattern_of = _patterns(absent)
+    known: dict[tuple[bool, ...], Indices] = {}
+    found: dict[str, Indices] = {}
+    for name in columns:
+        lacks = tuple(name in pattern for pattern in patterns)
+        if lacks not in known:
+            source = np.arange(nowhere + 1, dtype=np.int64)
+            without = lacking[np.array(lacks, bool)[pattern_of[lacking]]]
+            source[without] = base[without]
+            known[lacks] = _followed(source)[upserted]
+        found[name] = known[lacks]
+    return found
 
 
-def _patterns(absent: pa.Array, rows: Indices) -> list[frozenset[str]]:
-    """The names of the columns that each of these rows lacks; equal ones are one object."""
-    known: dict[tuple[str, ...], frozenset[str]] = {}
-    lists = absent.take(from_numpy(rows)).to_pylist()
-    return [known.setdefault(tuple(names), frozenset(names)) for names in lists]
+def _patterns(absent: pa.ChunkedArray) -> tuple[list[frozenset[str]], Indices]:
+    """The different lists of names, and for each row the number of its list; any number for null."""
+    known: dict[str, int] = {}
+    parts: list[Indices] = []
+    separator = scalar(SPECIAL)
+    for chunk in absent.chunks:
+        for first in range(0, len(chunk), _PATTERN_ROWS):
+            names = pc.binary_join(chunk.slice(first, _PATTERN_ROWS), separator).dictionary_encode()
+            numbers = [known.setdefault(text, len(known)) for text in names.dictionary.to_pylist()]
+            places = to_numpy(pc.fill_null(names.indices, scalar(0, pa.int32())))
+            parts.append(np.array([*numbers, 0], np.int64)[places])
+    return [frozenset(text.split(SPECIAL)) for text in known], np.concatenate(parts)
 
 
 def _followed(source: Indices) -> Indices:

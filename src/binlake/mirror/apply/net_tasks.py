@@ -144,5 +144,5 @@ class _NetTask(Task):
         return KeyShare(self.target.key, self.part, parts).net(net)
 
 
-def _no_rows(keys: pa.Table) -> tuple[npt.NDArray[Any], pa.Table]:
+def _no_rows(keys: pa.Table, _names: Sequence[str] | None) -> tuple[npt.NDArray[Any], pa.Table]:
     raise AssertionError(f"{keys.num_rows} changes lack columns")

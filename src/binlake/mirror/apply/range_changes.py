@@ -11,11 +11,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from binlake.errors import SchemaError
 from binlake.mirror.apply.change_rows import ABSENT
 from binlake.mirror.apply.lake_types import LakeTypes
+from binlake.mirror.apply.net import lacks_columns
 from binlake.mirror.apply.shares import cut, joined
 from binlake.mirror.apply.task_files import opened, task_output
 from binlake.source.bytes import writing
@@ -32,7 +34,7 @@ class Shares:
 
 class ChangeFile(NamedTuple):
     """A file with changes. Each batch was cut into `parts`, for the lake table with `lake` as the fingerprint of its
-    rows; 0: it is as it was decoded.
+    rows; 0: it is as it was decoded. `lacking`: see `RangeChanges`.
     """
 
     path: str
@@ -40,7 +42,7 @@ class ChangeFile(NamedTuple):
     lake: int
     rows: int
     nbytes: int
-    is_whole: bool
+    lacking: int
 
     def share(self, part: int) -> Iterator[pa.RecordBatch]:
         """The changes of one share."""
@@ -66,31 +68,36 @@ class ChangeFile(NamedTuple):
 
 @dataclass
 class RangeChanges:
-    """The changes in the order of the log. `is_whole`: no image lacks a column. `local` makes a file of a task one of this
-    machine.
+    """The changes in the order of the log. `lacking`: how many of them are inserts or updates whose image lacks a column.
+    `local` makes a file of a task one of this machine.
     """
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     files: list[ChangeFile] = field(default_factory=list)
     rows: int = 0
     nbytes: int = 0
-    is_whole: bool = True
+    lacking: int = 0
     local: Callable[[str], str] = lambda path: path
 
     def add(self, batch: pa.RecordBatch) -> None:
         """More changes."""
         self.batches.append(batch)
-        self._count(batch.num_rows, batch.nbytes, is_whole(batch))
+        self._count(batch.num_rows, batch.nbytes, _lacking(batch))
 
     def add_file(self, file: ChangeFile) -> None:
         """More changes, in a file."""
         self.files.append(file)
-        self._count(file.rows, file.nbytes, file.is_whole)
+        self._count(file.rows, file.nbytes, file.lacking)
 
-    def _count(self, rows: int, nbytes: int, whole: bool) -> None:
+    def _count(self, rows: int, nbytes: int, lacking: int) -> None:
         self.rows += rows
         self.nbytes += nbytes
-        self.is_whole = self.is_whole and whole
+        self.lacking += lacking
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log has each inserted and updated row as a whole."""
+        return not self.lacking
 
     @property
     def parts(self) -> int:
@@ -109,9 +116,11 @@ class RangeChanges:
             yield from file._replace(path=self.local(file.path)).tables(rows)
 
 
-def is_whole(batch: pa.RecordBatch) -> bool:
-    """Whether no image lacks a column."""
-    return bool(batch.column(ABSENT).null_count == batch.num_rows)
+def _lacking(batch: pa.RecordBatch) -> int:
+    """How many inserts and updates have an image that lacks a column."""
+    if batch.column(ABSENT).null_count == batch.num_rows:
+        return 0
+    return int(np.count_nonzero(lacks_columns(batch)))
 
 
 class ChangeFileWriter:
@@ -143,11 +152,11 @@ class ChangeFileWriter:
             self._open.out.write_batch(part)
         self._open.rows += batch.num_rows
         self._open.nbytes += batch.nbytes
-        self._open.is_whole = self._open.is_whole and is_whole(batch)
+        self._open.lacking += _lacking(batch)
 
     def _cut(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """The batch cut into shares; () if there are none, or if it does not fit into the lake table."""
-        if self._shares is None or not is_whole(batch):  # then the driver needs rows of the lake
+        if self._shares is None or _lacking(batch):  # then the driver needs rows of the lake
             return ()
         try:  # the driver finds out whether the log has a DDL statement before it, or raises the error
             return list(cut(self._shares.rows.of(batch), self._shares.key, self._shares.parts))
@@ -173,7 +182,7 @@ class _OpenFile:
     close: Callable[[], None]
     rows: int = 0
     nbytes: int = 0
-    is_whole: bool = True
+    lacking: int = 0
 
     @classmethod
     def new(
@@ -188,4 +197,4 @@ class _OpenFile:
     def finished(self) -> ChangeFile:
         """The file, closed."""
         self.close()
-        return ChangeFile(self.path, self.kind[1], self.lake, self.rows, self.nbytes, self.is_whole)
+        return ChangeFile(self.path, self.kind[1], self.lake, self.rows, self.nbytes, self.lacking)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from binlake.mirror.apply.change_rows import BEFORE, HASH, OP, SPECIAL
 from binlake.mirror.apply.net import UPDATE, Net, keys_after, keys_differ
+from binlake.mirror.columns.chosen_rows import take_rows
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.keys import Keys, keys_of
 from binlake.source.arrays import scalar
@@ -47,8 +48,8 @@ class KeyShare:
         assert net.delete_keys is not None
         upserted, deleted = self._own(net.upsert_keys), self._own(net.delete_keys)
         return Net(
-            net.upserts.take(from_numpy(upserted)),
-            net.deletes.take(from_numpy(deleted)),
+            take_rows(net.upserts, upserted),
+            take_rows(net.deletes, deleted),
             net.upsert_keys.take(upserted),
             net.delete_keys.take(deleted),
         )
@@ -81,7 +82,7 @@ def joined(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     rows = pa.Table.from_batches(batches)
     _, first = np.unique(to_numpy(rows[ROW]), return_index=True)
     added = [name for name in (ROW, *HASH) if name in rows.column_names]
-    return rows.drop_columns(added).take(from_numpy(first))
+    return take_rows(rows.drop_columns(added), first)
 
 
 def _shares(

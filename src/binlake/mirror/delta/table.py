@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
+from binlake.mirror.tables.row_sizes import RowSizes
 from binlake.mirror.tables.schema import conformed
 
 _SOURCE = "binlake_changes"
@@ -59,6 +61,7 @@ class DeltaTable:
         self.key = () if key is None else tuple(key)
         self._open_column = open_column
         self._copies = copies
+        self._row_sizes = RowSizes()
         self._look()
         self._complete()
 
@@ -108,30 +111,35 @@ class DeltaTable:
             if rows.num_rows:
                 yield rows
 
-    def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
+    def row_bytes(self) -> int:
+        files = [(self.stored.log.data_file(f.path), f) for f in self.stored.file_states()]
+        return self._row_sizes.average(
+            replace(file, path=str(path)) for path, file in files if path is not None
+        )
+
+    def rows_of(
+        self, keys: pa.Table, names: Sequence[str] | None = None
+    ) -> tuple[np.ndarray[Any, Any], pa.Table]:
         found = np.full(keys.num_rows, -1, np.int64)
+        schema = pa.schema([self.schema.field(name) for name in names or self.schema.names])
         if not keys.num_rows:
-            return found, self.schema.empty_table()
+            return found, schema.empty_table()
         wanted = conformed(keys, pa.schema([self.schema.field(n) for n in keys.column_names]))
-        names = [f"k{i}" for i in range(wanted.num_columns)]
-        numbered = wanted.rename_columns(names).append_column(
+        parts = [f"k{i}" for i in range(wanted.num_columns)]
+        numbered = wanted.rename_columns(parts).append_column(
             "number", from_numpy(np.arange(keys.num_rows))
         )
         with self.stored.in_session(self.stored.log.files):
             self.stored.frame(numbered).createOrReplaceTempView(_SOURCE)
-            columns = ", ".join(
-                f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(self.schema.names)
-            )
-            pairs = zip(names, keys.column_names, strict=True)
+            columns = ", ".join(f"t.{quoted_name(n)} AS c{i}" for i, n in enumerate(schema.names))
+            pairs = zip(parts, keys.column_names, strict=True)
             same = [f"t.{quoted_name(n)} = s.{k}" for k, n in pairs]
             rows: pa.Table = self.stored.spark.sql(
                 f"SELECT s.number, {columns} FROM {self.stored.sql_name} t JOIN {_SOURCE} s ON "
                 + " AND ".join([*same, *self._only_open()])
             ).toArrow()
         found[to_numpy(rows["number"])] = np.arange(rows.num_rows)
-        return found, conformed(
-            rows.drop_columns(["number"]).rename_columns(self.schema.names), self.schema
-        )
+        return found, conformed(rows.drop_columns(["number"]).rename_columns(schema.names), schema)
 
     def _only_open(self) -> list[str]:
         return [] if self._open_column is None else [f"t.{quoted_name(self._open_column)} IS NULL"]

@@ -32,7 +32,7 @@ def with_kept_values(
     rows: pa.Table, lake: LakeTable, key: Sequence[str], names: Sequence[str]
 ) -> pa.Table:
     """Return the rows with the columns `names`, which get the values that the lake has for the same keys."""
-    where, old = lake.rows_of(rows.select(list(key)))
+    where, old = lake.rows_of(rows.select(list(key)), names)
     places = pa.array(where, pa.int64(), mask=np.asarray(where) < 0)
     for name in names:
         values = old[name].combine_chunks().take(places)

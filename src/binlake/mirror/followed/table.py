@@ -316,9 +316,10 @@ class Followed:
             lambda: found.tables(rows),
             rows=found.rows,
             nbytes=found.nbytes,
-            is_whole=found.is_whole,
+            lacking=found.lacking,
             may_be_ahead=self.may_be_ahead,
             rows_of=self.lake.rows_of,
+            row_bytes=self.lake.row_bytes,
         )
         changes = self.mode.changes(of, most_bytes)
         return map(self._with_kept_values, changes) if self.kept_columns else changes

@@ -21,6 +21,10 @@ from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_ke
 from binlake.mirror.tables.live_batches import as_stored, live_batches, stored_names
 from binlake.source.arrays import scalar
 
+# of a row group, at the same time
+_READ_BYTES = 64 << 20
+_LEAST_ROWS = 256
+
 
 def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
     """The deleted positions of each data file, from `IcebergTable.files`. Raises BinlogError."""
@@ -135,22 +139,43 @@ class Lookup:
         )
 
 
-def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """The rows at these ascending positions of a data file, in the types of `schema`. Raises as `parquet_file`."""
+def rows_at(
+    path: str, positions: Sequence[int], schema: pa.Schema, names: Sequence[str]
+) -> pa.Table:
+    """Some columns of the rows at these ascending positions of a data file, in the types of `schema`. Raises as
+    `parquet_file`.
+
+    Row groups without such rows are not read, and the others in parts, so that few other rows are in memory.
+    """
     parts = []
     with parquet_file(path) as file:
-        stored = stored_names(file.schema_arrow, schema, schema.names)
+        stored = stored_names(file.schema_arrow, schema, names)
         wanted = [name for name in stored.values() if name is not None]
         at = np.asarray(positions, np.int64)
         first = 0
         for group in range(file.num_row_groups):
-            count = file.metadata.row_group(group).num_rows
-            inside = at[(at >= first) & (at < first + count)] - first
-            if len(inside):
-                rows = file.read_row_group(group, columns=wanted, use_threads=False)
-                parts.append(as_stored(rows.take(from_numpy(inside)), stored, schema))
-            first += count
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+            of_group = file.metadata.row_group(group)
+            inside = at[(at >= first) & (at < first + of_group.num_rows)] - first
+            first += of_group.num_rows
+            if not len(inside):
+                continue
+            if not wanted:  # the file is older than the columns
+                rows = pa.table({"row": from_numpy(inside)})
+                parts.append(as_stored(rows, stored, schema))
+                continue
+            row_bytes = of_group.total_byte_size // max(1, of_group.num_rows)
+            count = max(_LEAST_ROWS, min(of_group.num_rows, _READ_BYTES // max(1, row_bytes)))
+            begin = 0
+            for batch in file.iter_batches(count, [group], columns=wanted, use_threads=False):
+                end = begin + batch.num_rows
+                of = inside[np.searchsorted(inside, begin) : np.searchsorted(inside, end)] - begin
+                begin = end
+                if len(of):
+                    rows = pa.Table.from_batches([batch]).take(from_numpy(of))
+                    parts.append(as_stored(rows, stored, schema))
+    if parts:
+        return pa.concat_tables(parts)
+    return pa.schema([schema.field(name) for name in names]).empty_table()
 
 
 def places_of_each(

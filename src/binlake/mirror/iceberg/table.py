@@ -44,6 +44,7 @@ from binlake.mirror.tables.formats import ICEBERG
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, keys_of_rows, row_hashes
 from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import Partitioning
+from binlake.mirror.tables.row_sizes import RowSizes
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 
 _POSITION = np.uint64(0xFFFFFFFF)
@@ -72,6 +73,7 @@ class MirrorTable:
         self.key = () if key is None else tuple(key)
         self._lookup = None if key is None else Lookup(self.key, open_column)
         self._index = RowIndex(index_directory)
+        self._row_sizes = RowSizes()
         self.reload()
 
     # -- contents --------------------------------------------------------------------------------
@@ -141,7 +143,13 @@ class MirrorTable:
                 if rows.num_rows:
                     yield rows
 
-    def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
+    def row_bytes(self) -> int:
+        return self._row_sizes.average(self.files.states())
+
+    def rows_of(
+        self, keys: pa.Table, names: Sequence[str] | None = None
+    ) -> tuple[np.ndarray[Any, Any], pa.Table]:
+        names = self.schema.names if names is None else names
         wanted, places = self._live(self._keys(self._typed(keys)))
         found = np.full(keys.num_rows, -1, np.int64)
         parts: list[pa.Table] = []
@@ -152,10 +160,13 @@ class MirrorTable:
         for number in np.unique(numbers):
             of = numbers == number
             positions = (places[of] & _POSITION).astype(np.int64)
-            parts.append(rows_at(self._index.path(int(number)), positions.tolist(), self.schema))
+            path = self._index.path(int(number))
+            parts.append(rows_at(path, positions.tolist(), self.schema, names))
             found[wanted[of]] = np.arange(count, count + len(positions))
             count += len(positions)
-        return found, pa.concat_tables(parts) if parts else self.schema.empty_table()
+        if parts:
+            return found, pa.concat_tables(parts)
+        return found, pa.schema([self.schema.field(name) for name in names]).empty_table()
 
     def _typed(self, keys: pa.Table) -> pa.Table:
         """The columns in the types of the table."""

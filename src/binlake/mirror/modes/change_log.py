@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import UPDATE, key_changes
+from binlake.mirror.columns.chosen_rows import take_rows
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.control import position_key
 from binlake.mirror.modes.mode import BEFORE_ALL_ROWS, Emptying, Mode, RowChanges, Scan, repeated
@@ -105,7 +106,7 @@ def logged_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     own["absent"] = array([rest or None] * of.num_rows, _COLUMNS["absent"].type)
     before = _as_rows(pa.table(values), own).cast(after.schema)
     places = np.concatenate([np.arange(len(moved)) * 2 + 1, np.flatnonzero(moved) * 2])
-    return pa.concat_tables([after, before]).take(from_numpy(np.argsort(places, kind="stable")))
+    return take_rows(pa.concat_tables([after, before]), np.argsort(places, kind="stable"))
 
 
 def _as_rows(rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:

@@ -21,11 +21,12 @@ class EqualRows(Mode):
     is_net_by_key = True
 
     def changes(self, of: RowChanges, most_bytes: int) -> Iterator[Change]:
-        parts = -(-of.nbytes // most_bytes)
-        if parts <= 1 or not of.key or not of.is_whole:
+        parts = _parts(of, most_bytes)
+        if parts <= 1:
             yield _change(_net(of))
             return
-        # a part can be committed before the others: the whole range applied again gives the same rows
+        # A part can be committed before the others: the whole range applied again gives the same rows. A column that the
+        # updates of a row lack has one value in the lake before and after them.
         for part in range(parts):
             share = KeyShare(of.key, part, parts)
             changes = pa.concat_tables([share.changes(rows) for rows in of.tables()])
@@ -36,6 +37,21 @@ class EqualRows(Mode):
         self, scan: Scan, _key: Sequence[str], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
         return scan(columns)
+
+
+def _parts(of: RowChanges, most_bytes: int) -> int:
+    """Into how many shares of the keys the changes are cut, so that one and the rows of the lake that it needs have about
+    `most_bytes`.
+
+    The new key of an update may be in another share, and that share lacks the changes of the row under the old key.
+    """
+    if not of.key:
+        return 1
+    nbytes = of.nbytes + (of.lacking * of.row_bytes() if of.lacking else 0)
+    parts = -(-nbytes // most_bytes)
+    if parts > 1 and of.lacking and any(moves_without_columns(one, of.key) for one in of.tables()):
+        return 1
+    return parts
 
 
 def _change(net: Net) -> Change:

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import OP, fact
 from binlake.mirror.apply.net import KeySteps, RowsOf, net_by_key
-from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
+from binlake.mirror.columns.chosen_rows import take_rows
+from binlake.mirror.columns.numpy_arrays import to_numpy
 from binlake.mirror.control import position_key
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import (
@@ -131,17 +132,17 @@ def versions(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf)
     ids, steps = of.steps.ids, of.steps.steps
     begins = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
     ends = np.append(begins[1:], True)[: len(ids)]
-    found, open_rows = rows_of(_keys(of, steps[begins], key))
+    found, open_rows = rows_of(_keys(of, steps[begins], key), None)
     times = to_numpy(changes[fact("ts")].cast(pa.int64()))[steps >> 1]
     times = _ascending(times, begins, _began(found, open_rows))
     # the first step of a key closes the open version
-    closed = open_rows.take(from_numpy(found[found >= 0]))
+    closed = take_rows(open_rows, found[found >= 0])
     closed = _with(closed, _TO, times[begins][found >= 0])
     # every step but the last closes the version that it opens
     is_put = steps & 1 == 1
     until = pa.array(np.append(times[1:], 0)[is_put], pa.int64(), mask=ends[is_put])
     puts = steps[is_put] >> 1
-    own = _with_own(changes).select([field.name for field in History.fields]).take(from_numpy(puts))
+    own = take_rows(_with_own(changes).select([field.name for field in History.fields]), puts)
     opened = of.rows_after(table, puts, rows_of)
     for field in History.fields:
         opened = opened.append_column(field, own[field.name])
@@ -154,7 +155,7 @@ def _keys(of: KeySteps, first: Numbers, key: Sequence[str]) -> pa.Table:
     """The key of each of some steps."""
     both = pa.concat_tables([of.before, of.changes.select(list(key)).cast(of.before.schema)])
     is_put = first & 1
-    return both.take(from_numpy((first >> 1) + is_put * of.changes.num_rows))
+    return take_rows(both, (first >> 1) + is_put * of.changes.num_rows)
 
 
 def _began(found: Numbers, open_rows: pa.Table) -> Numbers:

@@ -26,8 +26,9 @@ BEFORE_ALL_ROWS = -1
 class RowChanges:
     """Row changes of one table in the order of the log, see `change_rows`, in the types of the lake.
 
-    `tables` reads them, again each time. `rows` and `nbytes` count them as they were decoded; `is_whole`: no image
-    lacks a column. `may_be_ahead`: the lake may have rows of a later moment. `rows_of` finds rows of the lake.
+    `tables` reads them, again each time. `rows` and `nbytes` count them as they were decoded; `lacking` of them are inserts
+    or updates whose image lacks a column. `may_be_ahead`: the lake may have rows of a later moment. `rows_of` finds rows of
+    the lake; `row_bytes` estimates the memory for one of them.
     """
 
     table: str
@@ -35,9 +36,10 @@ class RowChanges:
     tables: Callable[[], Iterator[pa.Table]]
     rows: int
     nbytes: int
-    is_whole: bool
+    lacking: int
     may_be_ahead: bool
     rows_of: RowsOf
+    row_bytes: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, key_changes, net_by_key
+from binlake.mirror.columns.chosen_rows import take_rows
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
@@ -83,7 +84,7 @@ def marked_deletes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     # the old row of each stands before the new one: its key as it was, all else as the lake has it
     old = _old_rows(changes.filter(from_numpy(moved)), found.schema, key)
     places = np.concatenate([np.arange(len(moved)) * 2 + 1, np.flatnonzero(moved) * 2])
-    return pa.concat_tables([found, old]).take(from_numpy(np.argsort(places, kind="stable")))
+    return take_rows(pa.concat_tables([found, old]), np.argsort(places, kind="stable"))
 
 
 def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Table:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
 from binlake.errors import SourceError
-from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
+from binlake.mirror.tables.damage import DamagedFileError, MissingFileError, is_overflow
 from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for, writing
@@ -77,6 +77,8 @@ def parquet_file(path: str, int96_unit: str | None = None) -> Iterator[pq.Parque
     except FileNotFoundError:
         raise _missing(path) from None
     except pa.ArrowInvalid as error:
+        if is_overflow(error):  # of what was done with the rows
+            raise
         raise _damaged(path, error) from error
     except OSError as error:  # pyarrow raises it for damaged pages, too
         if _is_damaged(path):

@@ -195,8 +195,15 @@ class LakeTable(Protocol):
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """All live rows; the columns `names`, by default all."""
 
-    def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
-        """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
+    def row_bytes(self) -> int:
+        """About how many bytes a row has in memory."""
+
+    def rows_of(
+        self, keys: pa.Table, names: Sequence[str] | None = None
+    ) -> tuple[np.ndarray[Any, Any], pa.Table]:
+        """The rows that have these keys: (for each key the index of its row, or -1; the rows with the columns `names`,
+        by default all).
+        """
 
     def data_prefix(self) -> str:
         """The prefix of the paths of new data files."""

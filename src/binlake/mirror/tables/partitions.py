@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.columns.chosen_rows import take_rows
 from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.schema import FIELD_ID
@@ -94,7 +95,7 @@ class Partitioning:
             of = order[start:end]
             first = int(of[0])
             values = [_json(column[first], field[1]) for column, field in zip(columns, self.fields, strict=True)]  # fmt: skip
-            chosen = rows if len(of) == rows.num_rows else rows.take(from_numpy(of))
+            chosen = rows if len(of) == rows.num_rows else take_rows(rows, of)
             yield Partition(self.spec, json.dumps(values)), chosen
 
     @staticmethod

@@ -44,7 +44,7 @@ def changes_of(steps: list[dict[str, Any]], before: tuple[str, ...]) -> pa.Table
 
 
 def lake_of(rows: dict[int, Row]) -> Any:
-    def rows_of(keys: pa.Table) -> tuple[Any, pa.Table]:
+    def rows_of(keys: pa.Table, names: Any = None) -> tuple[Any, pa.Table]:
         wanted = keys["id"].to_pylist()
         there = [key for key in wanted if key in rows]
         places = {key: at for at, key in enumerate(there)}
@@ -179,7 +179,9 @@ def test_a_key_that_changes_is_gone(kind: pa.DataType, old: Any, new: Any) -> No
             BEFORE + "k": pa.array([old, None], kind),
         }
     )
-    net = net_by_key("t", changes, ("k",), lambda _keys: pytest.fail("no image lacks columns"))
+    net = net_by_key(
+        "t", changes, ("k",), lambda _keys, _names: pytest.fail("no image lacks columns")
+    )
     assert (str(net.upserts["k"].to_pylist()), str(net.deletes["k"].to_pylist())) == (
         str([new]),
         str([old]),

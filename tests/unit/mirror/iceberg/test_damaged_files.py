@@ -27,7 +27,7 @@ SCHEMA = storage_schema(iceberg_schema(ROWS.schema))
 def read(path: Path) -> None:
     for _ in live_batches(str(path), BitMap(), SCHEMA, SCHEMA.names):
         pass
-    rows_at(str(path), [5], SCHEMA)
+    rows_at(str(path), [5], SCHEMA, SCHEMA.names)
 
 
 def test_every_error_of_a_damaged_data_file_is_one_of_its_table(tmp_path: Path) -> None:

@@ -126,7 +126,9 @@ def test_each_change_opens_a_version_and_closes_one(
         places = {key: at for at, key in enumerate(rows["id"].to_pylist())}
         assert len(places) == rows.num_rows, "one open version of a key"
 
-        def rows_of(keys: pa.Table, rows: pa.Table = rows, places: Any = places) -> Any:
+        def rows_of(
+            keys: pa.Table, _names: Any, rows: pa.Table = rows, places: Any = places
+        ) -> Any:
             wanted = [places.get(key, -1) for key in keys["id"].to_pylist()]
             return np.array(wanted, np.int64), rows
 

@@ -49,7 +49,7 @@ class Lake:
     def data_prefix(self) -> str:
         return f"{self._folder}/data-"
 
-    def rows_of(self, keys: pa.Table) -> tuple[Any, pa.Table]:
+    def rows_of(self, keys: pa.Table, names: Any = None) -> tuple[Any, pa.Table]:
         ids = keys["id"].to_numpy()
         old = pa.table([ids, pa.nulls(len(ids), pa.string()), ids * 10], schema=SCHEMA)
         return np.arange(len(ids)), old
