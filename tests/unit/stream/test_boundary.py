@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import binlake
 from binlake.errors import TruncatedError
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.status_variables import encode_status
 from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
+from binlake.format.event_header import HEADER_BYTES
 from binlake.source.log_file import LogFile
 from binlake.source.resolve import resolve
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Limits, seek
+from binlake.stream.positions.compressed_events import CompressedEvents
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import executed
 from binlake.values.gtid import GtidSet, MariaGtidIntervals
@@ -122,15 +128,31 @@ def test_bytes(size: int, tmp_path: Path) -> None:
     assert max(longer, default=0) > size or size >= 5000
 
 
-def test_compressed_transactions_count_as_much_as_they_inflate_to() -> None:
-    """A batch of small compressed transactions does not need more memory than one of others."""
-    path = GOLDEN / "mysql-9.7" / "types-compressed" / "binlog.000001"
+def saved_bytes(one: Any) -> int:
+    """How many bytes longer an event is when it is inflated."""
+    event = one.event
+    if isinstance(event, TransactionPayloadEvent):
+        return (event.uncompressed_size or 0) - (one.end_pos - one.pos)
+    if isinstance(event, RowsEvent):
+        return len(event.inflate()) - len(event.rows)
+    if isinstance(event, QueryEvent) and one.type == "QUERY_COMPRESSED_EVENT":
+        status = encode_status(event.status_items, event.status_unknown)
+        others = HEADER_BYTES + 13 + len(status) + len(event.database) + 1 + 4
+        return len(event.sql_raw) - (one.end_pos - one.pos - others)
+    return 0
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_what_is_compressed_counts_as_much_as_it_inflates_to(server: str) -> None:
+    """A batch of small compressed transactions, or of compressed events, does not need more memory than one of others."""
+    path = GOLDEN / server / "types-compressed" / "binlog.000001"
     inflated = {
-        one.end_pos: (one.event.uncompressed_size or 0) - (one.end_pos - one.pos)
+        one.end_pos: saved
         for one in binlake.open(str(path)).events()
-        if isinstance(one.event, TransactionPayloadEvent)
+        if (saved := saved_bytes(one)) > 0
     }
     assert len(inflated) > 20
+    assert sum(inflated.values()) > path.stat().st_size // 2
     limit = 4000
     steps: list[BoundaryScan] = []
     with LogFile.open(str(path)) as opened:
@@ -144,6 +166,22 @@ def test_compressed_transactions_count_as_much_as_they_inflate_to() -> None:
         assert scan.bytes == scan.offset - begin
         assert scan.transactions == 1 or scan.bytes + saved <= limit
     assert max(scan.transactions for scan in steps) > 1
+
+
+@pytest.mark.parametrize("window_bytes", [1, 3000, 1 << 20])
+def test_compressed_events_in_windows(window_bytes: int) -> None:
+    path = GOLDEN / "mariadb-11.8" / "types-compressed" / "binlog.000001"
+    sizes = {one.pos: saved_bytes(one) for one in binlake.open(str(path)).events()}
+    events = CompressedEvents()
+    ends = []
+    with LogFile.open(str(path)) as log:
+        for window in log.windows(verify=False, window_bytes=window_bytes):
+            events.enter(window)
+            for end in (window.start, (window.start + window.end) // 2, window.end):
+                expected = sum(max(0, size) for pos, size in sizes.items() if pos < end)
+                assert events.saved_bytes(end) == expected
+                ends.append(end)
+    assert ends[-1] == path.stat().st_size
 
 
 def test_limits_apply_across_files(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from binlake.source.log_file import Damage, LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.stream.groups.grouper import Ended, Grouper
 from binlake.stream.groups.transaction_of import transaction_of
+from binlake.stream.positions.compressed_events import CompressedEvents
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.runs import Outcome, PlainRun, Run
@@ -44,7 +45,7 @@ _SMALLEST_WINDOW = 64 << 10
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one batch: `bytes` of the log, `rows` changed, and `inflated_bytes`: bytes of the log if MySQL's compressed
-    transactions were not compressed. None means no limit.
+    transactions and MariaDB's compressed events were not compressed. None means no limit.
     """
 
     bytes: int | None = None
@@ -105,7 +106,8 @@ class BoundaryScan:
         self.gtids = gtids
         self.offset = FIRST_EVENT
         self.bytes = self.rows = self.transactions = 0
-        self._saved_bytes = 0  # by compression
+        self._saved_bytes = 0  # by compression of transactions, and of events in earlier files
+        self._compressed = CompressedEvents()
         self.commit_us: int | None = None
         self.full = False
         self._fingerprint: LogFingerprint | None = None
@@ -150,6 +152,8 @@ class BoundaryScan:
 
     def _scan(self, log: LogFile, start: int, stop: int | None) -> tuple[Grouper, Window | None]:
         """Return the grouper with the transaction that is open at the end of the walk, and the last window."""
+        self._saved_bytes += self._compressed.saved_bytes(self.offset)
+        self._compressed = CompressedEvents()
         self._start = self.offset = start
         self._fingerprint = None
         self._bytes_before = self.bytes
@@ -157,6 +161,8 @@ class BoundaryScan:
         window = None
         for window in self._windows(log, start, stop):
             self.gtids.pass_head(window)
+            if self._limits.inflated_bytes is not None:
+                self._compressed.enter(window)
             for item in grouper.window(window):
                 if isinstance(item, Ended):
                     self._take_group(item)
@@ -209,7 +215,7 @@ class BoundaryScan:
         """
         limits = self._limits
         size = self._bytes_before + end - self._start
-        inflated = size + self._saved_bytes + saved_bytes
+        inflated = size + self._saved_bytes + saved_bytes + self._compressed.saved_bytes(end)
         return (
             (limits.bytes is None or size <= limits.bytes)
             and (limits.inflated_bytes is None or inflated <= limits.inflated_bytes)
