@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from binlake.mirror.apply.range_changes import ChangeFile, RangeChanges
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.tables.change import Change
 from dev.servers import Server, running
@@ -71,6 +72,42 @@ def test_in_parts(
     assert len(made) > 1 if is_keyed else len(made) == 1
     assert all(change.upserts is None for change in made) is is_keyed
     assert lake.equals_source(f"large.{name}")
+
+
+def test_compressed(server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """The transaction inflates to more than `commit_bytes`, and the log of the round is small."""
+    compressed = {
+        "mysql": ("SET SESSION binlog_transaction_compression = %s",),
+        "mariadb": ("SET GLOBAL log_bin_compress = %s", "SET GLOBAL log_bin_compress_min_len = 10"),
+    }[server.flavour]
+    with server.session("large") as session:
+        session.execute("CREATE TABLE packed (id INT PRIMARY KEY, t TEXT)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("large.packed",), commit_bytes=1 << 20)
+        lake.catch_up()
+        session.execute(*(one.replace("%s", "ON") for one in compressed), "BEGIN")
+        for first in range(0, ROWS, 500):
+            rows = ", ".join(f"({i}, REPEAT('row {i} ', 300))" for i in range(first, first + 500))
+            session.execute(f"INSERT INTO packed VALUES {rows}")
+        session.execute("COMMIT", *(one.replace("%s", "OFF") for one in compressed))
+    in_files: list[int] = []
+    made: list[int] = []
+    add_file, commit = RangeChanges.add_file, MirrorTable.commit
+
+    def added(changes: RangeChanges, file: ChangeFile) -> None:
+        in_files.append(file.nbytes)
+        add_file(changes, file)
+
+    def kept(table: MirrorTable, change: Change, *args: Any) -> int:
+        made.append(0 if change.upserts is None else change.upserts.nbytes)
+        return commit(table, change, *args)
+
+    monkeypatch.setattr(RangeChanges, "add_file", added)
+    monkeypatch.setattr(MirrorTable, "commit", kept)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert sum(in_files) > sum(made) / 2 > 4 << 20
+    assert max(made) < 2 << 20
+    assert lake.equals_source("large.packed")
 
 
 def test_a_key_that_the_lake_cannot_represent_ends_its_table_only(

@@ -130,15 +130,15 @@ def test_bytes(size: int, tmp_path: Path) -> None:
 
 def saved_bytes(one: Any) -> int:
     """How many bytes longer an event is when it is inflated."""
-    event = one.event
+    event: object = one.event
     if isinstance(event, TransactionPayloadEvent):
-        return (event.uncompressed_size or 0) - (one.end_pos - one.pos)
+        return (event.uncompressed_size or 0) - int(one.end_pos - one.pos)
     if isinstance(event, RowsEvent):
         return len(event.inflate()) - len(event.rows)
     if isinstance(event, QueryEvent) and one.type == "QUERY_COMPRESSED_EVENT":
         status = encode_status(event.status_items, event.status_unknown)
         others = HEADER_BYTES + 13 + len(status) + len(event.database) + 1 + 4
-        return len(event.sql_raw) - (one.end_pos - one.pos - others)
+        return len(event.sql_raw) - int(one.end_pos - one.pos - others)
     return 0
 
 

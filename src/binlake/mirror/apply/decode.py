@@ -131,9 +131,11 @@ def decode_range(
     *,
     refuse_statements: bool = True,
     task_bytes: int = 32 << 20,
+    held_bytes: int = 512 << 20,
 ) -> Decoded:
     """Decode splits, with `engine` if they have more than `task_bytes`, which one task reads. A task reads all of
-    a server's log, or of a compressed file, because these cannot be cut.
+    a server's log, or of a compressed file, because these cannot be cut. Without tasks, changes of more than `held_bytes` are
+    also in files: log that is compressed inflates.
 
     With `refuse_statements`, a table has failed if a statement in statement format changes it and no other table.
     Raises BinlogError; IncompleteError, with `refuse_statements`, for other changes in the log that are not in row
@@ -142,7 +144,7 @@ def decode_range(
     parts = packed(splits, task_bytes)
     if sum(split.bytes for split in splits) <= task_bytes:
         (ledger, found), has_texts = with_statements_if_needed(
-            lambda read: _decode_here(parts, read, wanted), options
+            lambda read: _decode_here(parts, read, wanted, task_files, held_bytes), options
         )
         found.has_texts = has_texts
     else:
@@ -223,11 +225,16 @@ def _take_statements(transaction: Transaction, ledger: Ledger, into: Decoded) ->
 
 
 def _decode_here(
-    parts: Sequence[LogPart], options: ReadOptions, wanted: Wanted
+    parts: Sequence[LogPart],
+    options: ReadOptions,
+    wanted: Wanted,
+    task_files: TaskFiles,
+    held_bytes: int,
 ) -> tuple[Ledger, Decoded]:
-    ledger, found = Ledger(), Decoded()
-    for part in parts:
-        _decode(part, options, wanted, ledger, found)
+    ledger, found = Ledger(), _Held(task_files, held_bytes)
+    with found:
+        for part in parts:
+            _decode(part, options, wanted, ledger, found)
     return ledger, found
 
 
@@ -369,6 +376,37 @@ class _InFiles(Decoded):
     def __exit__(self, *_: object) -> None:
         for writer in self.writers.values():
             writer.close()
+
+
+class _Held(Decoded):
+    """Holds changes of up to `held_bytes`, and writes later ones into files."""
+
+    def __init__(self, task_files: TaskFiles, held_bytes: int) -> None:
+        super().__init__(local=task_files.local)
+        self._task_files = task_files
+        self._room = held_bytes
+        self._later: _InFiles | None = None
+
+    def add(self, name: TableName, batch: pa.RecordBatch) -> None:
+        self._room -= batch.nbytes
+        if self._room >= 0:
+            super().add(name, batch)
+            return
+        if self._later is None:
+            self._later = _InFiles(self._task_files.for_tasks(), {})
+        self._later.add(name, batch)
+
+    def __enter__(self) -> _Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._later is None:
+            return
+        with self._later:
+            pass
+        for name, writer in self._later.writers.items():
+            for file in writer.files:
+                self.of(name).add_file(file)
 
 
 def _by_tasks(

@@ -138,6 +138,7 @@ class TablesDecoder:
                 self.task_files,
                 refuse_statements=refuses,
                 task_bytes=2 * self.split_bytes,
+                held_bytes=self.options.commit_bytes,
             )
         except FormatError as error:
             if error.hint == SKIP_HINT:  # a mirror has no such option

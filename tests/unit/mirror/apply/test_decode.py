@@ -28,11 +28,21 @@ LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
 TABLES = ("products", "orders", "order_lines", "customers")
 
 
-def decoded(task_files: TaskFiles, task_bytes: int = 32 << 20) -> Decoded:
+def decoded(
+    task_files: TaskFiles, task_bytes: int = 32 << 20, held_bytes: int = 1 << 30
+) -> Decoded:
     read = MirrorOptions().read_options([("shop", table) for table in TABLES])
     splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
     wanted = Wanted({("shop", table): () for table in TABLES}, "")
-    return decode_range(splits, read, wanted, HereEngine(), task_files, task_bytes=task_bytes)
+    return decode_range(
+        splits,
+        read,
+        wanted,
+        HereEngine(),
+        task_files,
+        task_bytes=task_bytes,
+        held_bytes=held_bytes,
+    )
 
 
 def batches_of(changes: RangeChanges) -> list[pa.RecordBatch]:
@@ -65,6 +75,22 @@ def test_by_tasks_into_files(tmp_path: Path, is_cluster: bool) -> None:
     assert list(directory.iterdir())
     task_files.clear()
     assert not directory.exists()
+
+
+@pytest.mark.parametrize("share", [0, 0.9])
+def test_changes_that_are_not_held_are_in_files(tmp_path: Path, share: float) -> None:
+    task_files = TaskFiles(tmp_path / "state", None)
+    held = decoded(task_files).changes
+    held_bytes = int(share * sum(one.nbytes for one in held.values()))
+    found = decoded(task_files, held_bytes=held_bytes).changes
+    assert found.keys() == held.keys()
+    for name, changes in held.items():
+        assert rows_of(batches_of(found[name])) == rows_of(batches_of(changes))
+        assert (found[name].rows, found[name].nbytes) == (changes.rows, changes.nbytes)
+    in_memory = sum(batch.nbytes for one in found.values() for batch in one.batches)
+    assert in_memory <= held_bytes
+    assert any(one.files for one in found.values())
+    assert any(one.batches for one in found.values()) is bool(held_bytes)
 
 
 @dataclass

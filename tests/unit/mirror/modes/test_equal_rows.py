@@ -114,7 +114,7 @@ def test_updates_that_change_a_key_without_columns_are_not_cut() -> None:
 
 
 def test_deletes_need_no_row_of_the_lake() -> None:
-    steps = [{"op": DELETE, "row": (i, None, None), "old": None, "absent": ["a", "b"]} for i in range(20)]  # fmt: skip
+    steps: list[dict[str, Any]] = [{"op": DELETE, "row": (i, None, None), "old": None, "absent": ["a", "b"]} for i in range(20)]  # fmt: skip
     steps += [{"op": INSERT, "row": (30, "x", 1), "old": None, "absent": []}]
     of = row_changes(changes_of(steps, ("id",)), {})
     assert of.lacking == 0
