@@ -170,7 +170,7 @@ class ConnectionLostError(ServerError):
 
 
 class PositionLostError(ServerError):
-    """The wanted log position is no longer on the server."""
+    """The wanted log position is no longer on the server; with `is_passing`, the server may have it later."""
 
 
 class PeerGoneError(BinlogError):

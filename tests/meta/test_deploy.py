@@ -85,12 +85,14 @@ def test_units_limit_restarts_after_permanent_errors() -> None:
     page = (DEPLOY.parent / "docs" / "commands.md").read_text()
     codes = dict(re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE))
     assert codes["2"].startswith("wrong usage")
+    assert "no longer has the log" in codes["3"]
     mirror = settings_of("binlake-mirror")
-    assert mirror["RestartPreventExitStatus"] == "2"
+    assert mirror["RestartPreventExitStatus"] == "2 3"
     hours = int(mirror["StartLimitIntervalSec"].removesuffix("h"))
     least_s_of_a_start = int(mirror["RestartSec"]) + 30
     assert int(mirror["StartLimitBurst"]) * least_s_of_a_start < hours * 3600
     archive = settings_of("binlake-archive")
+    assert archive["RestartPreventExitStatus"] == "3"
     assert "StartLimitBurst" not in archive, "it has to continue when the server is there again"
 
 

@@ -133,10 +133,11 @@ def test_a_server_that_stays_behind_is_an_error(name: str, strict: str) -> None:
         first.kill()
         lost = r"has never had .*:3-4|3-7-4, which is not in the master's binlog"
         with (
-            pytest.raises(PositionLostError, match=lost),
+            pytest.raises(PositionLostError, match=lost) as raised,
             Follower([url_of(first), url_of(second)], place, options) as follower,
         ):
             assert [item for item in follower if isinstance(item, Block)] == []
+        assert raised.value.is_passing  # it may catch up
         assert rows_in(got) == dict.fromkeys(range(1, 4), 2)
 
 

@@ -1,7 +1,7 @@
 """`binlake`: one command per question about a log. Parses, calls, prints; knows no format.
 
-Exit codes: 0 fine, 1 the log has problems (or the work failed), 2 wrong usage. A user's mistake is
-one line on stderr; a traceback is always a bug of binlake.
+Exit codes: 0 fine, 1 the log has problems (or the work failed), 2 wrong usage, 3 the log no longer has the
+wanted position. A user's mistake is one line on stderr; a traceback is always a bug of binlake.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from binlake.errors import (
     BinlogError,
     KeyringError,
     OptionError,
+    PositionLostError,
     QueryError,
     SchemaError,
     SourceError,
@@ -225,6 +226,13 @@ def _problem(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {reason}"
 
 
+def _exit_code(error: BinlogError) -> int:
+    """Return the exit code of an error: 3 if each later start meets it too, because the log has lost the position."""
+    if isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM:
+        return 2
+    return 3 if isinstance(error, PositionLostError) and not error.is_passing else 1
+
+
 def _needs_numpy(given: list[str]) -> bool:
     """Whether Spark may run in the process of these arguments."""
     engines = [
@@ -275,8 +283,7 @@ def main(argv: list[str] | None = None) -> int:
         from binlake.cli.common.flags import with_flags
 
         print_message(f"binlake: {with_flags(_shown(str(error), given))}")
-        wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
-        return 2 if wrong_use else 1
+        return _exit_code(error)
     except BrokenPipeError:  # the program that reads the output (head, less) has ended
         _give_up_output()
         return 0

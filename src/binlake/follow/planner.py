@@ -405,6 +405,7 @@ class StreamPlanner:
                 f"{why}; transactions that the stream has seen are not in the logs: "
                 f"{here.lacks(shown)}",
                 hint=f"the server is not a replacement for the other one, or it lags; {self._remedy}",
+                is_passing=True,
             )
         return self._first_unseen(now, first, shown)
 

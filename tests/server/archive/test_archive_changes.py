@@ -86,7 +86,7 @@ def test_purged_logs_are_a_clear_error(fresh: Server, tmp_path: Path) -> None:
     newest, _ = fresh.position()
     fresh.purge_before(newest)
     done = archive(url_of(fresh), tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert f"it has {newest} to {newest};" in done.stderr
     assert "Traceback" not in done.stderr
     done = archive(url_of(fresh), tmp_path, "--restart-if-lost")

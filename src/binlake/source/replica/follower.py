@@ -378,7 +378,8 @@ class Follower(Closing):
             )
         if _DAMAGED.search(text):
             return ServerError(text, code=error.code)
-        return PositionLostError(f"{text} ({self._there()})", code=error.code)
+        # the text may also mean a server that lags, or that cannot read its log: the next start compares the logs
+        return PositionLostError(f"{text} ({self._there()})", code=error.code, is_passing=True)
 
     def _there(self) -> str:
         """Describe the server's logs, for a message."""
@@ -466,6 +467,7 @@ def _check_gtids(server: ServerConnection, gtids: str) -> None:
         raise PositionLostError(
             f"{server.where} has never had {errant}, which has been read already",
             hint="it lags behind the server that was read, or these transactions were only on that server (errant)",
+            is_passing=True,
         )
     lost = GtidSet.parse(server.purged()) - ours
     if lost:

@@ -137,8 +137,9 @@ def test_another_server_without_the_delivered_transactions(tmp_path: Path) -> No
     run.drain()
     other = Query41(run.checkpoint, path=archive(tmp_path, NEW, many(3)))
     other.start()
-    with pytest.raises(PositionLostError, match=f"not in the logs: {SID}:4"):
+    with pytest.raises(PositionLostError, match=f"not in the logs: {SID}:4") as lost:
         other.batch()
+    assert lost.value.is_passing  # the server may lag
 
 
 @QUERIES
