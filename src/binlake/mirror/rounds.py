@@ -130,7 +130,7 @@ class Rounds:
         """Raise PositionLostError if there are tables, and the log has no table's position. To be called before new tables are
         copied: the position of a new table would hide that this is the log of another server, or was purged.
         """
-        offsets = {table.offset.place: table.offset for table in self._tables.followed.values()}
+        offsets = {table.offset.key: table.offset for table in self._tables.followed.values()}
         lost: PositionLostError | None = None
         for offset in sorted(offsets.values(), key=progress_key, reverse=True):
             try:

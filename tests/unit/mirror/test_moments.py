@@ -26,7 +26,7 @@ class Lake(FakeLake):
         if name not in self.stored:
             raise SourceError(f"{name}: Iceberg refuses: NoSuchTable")
         stored: Any = super().load(*name)
-        stored.has_version = lambda snapshot: snapshot == NAMES[name]  # type: ignore[index]
+        stored.has_version = lambda snapshot: snapshot == NAMES[name]
         return stored
 
     def sql_name(self, *name: str) -> str:
