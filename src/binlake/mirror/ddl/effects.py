@@ -27,6 +27,7 @@ from binlake.table.schema.ddl_effects import (
     adds_cascades,
     adds_index,
     altered_table,
+    alters_another,
     changes_index,
     concerns_certainly,
     creates_another,
@@ -78,7 +79,7 @@ def effect_of(
 ) -> Effect:
     """The effect of a statement that `concerns` a table."""
     sql = ddl.sql
-    if creates_another(ddl) or switches_keys(sql):
+    if creates_another(ddl) or switches_keys(sql) or alters_another(ddl, *table.id):
         return Effect()
     if truncates(sql):
         return Effect(truncate=True) if concerns_certainly(ddl) else Effect(refused=_UNCERTAIN)

@@ -68,12 +68,16 @@ _CONVERTS_TABLE = re.compile(
     rf"CONVERT\s+TABLE\s+(?P<table>{_TABLE})\s+TO\s+PARTITION\b.*",
     _FLAGS,
 )
+_QUOTED = r"(?:`(?:[^`]|``)*+`|'(?:[^'\\]|\\.|'')*+'|\"(?:[^\"\\]|\\.|\"\")*+\")"
+_DEFINER = rf"DEFINER\s*+=\s*+(?>{_QUOTED}|[^\s@]++)(?>\s*+@(?>{_QUOTED}|\S++))?+\s++"
 # These change no row when they run. The option UPGRADE gives a database and its tables another name.
+# MySQL logs MATERIALIZED with a comment behind it.
 _NO_TABLE = re.compile(
     r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|ALTER\s+(?:DATABASE|SCHEMA)\b(?!.*\bUPGRADE\b)|"
-    r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
-    r"(?:ALGORITHM|DEFINER)\s*=\s*\S+\s+|SQL\s+SECURITY\s+\w+\s+)*"
-    r"(?:VIEW|PROCEDURE|FUNCTION|PACKAGE|TRIGGER|EVENT|SERVER)\b)",
+    rf"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|{_DEFINER}|"
+    r"ALGORITHM\s*=\s*\w+\s+|SQL\s+SECURITY\s+\w+\s+|MATERIALIZED\s+(?:/\*[^*/]*+\*/\s+)?|JSON\s+(?:RELATIONAL\s+)?DUALITY\s+)*+"
+    r"(?:VIEW|PROCEDURE|FUNCTION|PACKAGE|TRIGGER|EVENT|SERVER|LIBRARY|(?:UNDO\s+)?TABLESPACE|"
+    r"LOGFILE\s+GROUP|SPATIAL\s+REFERENCE\s+SYSTEM)\b)",
     _FLAGS,
 )
 # MariaDB logs no other statement for the tables that CREATE OR REPLACE DATABASE drops.

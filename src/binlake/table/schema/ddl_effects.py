@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from binlake.errors import UnsupportedError
-from binlake.format.sql_names import END, NAME
+from binlake.format.sql_names import END, NAME, lower_name, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import (
     changed_tables,
@@ -39,6 +39,11 @@ _SWITCHES_KEYS = re.compile(
     rf"\s*ALTER\s+TABLE\s+(?:{NAME}\s*\.\s*)?{NAME}\s+(?:DISABLE|ENABLE)\s+KEYS{END}",
     re.IGNORECASE,
 )
+_ALTERED = re.compile(
+    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE\s+(?:IF\s+EXISTS\s+)?(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})\s",
+    re.IGNORECASE,
+)
+_WITH_OTHERS = re.compile(r"\b(?:EXCHANGE|CONVERT\s+(?:PARTITION|TABLE))\b", re.IGNORECASE)
 _CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
 _CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 _DROP = re.compile(
@@ -78,6 +83,20 @@ def spells_another(ddl: DdlStatement, database: str, table: str) -> bool:
         return dropped != database
     changed = changed_tables(ddl)
     return changed is not None and (database, table) not in changed
+
+
+def alters_another(ddl: DdlStatement, database: str, table: str) -> bool:
+    """Whether a statement that names a table is certainly an ALTER of another one, and leaves the rows and the name of this
+    one: a server refuses to rename a table to a name that exists. The statement has no comments.
+    """
+    found = _ALTERED.match(ddl.sql)
+    if found is None or _WITH_OTHERS.search(ddl.sql):
+        return False
+    altered = (
+        unquoted_name(found["database"]) if found["database"] else ddl.database,
+        unquoted_name(found["table"]),
+    )
+    return lower_name(altered) != lower_name((database, table))
 
 
 def concerns_certainly(ddl: DdlStatement) -> bool:

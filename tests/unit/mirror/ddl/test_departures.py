@@ -85,6 +85,42 @@ def test_a_table_that_has_its_name_again(sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", [
+    "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER JSON RELATIONAL DUALITY VIEW `v` AS SELECT JSON_DUALITY_OBJECT('_id': id) FROM t",
+    "ALTER JSON DUALITY VIEW v AS SELECT JSON_DUALITY_OBJECT('_id': id) FROM t",
+    "CREATE ALGORITHM=UNDEFINED MATERIALIZED /*(BY ENGINE=UNKNOWN)*/ DEFINER=`root`@`%` SQL SECURITY DEFINER VIEW `v` AS SELECT * FROM t",
+    "CREATE LIBRARY `lib`\n  LANGUAGE JAVASCRIPT\nAS $$ let t = 1 $$", "ALTER LIBRARY lib COMMENT 't'", "DROP LIBRARY t",
+    "CREATE TABLESPACE t ADD DATAFILE 't.ibd'", "ALTER TABLESPACE t RENAME TO u", "DROP UNDO TABLESPACE t",
+    "CREATE OR REPLACE SPATIAL REFERENCE SYSTEM 41200 NAME 't' DEFINITION ''", "CREATE LOGFILE GROUP t ADD UNDOFILE 'u'",
+    "CREATE DEFINER=`a b`@`%` TRIGGER tr AFTER INSERT ON t FOR EACH ROW SET @a=1", "CREATE DEFINER = 'a''s x' @'%' VIEW v AS SELECT * FROM t",
+    "CREATE DEFINER=`a``@ b` PROCEDURE p() DELETE FROM t", "CREATE DEFINER=CURRENT_USER() VIEW v AS SELECT * FROM t",
+])  # fmt: skip
+def test_a_statement_about_another_object(sql: str) -> None:
+    assert not concerns(statement(sql), *_Shop.id)
+    assert not concerns(without_comments(statement(sql)), *_Shop.id)
+
+
+def test_a_statement_with_many_definers_takes_linear_time() -> None:
+    assert concerns(statement("CREATE " + "DEFINER=`a` @`b` " * 5000 + "t"), *_Shop.id)
+
+
+@pytest.mark.parametrize(("sql", "is_other"), [
+    ("ALTER TABLE other ADD t INT DEFAULT 'x', RENAME other2", True),
+    ("ALTER ONLINE TABLE IF EXISTS `shop`.`other` WAIT 5 ADD t INT DEFAULT 'x', RENAME TO other2", True),
+    ("ALTER TABLE crm.t ADD x INT DEFAULT 't', RENAME other2", True),
+    ("ALTER TABLE T ADD x INT DEFAULT 'x', RENAME other2", False),
+    ("ALTER TABLE \"t\" ADD x INT DEFAULT 'x', RENAME other2", False),
+    ("ALTER TABLE other EXCHANGE PARTITION p WITH TABLE t", False),
+    ("ALTER TABLE other CONVERT PARTITION p TO TABLE t", False),
+])  # fmt: skip
+def test_an_alter_of_another_table_that_is_renamed(sql: str, is_other: bool) -> None:
+    """The text does not determine the new name, but that is not the name of a table that exists."""
+    ddl = statement(sql)
+    assert concerns(ddl, *_Shop.id)
+    effect = effect_of(ddl, cast(Followed, _Shop()), ReadOptions(), ColumnRules())
+    assert effect.is_none is is_other
+
+
+@pytest.mark.parametrize("sql", [
     "/*!40000 ALTER TABLE `t` DISABLE KEYS */", "/*!40000 ALTER TABLE `shop`.`t` ENABLE KEYS */;",
     "CREATE TABLE \"lines\" (id INT, FOREIGN KEY (id) REFERENCES t (id))",
 ])  # fmt: skip
