@@ -141,11 +141,15 @@ class WantedTables:
             return Position(server.identity, *server.end())
 
     def may_be_new(self, ddl: DdlStatement) -> bool:
-        """Return whether a statement may create a table that is wanted."""
+        """Return whether a statement may create a table that is wanted. With lower_case_table_names=1, the server lists it in lower
+        case, and the log has the statement as written.
+        """
         if not _MAKES_TABLE.search(ddl.sql):
             return False
         names = changed_tables(ddl)
-        return names is None or any(self.wants(*name) for name in names)
+        return names is None or any(
+            self.wants(*one) for name in names for one in (name, lower_name(name))
+        )
 
     def read(self, name: TableName) -> tuple[SourceTable, str]:
         """A table as it is now, and the CREATE TABLE of it.

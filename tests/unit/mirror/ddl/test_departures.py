@@ -70,9 +70,12 @@ def test_a_table_that_becomes_a_partition(sql: str) -> None:
     ("CREATE TABLE shop.t (id INT)", True), ("RENAME TABLE hidden.x TO shop.t", True),
     ("ALTER TABLE hidden.x CONVERT PARTITION p0 TO TABLE shop.t", True),
     ("ALTER TABLE shop.x ADD COLUMN n INT", False), ("CREATE TABLE hidden.t (id INT)", False),
+    ("CREATE TABLE SHOP.Orders (id INT)", True), ("RENAME TABLE hidden.x TO CRM.People", True), ("CREATE TABLE CRM.t (id INT)", False),
 ])  # fmt: skip
 def test_a_table_that_may_be_new(sql: str, expected: bool) -> None:
-    tables = WantedTables(SourceHost("mysql://db1/"), MirrorOptions(tables=("shop.*",)))
+    tables = WantedTables(
+        SourceHost("mysql://db1/"), MirrorOptions(tables=("shop.*", "crm.people"))
+    )
     assert tables.may_be_new(statement(sql)) == expected
 
 
