@@ -31,6 +31,7 @@ from binlake.mirror.archive_wait import ArchiveWait
 from binlake.mirror.commits import NetWriter
 from binlake.mirror.control import Control, position_key, progress_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
+from binlake.mirror.followed.cascades import quarantine_cascades
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
@@ -294,6 +295,7 @@ class Mirror:
         self._control.configure(self._control_url, self.options)
         if once:
             self._tables.limit()
+        quarantine_cascades(self._tables)
         self._tables.add()
         self._tables.note_unmatched()
         until = self._planner.latest() if once else None
@@ -301,7 +303,8 @@ class Mirror:
         while not self._stop.is_set():
             self._control.refresh()
             self._lease.keep()
-            server_check.work()
+            if server_check.work():
+                quarantine_cascades(self._tables)
             if not self._control.paused:
                 self._obey(to_compact())
                 if not progressed or self._tables.copies_are_due():

@@ -146,7 +146,8 @@ def _altered(
     create_table = create_table_text(new, text_with_default)
     if is_same and not retaken_names(ddl, old, new) and not numbered_columns(items_of(ddl)):
         # columns that later statements add have the character set of the table, unless they name one
-        if (new.defaults, new.charset) == (old.defaults, old.charset):
+        facts = [(one.defaults, one.charset, one.foreign_keys) for one in (old, new)]
+        if facts[0] == facts[1]:
             return Effect(cascades=cascades)
         return Effect((), create_table, table.text_columns, cascades=cascades)
     found = column_changes(ddl, new, table, options, rules)

@@ -174,7 +174,7 @@ class WantedTables:
         ):  # the copy would have other types than its definition
             raise AlteredError(f"{full_name} was altered while its definition was read")
         if not accepts_cascades:
-            _refuse_cascades(full_name, declared)
+            refuse_cascades(full_name, declared)
         made = replace(declared, database=table.schema)
         return table, create_table_text(made, text_with_default)
 
@@ -262,7 +262,7 @@ def _logs_cascades(server: ServerConnection) -> bool:
     return (server.variable("innodb_native_foreign_keys") or "OFF").upper() in ("OFF", "0")
 
 
-def _refuse_cascades(full_name: str, declared: DeclaredTable) -> None:
+def refuse_cascades(full_name: str, declared: DeclaredTable) -> None:
     """Raise UnsupportedError for a foreign key whose changes of rows the log does not have."""
     for key in declared.foreign_keys:
         if key.actions:

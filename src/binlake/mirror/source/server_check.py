@@ -53,12 +53,14 @@ class ServerCheck:
         check_server(url, self._wanted, self._options, self._note_once)
         self._connections = max(1, self._logs.connections)
 
-    def work(self) -> None:
-        """Check again if the logs have been read over a new connection. Raises as `check_server`."""
+    def work(self) -> bool:
+        """Check again if the logs have been read over a new connection, and return whether they have. Raises as `check_server`."""
         connections = self._logs.connections
-        if connections > self._connections:
-            patiently(self._again, PATIENCE_S, started="mirror", stop=self._stop)
-            self._connections = connections
+        if connections <= self._connections:
+            return False
+        patiently(self._again, PATIENCE_S, started="mirror", stop=self._stop)
+        self._connections = connections
+        return True
 
     def _again(self) -> None:
         check_server(self._host.url(), self._wanted, self._options, self._note_once)

@@ -291,3 +291,15 @@ def test_an_index_that_is_the_primary_key_is_dropped(sql: str) -> None:
     keyless = followed("CREATE TABLE shop.t (id INT, v INT)", ["id", "v"])
     keyless.key = ()
     assert effect_of(ddl(sql), keyless, ReadOptions(), RULES).is_none
+
+
+def test_a_foreign_key_is_kept_in_the_definition() -> None:
+    """If the server is started with other settings, its log may no longer have the rows that the key changes."""
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)", ["id", "v"])
+    adds = "ADD CONSTRAINT k FOREIGN KEY (v) REFERENCES p (id) ON DELETE CASCADE"
+    for sql, names in ((adds, ["k"]), ("DROP FOREIGN KEY k", [])):
+        found = effect_of(ddl(f"ALTER TABLE t {sql}"), table, ReadOptions(), RULES)
+        assert found == Effect(create_table=found.create_table, cascades=sql is adds)
+        assert found.create_table is not None
+        table.declared = parse_schema(found.create_table.encode()).tables[0]
+        assert [key.name for key in table.declared.foreign_keys] == names

@@ -20,6 +20,7 @@ from binlake.errors import (
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed import in_lake
+from binlake.mirror.followed.cascades import quarantine_cascades
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table_record import mirrored_tables
 from binlake.mirror.options import MirrorOptions
@@ -469,3 +470,34 @@ def test_names_in_the_lake_are_checked_before_the_first_copy_and_when_the_option
         tables.check_options()
     control.quarantine("crm.orders", "its lake table belongs to shop.orders")
     tables.check_options()
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_a_server_that_no_longer_logs_the_rows_that_foreign_keys_change(
+    lake: FakeLake, tmp_path: Path, accepts: bool
+) -> None:
+    """It was started with innodb_native_foreign_keys=ON, or it is an older one, after a failover."""
+    key = "CONSTRAINT `{}` FOREIGN KEY (`id`) REFERENCES `p` (`id`){}"
+    keys = {"child": key.format("c", " ON DELETE CASCADE"), "other": key.format("o", ""), "p": ""}
+    for name, one in keys.items():
+        lake.copy_of(f"shop.{name}", "shop", name)
+        columns = f"`id` int NOT NULL, PRIMARY KEY (`id`){', ' if one else ''}{one}"
+        lake.stored["shop", name].properties["binlake.create-table"] = (
+            f"CREATE TABLE `shop`.`{name}` ({columns});"
+        )
+    tables, control = started(lake, tmp_path)
+    asked: list[bool] = []
+
+    def accepts_cascades() -> bool:
+        asked.append(accepts)
+        return accepts
+
+    tables.source = SimpleNamespace(accepts_cascades=accepts_cascades)  # type: ignore[assignment]
+    for _ in range(2):
+        quarantine_cascades(tables)
+    assert tables.followed.keys() == {f"shop.{name}" for name in keys if accepts or name != "child"}
+    assert asked == [accepts] * (1 + accepts), "the server is asked only if there are such keys"
+    if not accepts:
+        assert control.quarantined.keys() == {"shop.child"}
+        reason = control.quarantined["shop.child"].reason
+        assert "does not log the rows that foreign key c changes (CASCADE)" in reason

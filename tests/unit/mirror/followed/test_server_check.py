@@ -41,7 +41,8 @@ def test_the_settings_are_checked_again_after_each_new_connection(
     of.begin(URLS[0])
     for connections, checks in ((0, 1), (1, 1), (2, 2), (2, 2)):
         logs.connections = connections
-        of.work()
+        before = len(checked)
+        assert of.work() is (checks > before)
         assert len(checked) == checks
     assert notes == ["binlog_row_image=MINIMAL"]
     logs.connections = 3
