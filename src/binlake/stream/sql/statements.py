@@ -77,6 +77,8 @@ _BY_FIRST_WORD = {
     **dict.fromkeys((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA"), CONTROL),
 }  # fmt: skip
 
+# MariaDB's ANALYZE executes other statements: ANALYZE UPDATE …, ANALYZE FORMAT=JSON DELETE …
+_ANALYZES_TABLES = frozenset((b"", b"TABLE", b"TABLES", b"LOCAL", b"NO_WRITE_TO_BINLOG"))
 _ACCOUNT_OBJECTS = frozenset((b"USER", b"ROLE", b"PASSWORD", b"DEFAULT"))
 _START_TRANSACTION = b"TRANSACTION"
 _HEAD_BYTES = 65536  # longer leading comments are not read; the kind is then statement DML
@@ -118,6 +120,8 @@ def statement_kind(text: bytes) -> str:
         return ACCOUNT
     if words[0] == b"SET" and second in _ACCOUNT_OBJECTS:
         return ACCOUNT
+    if words[0] == b"ANALYZE" and second not in _ANALYZES_TABLES:
+        return DML
     if words[0] == b"START" and second == _START_TRANSACTION:
         return CONTROL
     return kind
