@@ -49,7 +49,9 @@ _OPTIONS = {"ENGINE", "TYPE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "T
 _INERT = {"ALGORITHM", "CONVERT", "LOCK", "FORCE", "ENABLE", "DISABLE", "WITHOUT", "NOWAIT", "WAIT",
           "SECONDARY_LOAD", "SECONDARY_UNLOAD"}  # fmt: skip
 _CHARSET_WORDS = {"DEFAULT", "CHARACTER", "CHARSET", "COLLATE"}
-_UNRELATED = _OPTIONS | _INERT | _CHARSET_WORDS
+#: The first words of options of the table. Others may follow, separated by spaces.
+OPTIONS = _OPTIONS | _CHARSET_WORDS
+_UNRELATED = OPTIONS | _INERT
 _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
 
 
@@ -213,7 +215,7 @@ def _read_charsets(
             break
         if first == "CONVERT" and item[1:] and item[1].word == "TO":
             work.converted = work.charset = _named_charset(item, database_charset)
-        elif first in _CHARSET_WORDS | _OPTIONS and charset_in(item) is not None:
+        elif first in OPTIONS and charset_in(item) is not None:
             work.charset = _named_charset(item, database_charset)
 
 

@@ -15,7 +15,7 @@ from binlake.stream.sql.ddl_targets import (
     may_change,
     renamed_tables,
 )
-from binlake.table.schema.alter import dropped_columns
+from binlake.table.schema.alter import OPTIONS, dropped_columns
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
@@ -190,7 +190,7 @@ def new_engine(items: Sequence[Sequence[Token]]) -> str:
                 continue  # partitions have engines, too, in parentheses
             if rest[0].word == "=":
                 engine = rest[1].text if len(rest) > 1 else engine
-            elif at == 0:
+            elif at == 0 or item[0].word in OPTIONS:  # else it may be the name of a column
                 engine = rest[0].text
     return engine
 

@@ -197,6 +197,9 @@ def test_a_table_that_may_have_another_name(sql: str) -> None:
 @pytest.mark.parametrize(("sql", "refused"), [
     ("ENGINE=BLACKHOLE", "BLACKHOLE"), ("engine 'blackhole'", "blackhole"), ("ADD INDEX (v), ENGINE = `CSV`", "CSV"),
     ("COMMENT='x' ENGINE=FEDERATED", "FEDERATED"), ("TYPE=BLACKHOLE", "BLACKHOLE"),
+    ("COMMENT 'x' ENGINE BLACKHOLE", "BLACKHOLE"), ("ROW_FORMAT DYNAMIC COMMENT 'x' ENGINE CSV", "CSV"),
+    ("ADD INDEX (v), MAX_ROWS 5 ENGINE `FEDERATED`", "FEDERATED"), ("COMMENT 'ENGINE CSV'", ""), ("COMMENT 'x' ENGINE InnoDB", ""),
+    ("CHECKSUM=1 PARTITION BY HASH (id) (PARTITION p0 ENGINE CSV)", ""),
     ("ENGINE=InnoDB", ""), ("ENGINE=MyISAM", ""), ("ENGINE=heap", ""), ("COMMENT='ENGINE=CSV'", ""), ("FORCE", ""),
     ("PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5) ENGINE=CSV)", ""),
 ])  # fmt: skip
