@@ -38,6 +38,7 @@ from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept_columns import files_with_kept_values
+from binlake.mirror.followed.key_charsets import remarks_on_keys
 from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import (
@@ -243,8 +244,12 @@ class FirstCopy:
     def _note_copied(
         self, table: SourceTable, rows: int, answers: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Report the number of rows; count and report the values that the lake has as NULL, as `Ledger.remarks` does."""
+        """Report the number of rows, and keys that the lake may not distinguish; count and report the values that the lake has
+        as NULL, as `Ledger.remarks` does.
+        """
         self.note(f"{table.full_name}: {counted(rows, 'row')} copied")
+        for remark in remarks_on_keys(table):
+            self.note(remark)
         found: Counter[str] = Counter()
         for answer in answers:
             for column, count in answer.get("zero_dates", {}).items():  # not in earlier states

@@ -1,6 +1,7 @@
 """Keys of rows as numbers that an index can sort: one integer column as it is, else 128 bits of a hash.
 
-Two rows have one key if the server's images of their key columns are equal, byte for byte.
+Two rows have one key if the server's images of their key columns are equal, byte for byte, except in the few character sets
+in which a character has two codes (`followed/key_charsets.py`).
 Collations do not matter: a server that changes the spelling of a key logs the old key.
 """
 
