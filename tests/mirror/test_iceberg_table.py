@@ -150,3 +150,21 @@ def test_a_user_drops_the_partition_fields(
         (3, "b"),
         (9, "b"),
     ]
+
+
+def test_a_table_with_position_deletes_is_replaced_by_one_with_vectors(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Its snapshots stay. In the other direction, Iceberg does not replace it."""
+    old = lake.create_table("db", "newer", NewTable(SCHEMA, ("id",), "position"), tmp_path)
+    three = rows([{"id": i, "name": "old", "amount": 0} for i in range(3)])
+    old.commit(Change(three), {})
+    old.commit(Change(None, pa.table({"id": pa.array([0], pa.int32())})), {})
+    old.stored.tag("kept")
+    new = lake.create_table("db", "newer", NewTable(SCHEMA, ("id",)), tmp_path)
+    new.commit(Change(three.slice(1)), {})
+    new.commit(Change(None, pa.table({"id": pa.array([1], pa.int32())})), {})
+    assert new.files.vectors
+    assert by_spark(iceberg_spark, "db.newer", "id, name") == [(2, "old")]
+    before = iceberg_spark.sql("SELECT id FROM lake.db.newer VERSION AS OF 'kept'").collect()
+    assert sorted(row["id"] for row in before) == [1, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,6 +17,8 @@ from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import matches_column
 
 Treatment = Literal["shown", "hashed", "as text", "left out"]
+#: How much of a column's values each treatment hides.
+_HIDES = {"shown": 0, "as text": 0, "hashed": 1, "left out": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,26 @@ class ColumnRules(PickledByName):
         if found["hashed"]:
             found["key"] = self.key_id or read_key(self.key_file).id
         return {what: value for what, value in found.items() if value}
+
+    def newly_hidden(
+        self, database: str, table: str, names: Iterable[str], before: Mapping[str, Any]
+    ) -> list[str]:
+        """The columns of a lake table that show more than these rules allow; `before`: what `described` was for them.
+
+        A hash with an earlier key shows more, too. Raises OptionError where a key is needed and missing.
+        """
+        was = {
+            caseless(name): what for what in ("left out", "hashed") for name in before.get(what, ())
+        }
+        found = []
+        for name in names:
+            earlier, now = was.get(caseless(name), "shown"), self.treatment(database, table, name)
+            if _HIDES[now] > _HIDES[earlier]:
+                found.append(name)
+            elif now == earlier == "hashed":
+                key = self.described(database, table, [name])["key"]
+                found += [name] if key != before.get("key") else []
+        return found
 
     def check(self, database: str, table: str, names: Iterable[str], key: Iterable[str]) -> None:
         """Raise UnsupportedError for a table that would have no key, or no column."""

@@ -286,6 +286,9 @@ class DeltaStored:
             tags = {**known, name: self.log.version}
             self.set_properties({_TAGS: json.dumps(tags, sort_keys=True)})
 
+    def tags(self) -> list[str]:
+        return []
+
     # -- upkeep ------------------------------------------------------------------------------------
 
     def optimize(self, file_bytes: int) -> None:

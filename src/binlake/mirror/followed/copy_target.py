@@ -59,8 +59,14 @@ from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
+from binlake.values.table_names import table_name
 
 _ELSEWHERE = "rename the table with --rename, or leave it out with --exclude-table"
+_FEW_TAGS = 5
+_DROP_TAGS = (
+    "drop its tags (binlake mirror untag LAKE NAME, or ALTER TABLE … DROP TAG in Spark), or the lake table, then"
+    " `binlake mirror resync` copies it again"
+)
 _WHY_DAMAGED = "a file of its lake table is missing or damaged"
 
 
@@ -165,14 +171,25 @@ class CopyTargets:
         return schema.append(pa.field(column, pa.string())) if column else schema
 
     def _make_way(self, table: SourceTable, known: Mapping[str, Any], why: str) -> None:
-        """Note that the lake table is created again, and why, and keep its snapshots if they may stay readable."""
+        """Note that the lake table is created again, and why, and keep its snapshots if they may stay readable.
+
+        Raises UnsupportedError if they may not, and the table has tags: a tag promises that its snapshot stays.
+        """
         name = self.name(table)
+        why_without_snapshots = self._why_without_snapshots(known)
+        if why_without_snapshots and (tags := self.lake.load(*name).tags()):
+            few = ", ".join(tags[:_FEW_TAGS]) + (", …" if len(tags) > _FEW_TAGS else "")
+            raise UnsupportedError(
+                f"{table.full_name}: its lake table has to be replaced by one without the earlier snapshots, because "
+                f"{why_without_snapshots}; but the table has tags: {few}",
+                hint=_DROP_TAGS,
+            )
         lost = kept_columns(known["properties"])
         self.note(
             f"{table.full_name}: {why}; the lake table is created again"
             f"{', without ' if lost else ''}{', '.join(lost)}"
         )
-        if not self._keeps_snapshots(table, known["properties"]):
+        if why_without_snapshots:
             self.lake.drop(*name)
         elif self.mode(table).fields:
             tag_as_before(self.lake.load(*name))
@@ -270,7 +287,8 @@ class CopyTargets:
             and not (self.shard_column(table) or shard_column(properties))
             and not self.options.partition(table.schema, table.name)
             and not partition_of(properties)
-            and self._keeps_snapshots(table, properties)
+            and treated_columns(kept) == self.treated(table)
+            and properties["binlake.deletes"] == self.options.deletes
         )
 
     # -- the table that is there -------------------------------------------------------------------
@@ -318,15 +336,17 @@ class CopyTargets:
             )
         return bool(same)
 
-    def _keeps_snapshots(self, table: SourceTable, properties: Mapping[str, str]) -> bool:
-        """Whether the earlier snapshots of a lake table that gets other columns may stay.
-
-        A column that is now left out or hashed must not stay readable. Iceberg does not go back to format v2.
-        """
-        same = (
-            treated_columns(kept) == self.treated(table) for kept in sources(properties).values()
-        )
-        return all(same) and properties["binlake.deletes"] == self.options.deletes
+    def _why_without_snapshots(self, known: Mapping[str, Any]) -> str:
+        """Why the snapshots of a lake table that is replaced cannot stay readable; "" if they can."""
+        properties = known["properties"]
+        names = [field.name for field in storage_schema(known["schema"])]
+        for full_name, kept in sources(properties).items():
+            before = treated_columns(kept)
+            for name in self.rules.newly_hidden(*table_name(full_name), names, before):
+                return f"column {name} is now left out, hashed, or hashed with another key"
+        if (properties["binlake.deletes"], self.options.deletes) == ("vectors", "position"):
+            return "Iceberg does not go back from deletion vectors to position deletes"
+        return ""
 
 
 def tag_as_before(there: StoredTable) -> None:

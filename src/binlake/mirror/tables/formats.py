@@ -130,6 +130,9 @@ class StoredTable(Protocol):
     def tag(self, name: str) -> None:
         """Give the current version a name, unless there is one of that name."""
 
+    def tags(self) -> list[str]:
+        """The names that keep versions readable; none in Delta, where VACUUM ignores them."""
+
     def file_states(self) -> list[FileState]:
         """The data files, and how much of them is deleted."""
 

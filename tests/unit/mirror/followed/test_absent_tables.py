@@ -97,5 +97,5 @@ def test_a_namespace_whose_name_has_a_period(
     }
     monkeypatch.setattr(moments, "open_lake", lambda *_where: lake)
     session: Any = SimpleNamespace()
-    moment = Moment(1, (), "", "a.1", 4, "", {"a.b.all": 7})
-    assert absent_tables(tmp_path, moment, spark=session) == ["c.d.all"]
+    moment = Moment(1, (), "", "a.1", 4, "", {"`a.b`.all": 7})
+    assert absent_tables(tmp_path, moment, spark=session) == ["`c.d`.all"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
+from binlake.errors import UnsupportedError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.table_record import (
@@ -43,6 +45,9 @@ class StoredLake:
     def __init__(self, pending: Mapping[str, str]) -> None:
         self.committed: list[Change] = []
         self.created: list[str] = []
+        self.dropped: list[str] = []
+        self.tags: list[str] = []
+        self.schema = IN_LAKE
         self.notes: list[str] = []
         self.summary: dict[str, str] = {}
         self._properties = {
@@ -59,8 +64,8 @@ class StoredLake:
         return True
 
     def load(self, *_name: str) -> Any:
-        known = {"schema": iceberg_schema(IN_LAKE), "properties": self._properties}
-        return SimpleNamespace(describe=lambda: known)
+        known = {"schema": iceberg_schema(self.schema), "properties": self._properties}
+        return SimpleNamespace(describe=lambda: known, tags=lambda: self.tags)
 
     def open_table(self, *_of: Any) -> Any:
         return self
@@ -68,8 +73,8 @@ class StoredLake:
     def commit(self, change: Change, _properties: Mapping[str, str]) -> None:
         self.committed.append(change)
 
-    def drop(self, *_name: str) -> None:
-        pass
+    def drop(self, *name: str) -> None:
+        self.dropped.append(".".join(name))
 
     def create_table(self, *name: Any, **_options: Any) -> Any:
         self.created.append(name[1])
@@ -144,3 +149,96 @@ def test_a_lake_table_with_a_missing_file_is_created_again() -> None:
     lake = DamagedLake(dict(pending_properties(())))
     opened(lake, MADE)
     assert lake.created == ["t"]
+
+
+HIDING = ColumnRules(exclude=("*.*.ssn",), hash=("*.*.mail",), key_id="a-key")
+PERSON = (
+    "CREATE TABLE shop.t (id INT PRIMARY KEY, mail VARCHAR(20), ssn INT, v INT) CHARSET=utf8mb4"
+)
+
+
+def replaced(
+    before: ColumnRules,
+    now: ColumnRules,
+    declared: str = PERSON,
+    made: str = PERSON,
+    tags: Sequence[str] = (),
+    deletes: Sequence[str] = ("vectors", "vectors"),
+) -> list[str]:
+    """The lake tables that are dropped with their snapshots, when a table is copied that is `declared` like this and was
+    `made` in the lake like that.
+    """
+    lake = StoredLake({})
+    lake._properties |= {
+        **definition_properties(("shop", "t"), made, before),
+        "binlake.kept-columns": "[]",
+        "binlake.deletes": deletes[0],
+    }
+    [known] = parse_schema(made.encode()).tables
+    source = SourceTable("shop", "t", definition_of(known, "mysql"), ("id",))
+    shown = [f for f in source.arrow_schema if before.treatment("shop", "t", f.name) != "left out"]
+    lake.schema = before.lake_schema("shop", "t", pa.schema(shown))
+    lake.tags = list(tags)
+    [parsed] = parse_schema(declared.encode()).tables
+    definition = definition_of(parsed, "mysql")
+    there: Any = lake
+    options = MirrorOptions.of({"deletes": deletes[1]})
+    targets = CopyTargets(
+        there, options, now, Path(), lake.notes.append, lambda _: {}, lambda _: False
+    )
+    try:
+        targets.open(SourceTable("shop", "t", definition, ("id",)))
+    finally:
+        assert lake.created == ([] if tags and lake.dropped == [] else ["t"])
+    return lake.dropped
+
+
+SHORTER = PERSON.replace(", v INT", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "made", "declared"),
+    [
+        (HIDING, HIDING, PERSON, SHORTER),
+        (HIDING, HIDING, PERSON, SHORTER.replace(", ssn INT", "")),
+        (HIDING, HIDING, PERSON.replace(", ssn INT", ""), SHORTER),
+        (HIDING, HIDING, PERSON, SHORTER.replace(", mail VARCHAR(20)", "")),
+        (HIDING, ColumnRules(), PERSON, PERSON),
+        (HIDING, ColumnRules(exclude=("*.*.ssn",)), PERSON, SHORTER),
+    ],
+    ids=["another column", "hidden one gone", "hidden one new", "hashed one gone", "all shown", "one shown"],
+)  # fmt: skip
+def test_snapshots_stay_if_no_column_becomes_hidden(
+    before: ColumnRules, now: ColumnRules, made: str, declared: str
+) -> None:
+    assert replaced(before, now, declared, made) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "column"),
+    [
+        (ColumnRules(), HIDING, "mail"),
+        (ColumnRules(), ColumnRules(exclude=("*.*.V",)), "v"),
+        (HIDING, ColumnRules(exclude=("*.*.ssn", "*.*.mail")), "mail"),
+        (HIDING, replace(HIDING, key_id="another"), "mail"),
+    ],
+    ids=["hashed", "left out", "no longer hashed", "another key"],
+)
+def test_snapshots_go_if_a_column_becomes_hidden(
+    before: ColumnRules, now: ColumnRules, column: str
+) -> None:
+    """Unless the table has tags, which promise that they stay."""
+    assert replaced(before, now, SHORTER) == ["shop.t"]
+    with pytest.raises(
+        UnsupportedError, match=f"because column {column} .* has tags: a, b"
+    ) as raised:
+        replaced(before, now, SHORTER, tags=["a", "b"])
+    assert "DROP TAG" in (raised.value.hint or "")
+
+
+def test_snapshots_go_if_iceberg_cannot_keep_them() -> None:
+    assert replaced(ColumnRules(), ColumnRules(), SHORTER, deletes=("position", "vectors")) == []
+    older = "vectors", "position"
+    assert replaced(ColumnRules(), ColumnRules(), SHORTER, deletes=older) == ["shop.t"]
+    with pytest.raises(UnsupportedError, match="deletion vectors"):
+        replaced(ColumnRules(), ColumnRules(), SHORTER, tags=["a"], deletes=older)
