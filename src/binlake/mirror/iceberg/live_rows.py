@@ -149,7 +149,7 @@ def rows_at(
     """
     parts = []
     with parquet_file(path) as file:
-        stored = stored_names(file.schema_arrow, schema, names)
+        stored = stored_names(path, file, schema, names)
         wanted = [name for name in stored.values() if name is not None]
         at = np.asarray(positions, np.int64)
         first = 0

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyroaring import BitMap
 
+from binlake.errors import UnsupportedError
 from binlake.mirror.columns.numpy_arrays import from_numpy
 from binlake.mirror.tables.data_files import parquet_file
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
+from binlake.source.reader import without_secrets
 
 _BATCH_ROWS = 1 << 17
 
@@ -24,10 +27,10 @@ def live_batches(
     int96_unit: str | None = None,
 ) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
     """The live rows of a data file, some columns in the types of `schema`, and their positions. Raises as `parquet_file`,
-    which has `int96_unit`.
+    which has `int96_unit`, and UnsupportedError for a file without field ids.
     """
     with parquet_file(path, int96_unit=int96_unit) as file:
-        stored = stored_names(file.schema_arrow, schema, names)
+        stored = stored_names(path, file, schema, names)
         first = 0
         wanted = [name for name in stored.values() if name is not None]
         for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
@@ -42,9 +45,20 @@ def live_batches(
             yield rows, positions
 
 
-def stored_names(file: pa.Schema, schema: pa.Schema, names: Sequence[str]) -> dict[str, str | None]:
-    """The names of columns in a file, by field id; None if the file is older than the column."""
-    by_id = {(field.metadata or {}).get(FIELD_ID): field.name for field in file}
+def stored_names(
+    path: str, file: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]
+) -> dict[str, str | None]:
+    """The names of columns in a file, by field id; None if the file is older than the column.
+
+    Raises UnsupportedError for rows without any field id: each column would seem to be newer than the file, and so be NULL.
+    """
+    by_id = {(field.metadata or {}).get(FIELD_ID): field.name for field in file.schema_arrow}
+    if by_id.keys() <= {None} and file.metadata.num_rows:
+        raise UnsupportedError(
+            f"{without_secrets(path)}: the data file has no field ids, so the mirror cannot tell its columns",
+            hint="another program added the file, for example add_files of Spark or PyIceberg; add its rows with INSERT instead, or"
+            " `binlake mirror resync` the table, which replaces them",
+        )
     return {name: by_id.get(schema.field(name).metadata[FIELD_ID]) for name in names}
 
 

@@ -13,12 +13,12 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from pyroaring import BitMap
 
-from binlake.errors import SourceError
+from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.iceberg.live_rows import rows_at
 from binlake.mirror.tables.damage import DAMAGED, DamagedFileError, MissingFileError
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.live_batches import live_batches
-from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.tables.schema import FIELD_ID, conformed, iceberg_schema, storage_schema
 
 ROWS = pa.table({"id": range(2000), "s": [f"row {number * 7919 % 2003}" for number in range(2000)]})
 SCHEMA = storage_schema(iceberg_schema(ROWS.schema))
@@ -74,3 +74,19 @@ def test_a_file_that_the_store_does_not_return(tmp_path: Path) -> None:
     assert not isinstance(raised.value, DAMAGED)
     with pytest.raises(MissingFileError, match=r"missing\.parquet is missing"):
         read(tmp_path / "missing.parquet")
+
+
+def test_a_file_without_field_ids_has_no_values_to_guess(tmp_path: Path) -> None:
+    """Files of `add_files` have none. All of their values would be NULL, in compactions and rounds, too."""
+    added = tmp_path / "added.parquet"
+    pq.write_table(ROWS, added)
+    with pytest.raises(UnsupportedError, match=r"added\.parquet: the data file has no field ids"):
+        read(added)
+    with pytest.raises(UnsupportedError, match="no field ids"):
+        rows_at(str(added), [5], SCHEMA)
+    pq.write_table(ROWS.slice(0, 0), added)
+    read(added)
+    older = tmp_path / "older.parquet"  # than all columns that the table has now
+    pq.write_table(pa.table({"gone": [1]}, schema=pa.schema([SCHEMA.field("id").with_name("gone").with_metadata({FIELD_ID: b"77"})])), older)  # fmt: skip
+    [(rows, _)] = live_batches(str(older), BitMap(), SCHEMA, SCHEMA.names)
+    assert rows.to_pylist() == [{"id": None, "s": None}]
