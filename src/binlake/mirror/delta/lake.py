@@ -13,7 +13,7 @@ import pyarrow as pa
 from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.schema import column_sql
-from binlake.mirror.delta.stored import DeltaStored, created
+from binlake.mirror.delta.stored import OF_CONTROL, DeltaStored, created
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
@@ -38,8 +38,6 @@ _SETTINGS = {
     # VACUUM lists directories in so many tasks, 10,000 by default
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
-# The control table has a commit for each round, and its earlier versions are never read: Delta's own period is 30 days.
-_OF_CONTROL = {"delta.logRetentionDuration": "interval 7 days"}
 # names of directories that are safe in all file systems and readers
 _NAME = re.compile(r"[^\W_][\w $-]*")
 
@@ -109,7 +107,7 @@ class DeltaLake:
             there = self.load(namespace, table)
             there.replace(columns, own)
             return there
-        of_delta = _OF_CONTROL if namespace == NAMESPACE else {}
+        of_delta = OF_CONTROL if namespace == NAMESPACE else {}
         created(self._spark, path, f"{namespace}.{table}", columns, own, of_delta)
         return self.load(namespace, table)
 

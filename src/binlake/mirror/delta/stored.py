@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -38,7 +39,20 @@ from binlake.mirror.tables.schema import conformed, iceberg_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_SHORTER_LOG = "delta.logRetentionDuration"
+# Delta does not let a log be shorter than this
+_REMOVED_FILES = "delta.deletedFileRetentionDuration"
+#: The control table has a commit for each round, and its earlier versions are never read. Delta's own period is 30 days.
+OF_CONTROL = {_REMOVED_FILES: "interval 1 day", _SHORTER_LOG: "interval 1 day"}
+_OF_EARLIER_CONTROL = "interval 7 days"
+_OWN_PERIOD = re.compile(r"interval (\d+) hours")
+# A table has a commit for each round, too: one more day than its versions can be read.
+_MORE_HOURS = 24
+_HOUR_S = 3600
+#: Delta's own safety period of VACUUM: readers and copies that began before may still need a file.
+_SAFE_HOURS = 168
 _TABLE = {
+    _SHORTER_LOG: f"interval {_SAFE_HOURS + _MORE_HOURS} hours",
     # DROP COLUMN and RENAME COLUMN need it
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
@@ -61,9 +75,6 @@ _TOUCHED = "binlake.touched"
 _TAGS = "binlake.tags"
 _TRIES = 5
 _LOCK = "delta.lock"
-_HOUR_S = 3600
-#: Delta's own safety period of VACUUM: readers and copies that began before may still need a file.
-_SAFE_HOURS = 168
 
 
 class DeltaStored:
@@ -212,6 +223,8 @@ class DeltaStored:
         """
         known: Mapping[str, str] = self.log.metadata.get("configuration") or {}
         properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
+        if _REMOVED_FILES in known and _SHORTER_LOG not in known:
+            del properties[_SHORTER_LOG]
         with self.in_session():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
             define(self.spark, "REPLACE", self._path, columns, properties, kept)
@@ -310,12 +323,36 @@ class DeltaStored:
     def vacuum(self, keep_s: int) -> None:
         """Remove files that no version of the last 168 hours, or of the last `keep_s` seconds, uses."""
         hours = readable_hours(keep_s)
+        self._shorten_log(hours)
         oldest = next(self.log.history(), None)
-        if oldest is not None and oldest.committed_ms > (time.time() - hours * _HOUR_S) * 1000:
-            return  # no version is so old
+        since_ms = (time.time() - hours * _HOUR_S) * 1000
+        if oldest is not None and oldest.version == 0 and oldest.committed_ms > since_ms:
+            return  # there has been no version so old; without version 0, the log no longer shows all
         with self.in_session():
             self.spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
         self._look()
+
+    def _shorten_log(self, hours: int) -> None:
+        """Have Delta remove the commits of versions that cannot be read any more, unless a user has set for how long it keeps them.
+
+        Tables of earlier versions of binlake lack the property, and then Delta keeps the commits for 30 days.
+        """
+        self.log.update()
+        if self.log.version != self._accepted:
+            return  # a commit with the mirror's state would hide those of other programs
+        config = self.log.metadata.get("configuration") or {}
+        known = config.get(_SHORTER_LOG)
+        own = None if known is None else _OWN_PERIOD.fullmatch(known)
+        if self.full_name.startswith(f"{NAMESPACE}."):
+            if known in (None, _OF_EARLIER_CONTROL):
+                self.set_properties(OF_CONTROL)
+        elif (known is None and _REMOVED_FILES not in config) or (
+            own is not None and int(own[1]) < hours + _MORE_HOURS
+        ):
+            self.set_properties({_SHORTER_LOG: f"interval {hours + _MORE_HOURS} hours"})
+        if self.log.head is not None and self.log.head.state is None and self.log.state:
+            # of a table without changes, Delta would some day remove the newest commit with the mirror's state
+            self.set_properties({_TOUCHED: str(self.log.version + 1)})
 
     def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
         settings = {

@@ -48,11 +48,15 @@ def replaced(monkeypatch: pytest.MonkeyPatch, table: Path, **metadata: Any) -> d
 def test_properties_of_users_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     new = replaced(monkeypatch, tmp_path / "new")
     assert new["delta.columnMapping.mode"] == "name"
+    assert new["delta.logRetentionDuration"] == "interval 192 hours"
     users = {
         "delta.logRetentionDuration": "interval 60 days",
         "delta.enableDeletionVectors": "false",
         "binlake.tags": '{"before-truncate": 3}',
     }
+    longer = {"delta.deletedFileRetentionDuration": "interval 30 days"}
+    found = replaced(monkeypatch, tmp_path / "longer", configuration=longer)
+    assert "delta.logRetentionDuration" not in found, "Delta refuses one that is shorter"
     others = {
         "delta.columnMapping.maxColumnId": "7",
         "delta.feature.rowTracking": "supported",
@@ -76,7 +80,7 @@ def test_old_files_of_the_control_table_are_removed(
     log = tmp_path / "_delta_log"
     log.mkdir()
     for version, hours in enumerate((age_h, 1)):
-        actions = [{"commitInfo": {"timestamp": int((time.time() - 3600 * hours) * 1000)}}, {"metaData": {"id": "x"}}]  # fmt: skip
+        actions = [{"commitInfo": {"timestamp": int((time.time() - 3600 * hours) * 1000)}}, {"metaData": {"id": "x", "configuration": {"delta.logRetentionDuration": "interval 1 day"}}}]  # fmt: skip
         lines = [json.dumps(action) for action in actions]
         (log / f"{version:020}.json").write_text("\n".join(lines))
     statements: list[str] = []
@@ -90,6 +94,123 @@ def test_old_files_of_the_control_table_are_removed(
     table.expire(int((time.time() - 3600 * keep_h) * 1000), 20, 20)
     expected = [] if retained is None else [f"VACUUM delta.`{tmp_path}` RETAIN {retained} HOURS"]
     assert statements == expected
+
+
+class Session:
+    """A session of Spark: `statements` are those that it has run. ALTER TABLE adds a version to the log."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.statements: list[str] = []
+        self.conf = SimpleNamespace(set=self._set, unset=lambda _name: None)
+        self._state = ""
+
+    def _set(self, name: str, value: str) -> None:
+        self._state = value if name.endswith("userMetadata") else self._state
+
+    def sql(self, statement: str) -> Any:
+        self.statements.append(statement.partition(" SET ")[2] or statement.partition(" ")[0])
+        if statement.startswith("ALTER"):
+            write_commit(self.log, len(list(self.log.iterdir())), 0, self._state)
+        return SimpleNamespace(collect=list)
+
+
+def write_commit(log: Path, version: int, age_h: float, state: str, *more: Any) -> None:
+    """Add a commit with a state of the mirror, "" for one of another program."""
+    info = {"timestamp": int((time.time() - 3600 * age_h) * 1000), "userMetadata": state}
+    lines = [json.dumps(action) for action in ({"commitInfo": info}, *more)]
+    (log / f"{version:020}.json").write_text("\n".join(lines))
+
+
+OURS = '{"binlake": {"kept": {}}}'
+HOURS_192 = "TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 192 hours')"
+HOURS_324 = "TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 324 hours')"
+ONE_DAY = (
+    "TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 day',"
+    " 'delta.logRetentionDuration' = 'interval 1 day')"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "period", "keep_h", "statements"),
+    [
+        ("shop.t", None, 0, [HOURS_192]),
+        ("shop.t", "interval 192 hours", 0, []),
+        ("shop.t", "interval 192 hours", 300, [HOURS_324]),
+        ("shop.t", "interval 400 hours", 300, []),
+        ("shop.t", "interval 60 days", 300, []),
+        ("shop.t", "interval 1 day", 300, []),
+        ("shop.t", "removed files", 300, []),
+        ("_binlake.rounds", None, 0, [ONE_DAY]),
+        ("_binlake.rounds", "interval 7 days", 0, [ONE_DAY]),
+        ("_binlake.rounds", "interval 1 day", 300, []),
+        ("_binlake.rounds", "interval 30 days", 300, []),
+    ],
+)
+def test_the_log_is_kept_no_longer_than_versions_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, period: str | None, keep_h: int, statements: list[str]
+) -> None:  # fmt: skip
+    """Also for tables of earlier versions, but a period that a user has set stays."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    log = tmp_path / "lake" / "shop" / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    configuration = {} if period is None else {"delta.logRetentionDuration": period}
+    if period == "removed files":
+        configuration = {"delta.deletedFileRetentionDuration": "interval 30 days"}
+    write_commit(log, 0, 1, OURS, {"metaData": {"id": "x", "configuration": configuration}})
+    session: Any = Session(log)
+    table = DeltaStored(session, log.parent, name)
+    table.vacuum(keep_h * 3600)
+    assert session.statements == statements
+
+
+def test_a_log_with_commits_of_others_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A commit of the mirror after theirs would hide that another program writes to the table."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    write_commit(log, 0, 1, OURS, {"metaData": {"id": "x"}})
+    session: Any = Session(log)
+    table = DeltaStored(session, tmp_path, "shop.t")
+    write_commit(log, 1, 0, "")
+    table.vacuum(0)
+    assert session.statements == []
+
+
+def test_the_state_of_the_mirror_does_not_leave_the_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A table without changes, to which another program commits each day, and the mirror accepts that."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    log = tmp_path / "lake" / "shop" / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    period = {"delta.logRetentionDuration": "interval 192 hours"}
+    state = OURS.replace("{}", '{"binlake.table": "shop.t"}')
+    write_commit(log, 0, 1, state, {"metaData": {"id": "x", "configuration": period}})
+    write_commit(log, 1, 0, "")
+    session: Any = Session(log)
+    DeltaStored(session, log.parent, "shop.t").vacuum(0)
+    assert session.statements == ["TBLPROPERTIES ('binlake.touched' = '2')"]
+    (log / f"{0:020}.json").write_text(json.dumps({"metaData": {"id": "x"}}))
+    found = DeltaStored(session, log.parent, "shop.t")
+    assert found.log.state == {"kept": {"binlake.table": "shop.t"}}
+
+
+def test_old_files_are_removed_if_the_log_no_longer_has_the_first_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The log of the control table is of a day: its oldest commit is never as old as the files that nothing needs."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    monkeypatch.setattr(stored.DeltaLog, "_begin", lambda log: setattr(log, "version", 899) or 900)
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    period = {"delta.logRetentionDuration": "interval 1 day"}
+    write_commit(log, 900, 20, OURS, {"metaData": {"id": "x", "configuration": period}})
+    session: Any = Session(log)
+    DeltaStored(session, tmp_path, "_binlake.rounds").vacuum(0)
+    assert session.statements == ["VACUUM"]
 
 
 def test_the_search_for_old_files_includes_the_control_table() -> None:
@@ -151,7 +272,7 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
     assert done == [("OPTIMIZE", True), ("VACUUM", True), ("VACUUM of the control table", True)]
 
 
-def test_the_log_of_the_control_table_is_kept_for_a_week(
+def test_the_log_of_the_control_table_is_kept_for_a_day(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It gets a commit for each round."""
@@ -172,6 +293,9 @@ def test_the_log_of_the_control_table_is_kept_for_a_week(
     for namespace in ("_binlake", "shop"):
         lake.create(namespace, "rounds", schema, {})
     assert made == {
-        "_binlake.rounds": {"delta.logRetentionDuration": "interval 7 days"},
+        "_binlake.rounds": {
+            "delta.deletedFileRetentionDuration": "interval 1 day",
+            "delta.logRetentionDuration": "interval 1 day",
+        },
         "shop.rounds": {},
     }

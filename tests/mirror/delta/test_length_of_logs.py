@@ -1,0 +1,43 @@
+"""The commits that Delta keeps in the logs of a mirror's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.mirror.delta.lake import DeltaLake
+from binlake.mirror.delta.stored import DeltaStored
+from binlake.mirror.tables.schema import iceberg_schema
+
+pytestmark = pytest.mark.lakes
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+def period(table: DeltaStored) -> str | None:
+    """How long the table keeps its commits."""
+    table.refresh()
+    found: str | None = table.describe()["properties"].get("delta.logRetentionDuration")
+    return found
+
+
+def test_the_log_is_kept_for_as_long_as_versions_can_be_read(
+    iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """For tables of earlier versions, too. Delta accepts all periods."""
+    lake = DeltaLake(iceberg_spark, str(tmp_path))
+    made = lake.create("shop", "t", iceberg_schema(ROWS.schema), {"binlake.table": "shop.t"})
+    control = lake.create("_binlake", "rounds", iceberg_schema(ROWS.schema), {})
+    assert (period(made), period(control)) == ("interval 192 hours", "interval 1 day")
+    made.vacuum(300 * 3600)
+    assert period(made) == "interval 324 hours"
+    iceberg_spark.sql(
+        f"ALTER TABLE {made.sql_name} UNSET TBLPROPERTIES ('delta.logRetentionDuration')"
+    )
+    assert period(made) is None
+    made.vacuum(0)
+    assert period(made) == "interval 192 hours"
+    assert made.describe()["properties"]["binlake.table"] == "shop.t"
