@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -69,6 +69,19 @@ def test_a_status_as_text() -> None:
         assert line in lines
     assert {line.split()[2] for line in lines if line.startswith("# HELP")} == METRICS
     assert value_of("lag_seconds", lines) == pytest.approx(time.time() - 1.6e9, abs=60)
+
+
+def test_tables_that_wait_for_a_copy_are_counted() -> None:
+    """Their old rows do not count in the lag, which is that of the tables that are followed."""
+    states = ("mirrored", "copying", "resync", "quarantined", "gone", "removed")
+    tables = tuple(TableStatus(f"shop.{state}", state) for state in states)
+    lines = prometheus_text(replace(STATUS, tables=tables)).splitlines()
+    assert value_of("tables_to_copy", lines) == 2.0
+    waiting = [line for line in lines if line.startswith("binlake_mirror_table_to_copy{")]
+    assert {line.split('"')[3]: line[-3:] for line in waiting} == {
+        **dict.fromkeys((f"shop.{state}" for state in states), "0.0"),
+        **dict.fromkeys(("shop.copying", "shop.resync"), "1.0"),
+    }
 
 
 def test_a_comparison_that_was_never_made_is_overdue() -> None:

@@ -30,6 +30,7 @@ MIRROR_METRICS: tuple[Metric[MirrorStatus], ...] = (
     ("checked_timestamp_seconds", "gauge", "Time of the last check of the log", lambda s: _known(s.checked_s)),
     ("paused", "gauge", "1 while the mirror is paused", lambda s: s.paused),
     ("tables_quarantined", "gauge", "Tables that are quarantined", lambda s: len(s.quarantined)),
+    ("tables_to_copy", "gauge", "Tables that are not followed until a copy or a resync is complete", lambda s: len(s.to_copy)),
     ("tables_different", "gauge", "Tables that the last scheduled comparison found different", lambda s: len(s.different)),
     ("tables_not_compared", "gauge", "Tables that the last scheduled comparison did not compare", lambda s: len(s.not_compared)),
     ("verified_timestamp_seconds", "gauge", "Time of the last scheduled comparison", lambda s: _known(s.verified_s)),
@@ -44,6 +45,7 @@ TABLE_METRICS: tuple[Metric[TableStatus], ...] = (
     ("table_compaction_due", "gauge", "Data files that the next compaction rewrites", lambda t: t.compaction_due),
     ("table_index_bytes", "gauge", "Bytes of the row index", lambda t: t.index_bytes),
     ("table_quarantined", "gauge", "1 while the table is quarantined", lambda t: t.state == "quarantined"),
+    ("table_to_copy", "gauge", "1 while the table is not followed because a copy or a resync is not complete", lambda t: t.is_to_copy),
 )  # fmt: skip
 #: The same for a column.
 COLUMN_METRICS: tuple[Metric[int], ...] = (

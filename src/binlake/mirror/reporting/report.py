@@ -72,6 +72,11 @@ class TableStatus:
         """The share of the rows in data files that are deleted."""
         return self.deleted_rows / max(1, self.rows + self.deleted_rows)
 
+    @property
+    def is_to_copy(self) -> bool:
+        """Whether the mirror does not follow the table until a copy of it is complete. The lag of the mirror leaves it out."""
+        return self.state in ("resync", "copying")
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorStatus:
@@ -137,6 +142,11 @@ class MirrorStatus:
     def quarantined(self) -> list[str]:
         """The names of the tables that are left alone."""
         return [table.table for table in self.tables if table.state == "quarantined"]
+
+    @property
+    def to_copy(self) -> list[str]:
+        """The names of the tables that show an old state, or no rows, until their copy is complete."""
+        return [table.table for table in self.tables if table.is_to_copy]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as values that the json module can write."""
