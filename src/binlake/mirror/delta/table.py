@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
-from binlake.mirror.tables.row_sizes import RowSizes
+from binlake.mirror.tables.row_sizes import FileSize, RowSizes
 from binlake.mirror.tables.schema import conformed
 
 _SOURCE = "binlake_changes"
@@ -114,7 +113,7 @@ class DeltaTable:
     def row_bytes(self) -> int:
         files = [(self.stored.log.data_file(f.path), f) for f in self.stored.file_states()]
         return self._row_sizes.average(
-            replace(file, path=str(path)) for path, file in files if path is not None
+            FileSize(str(path), file.rows, file.bytes) for path, file in files if path is not None
         )
 
     def rows_of(

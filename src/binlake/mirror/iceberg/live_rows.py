@@ -21,9 +21,9 @@ from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_ke
 from binlake.mirror.tables.live_batches import as_stored, live_batches, stored_names
 from binlake.source.arrays import scalar
 
-# of a row group, at the same time
+# of a row group, at the same time; a text in a dictionary needs more bytes in memory than in the file
 _READ_BYTES = 64 << 20
-_LEAST_ROWS = 256
+_LEAST_ROWS, _MOST_ROWS = 256, 1 << 17
 
 
 def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
@@ -164,7 +164,7 @@ def rows_at(
                 parts.append(as_stored(rows, stored, schema))
                 continue
             row_bytes = of_group.total_byte_size // max(1, of_group.num_rows)
-            count = max(_LEAST_ROWS, min(of_group.num_rows, _READ_BYTES // max(1, row_bytes)))
+            count = max(_LEAST_ROWS, min(_MOST_ROWS, _READ_BYTES // max(1, row_bytes)))
             begin = 0
             for batch in file.iter_batches(count, [group], columns=wanted, use_threads=False):
                 end = begin + batch.num_rows

@@ -44,7 +44,7 @@ from binlake.mirror.tables.formats import ICEBERG
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, keys_of_rows, row_hashes
 from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import Partitioning
-from binlake.mirror.tables.row_sizes import RowSizes
+from binlake.mirror.tables.row_sizes import FileSize, RowSizes
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
 
 _POSITION = np.uint64(0xFFFFFFFF)
@@ -144,7 +144,11 @@ class MirrorTable:
                     yield rows
 
     def row_bytes(self) -> int:
-        return self._row_sizes.average(self.files.states())
+        files, entries = self.files.rows, self.files.entries
+        return self._row_sizes.average(
+            FileSize(path, rows, entries[path]["file-size-in-bytes"])
+            for path, rows in files.items()
+        )
 
     def rows_of(
         self, keys: pa.Table, names: Sequence[str] | None = None

@@ -1,7 +1,8 @@
 """An estimate of the memory for rows of a lake table, made from its data files before rows are read.
 
-The sizes of the files are those of compressed columns. How much more memory the rows need, a few of the files show: the number of
-rows gives the size of numbers, and a page of text that is not in a dictionary has the size that its values have in memory.
+The metadata of the lake contain the sizes of the compressed files. The largest files show how many more bytes their rows have in
+memory. Their footers contain the number of rows, for numbers and dates, and the uncompressed size of texts. A text in a dictionary
+is in the file once, so some rows of such columns are read.
 """
 
 from __future__ import annotations
@@ -9,16 +10,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import parquet_file
 
 _MOST_FILES = 4
 _SAMPLE_ROWS = 4096
 _OFFSET_BYTES = 4
+
+
+class FileSize(NamedTuple):
+    """A data file, its rows, and its bytes."""
+
+    path: str
+    rows: int
+    bytes: int
 
 
 @dataclass
@@ -27,20 +36,20 @@ class RowSizes:
 
     _known: dict[str, int] = field(default_factory=dict)
 
-    def average(self, files: Iterable[FileState]) -> int:
+    def average(self, files: Iterable[FileSize]) -> int:
         """How many bytes a row has in memory, at least 1. Raises as `parquet_file`."""
-        states = list(files)
-        largest = heapq.nlargest(_MOST_FILES, states, key=lambda file: file.bytes)
+        sizes = list(files)
+        largest = heapq.nlargest(_MOST_FILES, sizes, key=lambda file: file.bytes)
         known = self._known
         self._known = {
             one.path: known.get(one.path) or bytes_in_memory(one.path) for one in largest
         }
-        rows = sum(file.rows for file in states)
+        rows = sum(file.rows for file in sizes)
         if not rows:
             return 1
         stored = sum(file.bytes for file in largest)
         ratio = sum(self._known.values()) / max(1, stored)
-        return max(1, int(sum(file.bytes for file in states) * ratio / rows))
+        return max(1, int(sum(file.bytes for file in sizes) * ratio / rows))
 
 
 def bytes_in_memory(path: str) -> int:

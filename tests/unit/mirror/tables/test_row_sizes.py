@@ -9,16 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from binlake.mirror.tables.compaction_policy import FileState
-from binlake.mirror.tables.row_sizes import RowSizes, bytes_in_memory
+from binlake.mirror.tables.row_sizes import FileSize, RowSizes, bytes_in_memory
 
 ROWS = 20_000
 
 
-def file_of(path: Path, columns: dict[str, pa.Array], dictionary: list[str]) -> FileState:
+def file_of(path: Path, columns: dict[str, pa.Array], dictionary: list[str]) -> FileSize:
     rows = pa.table(columns)
     pq.write_table(rows, path, compression="zstd", use_dictionary=dictionary, row_group_size=7000)
-    return FileState(str(path), rows.num_rows, 0, path.stat().st_size)
+    return FileSize(str(path), rows.num_rows, path.stat().st_size)
 
 
 @pytest.mark.parametrize("in_dictionary", [False, True])
@@ -53,4 +52,3 @@ def test_the_average_of_a_table(tmp_path: Path) -> None:
     assert 1400 < found < 1700
     Path(of_text[0].path).unlink()  # it is not looked at again
     assert sizes.average(of_text) == found
-    assert sizes.average([]) == 1
