@@ -9,6 +9,7 @@ from dataclasses import dataclass
 __all__ = [
     "APPLIED",
     "COPIED",
+    "PRIMARY_KEY",
     "QUARANTINED",
     "RENAMED",
     "RETYPED",
@@ -17,13 +18,17 @@ __all__ = [
     "Retyping",
 ]
 
+PRIMARY_KEY = "id INT PRIMARY KEY"
+
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
     """A statement on a table `t` with the columns `id INT PRIMARY KEY, …`, whose first column after the key has values.
 
     `columns`: those after the key. `effect`: on the lake table. `reason`: of a quarantine, a part of its text. `servers`:
-    the beginnings of the names of the servers on which it runs.
+    the beginnings of the names of the servers on which it runs. `key`: another definition of `id`. `others`: statements
+    that make the other tables that it needs. `partition`: the column by which the lake table is partitioned. With
+    `is_final`, the mirror cannot copy the table again.
     """
 
     columns: str
@@ -31,6 +36,10 @@ class Alteration:
     effect: str
     reason: str = ""
     servers: tuple[str, ...] = ("",)
+    key: str = PRIMARY_KEY
+    others: tuple[str, ...] = ()
+    partition: str = ""
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,12 @@ class Renaming:
 _TEXT = "VARCHAR(10) CHARACTER SET latin1"
 _SAME = "no change of the lake"
 _DEFAULT = "added; existing rows have the default"
+_UNIQUE = "id INT NOT NULL UNIQUE"
+_PARENT = (
+    "CREATE TABLE alters2.parent (id INT PRIMARY KEY)",
+    "INSERT INTO alters2.parent VALUES (1), (2)",
+)
+_CASCADE = "ALTER TABLE t ADD FOREIGN KEY (v) REFERENCES alters2.parent (id) ON DELETE CASCADE"
 
 #: By the name of the test's table.
 APPLIED = {
@@ -109,8 +124,15 @@ APPLIED = {
     "cuts_parts": Alteration(
         "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE",
         "ALTER TABLE t REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (3), PARTITION p2 VALUES LESS THAN MAXVALUE)", _SAME),
+    "joins_parts": Alteration(
+        "v INT) PARTITION BY HASH (id) (PARTITION a, PARTITION b, PARTITION c", "ALTER TABLE t COALESCE PARTITION 2", _SAME),
     "unparted": Alteration("v INT) PARTITION BY HASH (id", "ALTER TABLE t REMOVE PARTITIONING", _SAME),
     "checks": Alteration("v INT", "ALTER TABLE t ADD CONSTRAINT c CHECK (v < 1000)", _SAME, servers=("mysql-9", "mariadb")),
+    "unique_indexed": Alteration("v INT", "CREATE INDEX i ON t (v)", _SAME, key=_UNIQUE),
+    "unique_off": Alteration("v INT", "ALTER TABLE t DISABLE KEYS", _SAME, key=_UNIQUE),
+    "refers": Alteration("v INT", f"{_CASCADE.rpartition(' ON ')[0]}", _SAME, others=_PARENT),
+    "cascades": Alteration(
+        "v INT", _CASCADE, f"{_SAME}, if the server logs the rows that it deletes", servers=("mysql-9",), others=_PARENT),
     "empties": Alteration("v INT", "TRUNCATE TABLE t", "emptied; the snapshot before it has a tag `before-truncate-…`"),
 }  # fmt: skip
 COPIED = {
@@ -120,6 +142,15 @@ COPIED = {
     "empties_part": Alteration(
         "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE",
         "ALTER TABLE t TRUNCATE PARTITION p0", "copied again"),
+    "gives_part": Alteration(
+        "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN MAXVALUE",
+        "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE alters2.given", "copied again",
+        others=("CREATE TABLE alters2.given (id INT PRIMARY KEY, v INT)", "INSERT INTO alters2.given VALUES (0, 7)")),
+    "becomes_part": Alteration(
+        "v INT", "ALTER TABLE alters2.parts EXCHANGE PARTITION p0 WITH TABLE t", "copied again",
+        others=(
+            "CREATE TABLE alters2.parts (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN MAXVALUE)",
+            "INSERT INTO alters2.parts VALUES (0, 7), (3, 8)")),
 }  # fmt: skip
 QUARANTINED = {
     "dates": Alteration("v INT", "ALTER TABLE t ADD n DATE DEFAULT '2020-02-29'", "", "PyIceberg finds no rows"),
@@ -151,7 +182,25 @@ QUARANTINED = {
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "drops_key": Alteration("v INT", "ALTER TABLE t DROP PRIMARY KEY", "", "primary key"),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),
-    "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which"),
+    "drops_id": Alteration("v INT", "ALTER TABLE t DROP COLUMN id", "", "the primary key changes"),
+    "drops_part_of_key": Alteration(
+        "v INT, k INT NOT NULL DEFAULT 0, PRIMARY KEY (id, k)", "ALTER TABLE t DROP COLUMN k", "", "the primary key changes",
+        servers=("mysql",), key="id INT NOT NULL"),
+    "drops_partition": Alteration(
+        "v INT, w INT", "ALTER TABLE t DROP COLUMN v", "", "by which the lake table is partitioned", partition="v",
+        is_final=True),
+    "unique_adds": Alteration("v INT", "ALTER TABLE t ADD COLUMN n INT", "", "its key is a unique index", key=_UNIQUE),
+    "unique_noted": Alteration("v INT", "ALTER TABLE t COMMENT = 'x'", "", "its key is a unique index", key=_UNIQUE),
+    "unique_drops": Alteration("v INT, KEY k (v)", "DROP INDEX k ON t", "", "its key is a unique index", key=_UNIQUE),
+    "cascades_unseen": Alteration(
+        "v INT", _CASCADE, "", "a foreign key is added that changes rows", servers=("mysql-5.6", "mariadb"), others=_PARENT,
+        is_final=True),
+    "discards": Alteration("v INT", "ALTER TABLE t DISCARD TABLESPACE", "", "rows come or go without row events", is_final=True),
+    "versions": Alteration(
+        "v INT", "ALTER TABLE t ADD SYSTEM VERSIONING", "", "system-versioned", servers=("mariadb",), is_final=True),
+    "forgets": Alteration(
+        "v INT", "ALTER TABLE t ENGINE = BLACKHOLE", "", "engine BLACKHOLE cannot be mirrored", servers=("mysql",), is_final=True),
+    "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which", is_final=True),
 }  # fmt: skip
 
 #: By the name of the column: the lake needs another type for its values.

@@ -25,7 +25,15 @@ from binlake.format.event_types import EVENT_TYPES
 from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.options import READ_OPTIONS
-from dev.alterations import APPLIED, COPIED, QUARANTINED, RENAMED, RETYPED, Alteration
+from dev.alterations import (
+    APPLIED,
+    COPIED,
+    PRIMARY_KEY,
+    QUARANTINED,
+    RENAMED,
+    RETYPED,
+    Alteration,
+)
 from dev.docs.login_methods import rules_table
 from dev.docs.option_forms import FORMS
 from dev.known_faults import KNOWN_FAULTS
@@ -364,8 +372,8 @@ def alter_page() -> str:
         "",
         '    .venv/bin/python -m pytest tests/mirror/test_schema_changes.py -k "follows or refused"',
         "",
-        "`dev/gen_docs.py` writes this page from `dev/alterations.py`, which the test reads. The table `t` has the column `id INT PRIMARY KEY`",
-        "and the listed columns.",
+        "`dev/gen_docs.py` writes this page from `dev/alterations.py`, which the test reads. The table `t` has the column `id INT PRIMARY KEY`,",
+        "unless another `id` is listed, and the listed columns. The mirror does not follow tables of the database `alters2`.",
         "",
         "## Applied, or copied again",
         "",
@@ -376,11 +384,15 @@ def alter_page() -> str:
         "## Quarantined",
         "",
         "The mirror quarantines the table, and continues with the others. `binlake mirror status` shows the statement and the reason. With",
-        "`--on-alter resync`, `text` or `new-column` it copies the table again, except after `RENAME TO …`: the table may have another name then.",
+        "`--on-alter resync`, `text` or `new-column` it copies the table again. A table with the note *not copied* stays quarantined: binlake does not",
+        "mirror such a table, an option names the dropped column, or the table may have another name.",
         "",
         "| Columns | Statement | The reason contains |",
         "| --- | --- | --- |",
-        *(_alteration(one, one.reason) for one in QUARANTINED.values()),
+        *(
+            _alteration(one, one.reason + "; *not copied*" * one.is_final)
+            for one in QUARANTINED.values()
+        ),
         "",
         "## Changes of type",
         "",
@@ -414,7 +426,9 @@ def alter_page() -> str:
 
 def _alteration(one: Alteration, outcome: str) -> str:
     columns, partition, by = one.columns.partition(") PARTITION BY ")
+    columns = columns if one.key == PRIMARY_KEY else f"{one.key}, {columns}"
     shown = f"`{columns}`" + (f", partitioned by `{by})`" if partition else "")
+    shown += f"; the lake table is partitioned by `{one.partition}`" if one.partition else ""
     # a code span with a backtick has two of them around it
     ticks = "``" if "`" in one.statement else "`"
     return f"| {shown} | {ticks}{one.statement}{ticks} | {outcome} |"

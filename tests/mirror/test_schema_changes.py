@@ -34,8 +34,9 @@ def made(server: Server, tables: Mapping[str, Alteration]) -> None:
     server.execute(f"CREATE DATABASE {DATABASE}", "CREATE DATABASE alters2")
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_mode = ''")
+        session.execute(*dict.fromkeys(sql for one in tables.values() for sql in one.others))
         for name, one in tables.items():
-            session.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, {one.columns})")
+            session.execute(f"CREATE TABLE {name} ({one.key}, {one.columns})")
             session.execute(f"INSERT INTO {name} (id, {first(one)}) VALUES (1, 1), (2, 2), (3, 1)")
 
 
@@ -50,7 +51,16 @@ def first(one: Alteration) -> str:
 
 def on(name: str, one: Alteration) -> str:
     """The statement on the test's table."""
-    return re.sub(r"TABLE t\b", f"TABLE {name}", one.statement)
+    return re.sub(r"\b(TABLE|ON) t\b", rf"\1 {name}", one.statement)
+
+
+def lake_of(server: Server, spark: Any, folder: Path, tables: Mapping[str, Alteration]) -> Lake:
+    partitions = [
+        f"{DATABASE}.{name}={one.partition}" for name, one in tables.items() if one.partition
+    ]
+    return Lake(
+        spark, folder, server, tables=(f"{DATABASE}.*",), partition_tables=tuple(partitions)
+    )
 
 
 def test_statements_that_the_lake_follows(
@@ -58,8 +68,9 @@ def test_statements_that_the_lake_follows(
 ) -> None:
     tables = known(server, {**APPLIED, **COPIED})
     made(server, tables)
-    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
+    lake = lake_of(server, iceberg_spark, tmp_path, tables)
     lake.catch_up()
+    assert quarantined(lake) == {}
     lake.notes.clear()
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_mode = ''")
@@ -82,8 +93,9 @@ def test_refused_statements_and_new_copies(
 ) -> None:
     refused = known(server, QUARANTINED)
     made(server, {**refused, "sound": Alteration("v INT", "", "")})
-    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
+    lake = lake_of(server, iceberg_spark, tmp_path, refused)
     lake.catch_up()
+    assert quarantined(lake) == {}
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_mode = ''")
         session.execute(*(on(name, one) for name, one in refused.items()))
@@ -101,8 +113,9 @@ def test_refused_statements_and_new_copies(
     control = Control(IcebergLake(lake.spark, lake.catalog), None, None)
     control.request_resync(set(reasons))
     lake.catch_up()
-    assert set(quarantined(lake)) == {f"{DATABASE}.unsure"}
-    lake.equals_source(f"{DATABASE}.*")
+    final = {f"{DATABASE}.{name}" for name, one in refused.items() if one.is_final}
+    assert set(quarantined(lake)) == final
+    lake.equals_source(f"{DATABASE}.*", *final)
     server.execute(f"DROP DATABASE {DATABASE}", "DROP DATABASE alters2")
 
 
