@@ -83,7 +83,7 @@ def test_a_file_without_field_ids_has_no_values_to_guess(tmp_path: Path) -> None
     with pytest.raises(UnsupportedError, match=r"added\.parquet: the data file has no field ids"):
         read(added)
     with pytest.raises(UnsupportedError, match="no field ids"):
-        rows_at(str(added), [5], SCHEMA)
+        rows_at(str(added), [5], SCHEMA, SCHEMA.names)
     pq.write_table(ROWS.slice(0, 0), added)
     read(added)
     older = tmp_path / "older.parquet"  # than all columns that the table has now
