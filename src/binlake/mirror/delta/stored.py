@@ -3,8 +3,9 @@
 Each commit of the mirror has the mirror's state in its `userMetadata`: the position in the source
 (`summary`), the record of the source's table (`kept`), and the remaining steps of a statement
 (`pending`). So data
-and position are one commit. Each commit also has a transaction identifier, by which Delta refuses
-the second of two mirrors that commit at the same time.
+and position are one commit. The state also names the object that made the commit (`writer`), so that the commits of
+another mirror are noticed. Each commit has a transaction identifier: of two mirrors that commit at the same
+time, Delta ignores the second, without an error.
 
 Delta begins an ALTER at the newest version, whatever version this process has read. Changes of properties and appends
 of the processes of one lake therefore wait for each other, by a lock on a file.
@@ -16,6 +17,7 @@ import fcntl
 import json
 import re
 import time
+import uuid
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -71,6 +73,7 @@ _OF_CONTENTS = (
     "delta.rowTracking.materialized",
 )
 _CONF = "spark.databricks.delta."
+_WRITER = "writer"
 _TOUCHED = "binlake.touched"
 _TAGS = "binlake.tags"
 _TRIES = 5
@@ -89,6 +92,7 @@ class DeltaStored:
         self._path = path
         self.full_name = full_name
         self.log = DeltaLog(path)
+        self._writer = uuid.uuid4().hex[:16]
         # the newest version whose commits are the mirror's own or those that it has accepted
         self._accepted = -1
         self.refresh()
@@ -114,13 +118,16 @@ class DeltaStored:
         self.log.forget(self._accepted)
 
     def _look(self) -> list[Commit]:
-        """Read the new commits; return those of other programs. If there are none, the version is accepted."""
+        """Read the new commits; return those of other programs and other mirrors. If there are none, the version is accepted."""
         self.log.update()
         new = [c for c in self.log.commits if c.version > self._accepted]
-        foreign = [c for c in new if c.state is None]
+        foreign = [c for c in new if not self._is_own(c)]
         if not foreign:
             self._accept()
         return foreign
+
+    def _is_own(self, commit: Commit) -> bool:
+        return commit.state is not None and commit.state.get(_WRITER) == self._writer
 
     def describe(self) -> dict[str, Any]:
         """uuid, schema, properties; of the newest version: snapshot, committed_ms, summary with its totals."""
@@ -199,9 +206,7 @@ class DeltaStored:
                 self._set({_TOUCHED: str(before + 1)})
             foreign = self._look()
         if foreign:
-            recorded = json.loads(json.dumps(dict(state)))
-            new = [c for c in self.log.commits if c.version > before]
-            is_committed = any(c.state == recorded for c in new)
+            is_committed = any(self._is_own(c) for c in self.log.commits if c.version > before)
             raise self._conflict(
                 foreign, CommittedBesideError if is_committed else CommitConflictError
             )
@@ -312,9 +317,10 @@ class DeltaStored:
         self.commit(lambda: self.spark.sql(sql).collect(), self.log.state, self.log.files)
 
     def compact(self, policy: CompactionPolicy) -> None:
-        self.refresh()
-        if due_groups(self.file_states(), policy):
-            self.optimize(policy.file_bytes)
+        with self._alone():
+            self.refresh()
+            if due_groups(self.file_states(), policy):
+                self.optimize(policy.file_bytes)
 
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
         """Remove files as `vacuum` does, whatever the number of versions: Delta expires the log itself, by a property."""
@@ -356,7 +362,7 @@ class DeltaStored:
 
     def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
         settings = {
-            f"{_CONF}commitInfo.userMetadata": user_metadata(state),
+            f"{_CONF}commitInfo.userMetadata": user_metadata({**state, _WRITER: self._writer}),
             f"{_CONF}write.txnAppId": "binlake",
             f"{_CONF}write.txnVersion": str(before + 1),
         }

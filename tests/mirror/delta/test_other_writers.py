@@ -1,0 +1,170 @@
+"""Other writers of a Delta table: another mirror, and another program, between commits of a mirror and inside of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.mirror.control import Control
+from binlake.mirror.delta.lake import DeltaLake
+from binlake.mirror.delta.stored import DeltaStored
+from binlake.mirror.delta.table import DeltaTable
+from binlake.mirror.lakes import open_lake
+from binlake.mirror.lease import LakeInUseError
+from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
+from binlake.mirror.tables.formats import NewTable
+from binlake.mirror.tables.schema import iceberg_schema
+from dev.servers import Server, running
+from support.spark.mirrored import Lake, quarantined, states
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.int32())])
+MORE = iceberg_schema(pa.schema([("w", pa.int64())]))
+
+
+@pytest.fixture(scope="module")
+def server(provisioned: Any) -> Iterator[Server]:
+    with running(provisioned("mysql-9.7")) as started:
+        yield started
+
+
+def of_rows(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int32()), "v": pa.array(numbers, pa.int32())})
+
+
+CHANGES = {
+    "MERGE": Change(of_rows(2)),
+    "DELETE": Change(truncate=True),
+    "ALTER": Change(schema=[[{"do": "add", "name": "w", "schema": MORE}]]),
+    "append": Change(appended=[of_rows(2)]),
+    "nothing": Change(table_properties={"binlake.x": "1"}),
+}
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], object]], None]:
+    """Lets something happen once inside of the next commit to a table: after the mirror has read its version."""
+    commit = DeltaStored.commit
+    due: dict[str, Callable[[], object]] = {}
+
+    def beside(stored: DeltaStored, act: Callable[[], object], *rest: Any) -> None:
+        happens = due.pop(stored.full_name, None)
+
+        def both() -> None:
+            if happens is not None:
+                happens()
+            act()
+
+        commit(stored, both, *rest)
+
+    monkeypatch.setattr(DeltaStored, "commit", beside)
+    return due.__setitem__
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_of_two_mirrors_that_commit_at_once_one_is_refused(
+    what: str, inside: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Delta ignores the second commit, except an ALTER, without an error."""
+    key = None if what == "append" else ("id",)
+    lake = DeltaLake(iceberg_spark, str(tmp_path))
+    first = lake.create_table("db", "t", NewTable(SCHEMA, key), tmp_path)
+    second = lake.beside().open_table("db", "t", key, tmp_path)
+    others = Change(of_rows(1)) if key else Change(appended=[of_rows(1)])
+    inside("db.t", lambda: second.commit(others, {"at": "second"}))
+    with pytest.raises(CommitConflictError, match="another writer has committed") as refused:
+        first.commit(CHANGES[what], {"at": "first"})
+    second.reload()
+    is_committed = isinstance(refused.value, CommittedBesideError)
+    assert is_committed == (what == "ALTER")
+    assert second.summary["at"] == ("first" if is_committed else "second")
+    [found] = list(second.scan())
+    assert found["id"].to_pylist() == [1]
+    first.reload()
+    first.commit(Change(of_rows(3)) if key else Change(appended=[of_rows(3)]), {"at": "first"})
+    assert first.rows == 2
+
+
+@pytest.mark.parametrize("policy", ["refuse", "reindex"])
+def test_another_program_is_noticed_wherever_it_commits(
+    policy: str, server: Server, inside: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Between two rounds, between the commits of one range, and inside of a commit."""
+    names = ("rounds", "commits", "commit")
+    database = f"others_{policy}"
+    server.execute(f"CREATE DATABASE {database}")
+    rows = ", ".join(f"({number}, 0, REPEAT('x', 900))" for number in range(100))
+    with server.session(database) as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT, t TEXT)",
+                f"INSERT INTO {name} VALUES {rows}",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=(f"{database}.*",), format="delta", compact="off",
+        on_other_writer=policy, commit_bytes=50_000,
+    )  # fmt: skip
+    commit, commits = DeltaTable.commit, []
+
+    def writes(name: str) -> None:
+        path = tmp_path / database / name
+        iceberg_spark.sql(f"UPDATE delta.`{path}` SET v = -1 WHERE id < 50")
+
+    def counted(table: DeltaTable, change: Change, properties: Any) -> int:
+        done = commit(table, change, properties)
+        if table.full_name == f"{database}.commits":
+            commits.append(done)
+            if len(commits) == 1:
+                writes("commits")
+        return done
+
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for name in names:
+            server.execute(f"UPDATE {database}.{name} SET v = v + 1")
+        writes("rounds")
+        inside(f"{database}.commit", lambda: writes("commit"))
+        monkeypatch.setattr(DeltaTable, "commit", counted)
+        mirror.reach()
+    finally:
+        mirror.close()
+    assert commits
+    if policy == "refuse":
+        assert quarantined(lake).keys() == {f"{database}.{name}" for name in names}
+        assert all("another writer has committed" in why for why in quarantined(lake).values())
+    else:
+        assert len(commits) > 2
+        assert quarantined(lake) == {}
+        assert states(lake) == {f"{database}.{name}": "equal" for name in names}
+
+
+def test_a_mirror_that_another_one_overtakes_in_a_commit(
+    server: Server, inside: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """It does not take the other's commit for its own, and applies nothing twice."""
+    server.execute("CREATE DATABASE overtaken", "CREATE TABLE overtaken.log (v INT)")
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("overtaken.*",), format="delta",
+        append_tables=("overtaken.log",), on_other_writer="reindex",
+    )  # fmt: skip
+
+    def overtakes() -> None:
+        Control(open_lake(iceberg_spark, "", str(tmp_path)), None, None).renew_lease("")
+        lake.catch_up(state=str(tmp_path / "other"))
+
+    first = lake.mirror(state=str(tmp_path / "first"))
+    try:
+        first.run(once=True)
+        server.execute("INSERT INTO overtaken.log VALUES (1), (2)")
+        inside("overtaken.log", overtakes)
+        with pytest.raises(LakeInUseError, match=r"another mirror has committed .*overtaken\.log"):
+            first.run(once=True)
+    finally:
+        first.close()
+    assert sorted(lake.table("overtaken.log")["v"].to_pylist()) == [1, 2]
