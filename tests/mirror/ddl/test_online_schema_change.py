@@ -70,12 +70,12 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
         yield started
 
 
-def change_of(server: Server, table: str) -> ToolRun:
-    """The change of a table, which takes several seconds."""
+def change_of(server: Server, table: str, pause: Path) -> ToolRun:
+    """The change of a table, which takes several seconds. It copies no rows as long as the file `pause` exists."""
     alter = (
         "ADD COLUMN w INT NOT NULL DEFAULT 7, MODIFY v BIGINT, ADD COLUMN note VARCHAR(20) FIRST"
     )
-    slowly = ("--chunk-size", "50", "--sleep", "0.1", "--no-check-plan")
+    slowly = ("--chunk-size", "50", "--sleep", "0.1", "--no-check-plan", "--pause-file", str(pause))
     try:
         return online_schema_change(server.run / "server.sock", DATABASE, table, alter, *slowly)
     except SetupError as error:
@@ -98,28 +98,43 @@ def running_mirror(lake: Lake) -> Iterator[None]:
             mirror.close()
 
 
+@pytest.mark.parametrize(("name", "pattern"), [("t", f"{DATABASE}.t"), ("u", f"{DATABASE}.*")])
 def test_a_table_is_changed_while_it_is_written_to(
-    server: Server, iceberg_spark: Any, tmp_path: Path
+    server: Server, iceberg_spark: Any, tmp_path: Path, name: str, pattern: str
 ) -> None:
+    """With the pattern, the mirror also follows the table into which the tool copies the rows."""
     with server.session(DATABASE) as session:
         rows = ", ".join(f"({number}, {number % 7})" for number in range(ROWS))
         session.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, v INT)", f"INSERT INTO t VALUES {rows}"
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name} VALUES {rows}"
         )
-    tool = change_of(server, "t")
-    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.t",))
-    with running_mirror(lake), RandomWriter(server, "t"):
-        until(lambda: any("rows copied" in note for note in lake.notes))
-        change = subprocess.run(
-            tool.command, env=tool.environment, capture_output=True, text=True, check=False
-        )
+    pause = tmp_path / "pause"
+    tool = change_of(server, name, pause)
+    lake = Lake(iceberg_spark, tmp_path / "lake", server, tables=(pattern,))
+    full_name, new = f"{DATABASE}.{name}", f"{DATABASE}._{name}_new"
+    follows_new = pattern != full_name
+    pause.touch()
+    with running_mirror(lake), RandomWriter(server, name), ThreadPoolExecutor(1) as pool:
+        until(lambda: copies_of(lake, full_name) == 1)
+        changed = pool.submit(
+            subprocess.run, tool.command,
+            env=tool.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        try:
+            until(lambda: changed.done() or not follows_new or copies_of(lake, new) == 1)
+        finally:
+            pause.unlink()
+        change = changed.result(300)
         assert change.returncode == 0, change.stderr
-        assert f"Successfully altered `{DATABASE}`.`t`" in change.stdout
+        assert f"Successfully altered `{DATABASE}`.`{name}`" in change.stdout
     lake.catch_up()
-    assert sum("rows copied" in note for note in lake.notes) >= 2, "the new table was copied, too"
+    assert copies_of(lake, full_name) >= 2, "the new table was copied, too"
     assert quarantined(lake) == {}
-    assert set(lake.table(f"{DATABASE}.t").column_names) == {"note", "id", "v", "w"}
-    assert lake.equals_source(f"{DATABASE}.t") == [f"{DATABASE}.t"]
+    assert set(lake.table(full_name).column_names) == {"note", "id", "v", "w"}
+    assert full_name in lake.equals_source(pattern)
+    if follows_new:
+        assert gone(lake)[new].startswith(f"renamed away to {full_name} at ")
+    assert gone(lake).keys() <= {new, f"{DATABASE}._{name}_old"}
 
 
 #: Long enough for the server to copy that other sessions write meanwhile.
