@@ -140,12 +140,16 @@ class Lookup:
 
 
 def rows_at(
-    path: str, positions: Sequence[int], schema: pa.Schema, names: Sequence[str]
+    path: str,
+    positions: Sequence[int],
+    schema: pa.Schema,
+    names: Sequence[str],
+    read_bytes: int = _READ_BYTES,
 ) -> pa.Table:
     """Some columns of the rows at these ascending positions of a data file, in the types of `schema`. Raises as
     `parquet_file`.
 
-    Row groups without such rows are not read, and the others in parts, so that few other rows are in memory.
+    Row groups without such rows are not read, and the others in parts of `read_bytes`, so that few other rows are in memory.
     """
     parts = []
     with parquet_file(path) as file:
@@ -164,7 +168,7 @@ def rows_at(
                 parts.append(as_stored(rows, stored, schema))
                 continue
             row_bytes = of_group.total_byte_size // max(1, of_group.num_rows)
-            count = max(_LEAST_ROWS, min(_MOST_ROWS, _READ_BYTES // max(1, row_bytes)))
+            count = max(_LEAST_ROWS, min(_MOST_ROWS, read_bytes // max(1, row_bytes)))
             begin = 0
             for batch in file.iter_batches(count, [group], columns=wanted, use_threads=False):
                 end = begin + batch.num_rows

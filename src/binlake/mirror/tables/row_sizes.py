@@ -32,7 +32,7 @@ class FileSize(NamedTuple):
 
 @dataclass
 class RowSizes:
-    """The estimate for one table. A file does not change, so each is looked at once."""
+    """The estimate for one table. A file does not change, so the size of its rows is found once."""
 
     _known: dict[str, int] = field(default_factory=dict)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.mirror.iceberg import live_rows
+from binlake.mirror.iceberg.live_rows import rows_at
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
 ROWS = 2000
@@ -26,10 +25,7 @@ NEW = OLD.append(pa.field("late", pa.int64(), metadata={b"PARQUET:field_id": "9"
 
 @pytest.mark.parametrize("names", [NEW.names, ["t"], ["late", "id"], ["late"]])
 @pytest.mark.parametrize("read_bytes", [1, 1 << 20])
-def test_rows_of_several_row_groups(
-    tmp_path: Path, monkeypatch: Any, names: list[str], read_bytes: int
-) -> None:
-    monkeypatch.setattr(live_rows, "_READ_BYTES", read_bytes)
+def test_rows_of_several_row_groups(tmp_path: Path, names: list[str], read_bytes: int) -> None:
     path = str(tmp_path / "f.parquet")
     rows = conformed(pa.table(COLUMNS, schema=pa.schema({f.name: f.type for f in OLD})), OLD)
     pq.write_table(rows, path, row_group_size=700)
@@ -37,7 +33,7 @@ def test_rows_of_several_row_groups(
     rng = random.Random(1)
     for count in (0, 1, 30, ROWS):
         positions = sorted(rng.sample(range(ROWS), count))
-        found = live_rows.rows_at(path, positions, NEW, names)
+        found = rows_at(path, positions, NEW, names, read_bytes)
         assert found.schema == whole.schema
         assert found.equals(whole.take(pa.array(np.array(positions, np.int64))))
-    assert live_rows.rows_at(path, [1, 255, 256, 699, 700], NEW, names).num_rows == 5
+    assert rows_at(path, [1, 255, 256, 699, 700], NEW, names, read_bytes).num_rows == 5

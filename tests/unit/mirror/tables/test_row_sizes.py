@@ -50,5 +50,5 @@ def test_the_average_of_a_table(tmp_path: Path) -> None:
     ]
     found = sizes.average(of_text)
     assert 1400 < found < 1700
-    Path(of_text[0].path).unlink()  # it is not looked at again
+    Path(of_text[0].path).unlink()  # its size is known
     assert sizes.average(of_text) == found
