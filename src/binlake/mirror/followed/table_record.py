@@ -17,7 +17,8 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.snapshot.tables import SourceTable
-from binlake.table.schema.defaults import Unknown
+from binlake.table.schema.declared import DeclaredColumn
+from binlake.table.schema.defaults import Constant, Unknown
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.charset_text import lower_case
@@ -44,6 +45,7 @@ _PLACE = "binlake.lake-table"
 _UNRECORDED = Unknown(
     "an earlier version of binlake, which did not record it, has copied the table"
 )
+_HIDDEN = Unknown("the lake does not record the defaults of columns that are hashed or left out")
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
 
@@ -166,13 +168,25 @@ def table_properties(
 
 def definition_properties(name: TableName, create_table: str, rules: ColumnRules) -> dict[str, str]:
     """The part of it that changes with the definition. Raises OptionError."""
-    columns = parse_schema(create_table.encode()).tables[0].columns
-    treated = rules.described(*name, [column.name for column in columns])
+    table = parse_schema(create_table.encode()).tables[0]
+    treated = rules.described(*name, [column.name for column in table.columns])
+    hidden = {*treated.get("left out", ()), *treated.get("hashed", ())}
+    columns = tuple(_without_value(c) if c.name in hidden else c for c in table.columns)
+    shown = replace(table, columns=columns)
+    if shown.defaults != table.defaults:
+        create_table = create_table_text(shown, text_with_default)
     return {
         _DECLARED: create_table,
         _DEFAULTS: _checksum(create_table),
         _COLUMNS: json.dumps(treated, sort_keys=True),
     }
+
+
+def _without_value(column: DeclaredColumn) -> DeclaredColumn:
+    """A hidden column without its default, which is one of its values."""
+    default = column.default
+    is_value = isinstance(default, Constant) and default.form != "implied"
+    return replace(column, default=_HIDDEN) if is_value else column
 
 
 def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:

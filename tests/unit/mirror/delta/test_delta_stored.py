@@ -20,6 +20,7 @@ from binlake.errors import SourceError
 from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
 from binlake.mirror.delta.lake import DeltaLake
+from binlake.mirror.delta.log import DeltaLog
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
@@ -203,7 +204,12 @@ def test_old_files_are_removed_if_the_log_no_longer_has_the_first_version(
 ) -> None:
     """The log of the control table is of a day: its oldest commit is never as old as the files that nothing needs."""
     monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
-    monkeypatch.setattr(stored.DeltaLog, "_begin", lambda log: setattr(log, "version", 899) or 900)
+
+    def begin(log: DeltaLog) -> int:
+        log.version = 899
+        return 900
+
+    monkeypatch.setattr(DeltaLog, "_begin", begin)
     log = tmp_path / "_delta_log"
     log.mkdir()
     period = {"delta.logRetentionDuration": "interval 1 day"}
