@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
@@ -20,7 +21,6 @@ from binlake.errors import SourceError
 from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
 from binlake.mirror.delta.lake import DeltaLake
-from binlake.mirror.delta.log import DeltaLog
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
@@ -165,7 +165,7 @@ def test_the_log_is_kept_no_longer_than_versions_can_be_read(
     assert session.statements == statements
 
 
-def test_a_log_with_commits_of_others_stays_as_it_is(
+def test_a_commit_of_another_program_stays_the_newest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A commit of the mirror after theirs would hide that another program writes to the table."""
@@ -204,16 +204,14 @@ def test_old_files_are_removed_if_the_log_no_longer_has_the_first_version(
 ) -> None:
     """The log of the control table is of a day: its oldest commit is never as old as the files that nothing needs."""
     monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
-
-    def begin(log: DeltaLog) -> int:
-        log.version = 899
-        return 900
-
-    monkeypatch.setattr(DeltaLog, "_begin", begin)
     log = tmp_path / "_delta_log"
     log.mkdir()
-    period = {"delta.logRetentionDuration": "interval 1 day"}
-    write_commit(log, 900, 20, OURS, {"metaData": {"id": "x", "configuration": period}})
+    period = [("delta.logRetentionDuration", "interval 1 day")]
+    metadata = {"id": "x", "configuration": period}
+    kind = pa.struct([("id", pa.string()), ("configuration", pa.map_(pa.string(), pa.string()))])
+    actions = {"metaData": pa.array([metadata], kind), "add": pa.array([None], pa.struct([("path", pa.string())]))}  # fmt: skip
+    pq.write_table(pa.table(actions), log / f"{900:020}.checkpoint.parquet")
+    write_commit(log, 900, 20, OURS)
     session: Any = Session(log)
     DeltaStored(session, tmp_path, "_binlake.rounds").vacuum(0)
     assert session.statements == ["VACUUM"]

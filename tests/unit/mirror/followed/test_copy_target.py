@@ -50,7 +50,7 @@ class StoredLake:
         self.schema = IN_LAKE
         self.notes: list[str] = []
         self.summary: dict[str, str] = {}
-        self._properties = {
+        self.properties = {
             "binlake.table": "shop.t",
             "binlake.key": '["id"]',
             "binlake.flavour": "mysql",
@@ -64,7 +64,7 @@ class StoredLake:
         return True
 
     def load(self, *_name: str) -> Any:
-        known = {"schema": iceberg_schema(self.schema), "properties": self._properties}
+        known = {"schema": iceberg_schema(self.schema), "properties": self.properties}
         return SimpleNamespace(describe=lambda: known, tags=lambda: self.tags)
 
     def open_table(self, *_of: Any) -> Any:
@@ -169,7 +169,7 @@ def replaced(
     `made` in the lake like that.
     """
     lake = StoredLake({})
-    lake._properties |= {
+    lake.properties |= {
         **definition_properties(("shop", "t"), made, before),
         "binlake.kept-columns": "[]",
         "binlake.deletes": deletes[0],
