@@ -286,9 +286,9 @@ class Upkeep:
         job.abandon()
 
     def _perhaps_committed(self, table: Followed, error: BinlogError) -> None:
-        """Load the table again, whose new files stay. If a file of it is missing, its next round quarantines it."""
+        """Load the table again, whose new files stay. If a file of it cannot be used, its next round quarantines it."""
         self._failed(table.full_name, error)
-        with suppress(*DAMAGED):
+        with suppress(*DAMAGED, *OF_ONE_TABLE):
             table.lake.reload()
 
     def _failed(self, name: str, error: BaseException) -> None:
