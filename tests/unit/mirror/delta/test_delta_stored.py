@@ -196,7 +196,8 @@ def test_the_state_of_the_mirror_does_not_leave_the_log(
     assert session.statements == ["TBLPROPERTIES ('binlake.touched' = '2')"]
     (log / f"{0:020}.json").write_text(json.dumps({"metaData": {"id": "x"}}))
     found = DeltaStored(session, log.parent, "shop.t")
-    assert found.log.state == {"kept": {"binlake.table": "shop.t"}}
+    assert found.log.state is not None
+    assert found.log.state["kept"] == {"binlake.table": "shop.t"}
 
 
 def test_old_files_are_removed_if_the_log_no_longer_has_the_first_version(
