@@ -52,7 +52,7 @@ class Holder:
     identity: str
     since: str
     until: float
-    boot: str
+    boot: str = ""
 
     @staticmethod
     def here(state: Path, identity: str) -> Holder:

@@ -129,13 +129,19 @@ class Rounds:
     def check_positions(self) -> None:
         """Raise PositionLostError if there are tables, and the log has no table's position. To be called before new tables are
         copied: the position of a new table would hide that this is the log of another server, or was purged.
+
+        Tables that are to be copied again do not count: that is the way out of the error.
         """
-        offsets = {table.offset.key: table.offset for table in self._tables.followed.values()}
+        tables = self._tables.followed.values()
+        kept = [table for table in tables if table.full_name not in self._control.to_resync]
+        offsets = {table.offset.key: table.offset for table in kept}
         lost: PositionLostError | None = None
         for offset in sorted(offsets.values(), key=progress_key, reverse=True):
             try:
                 self._planner.here(offset)
             except PositionLostError as error:
+                if error.is_passing:
+                    raise
                 lost = lost or error
             else:
                 return
@@ -156,7 +162,7 @@ class Rounds:
         this log, too.
 
         It quarantines a table whose position the server does not have. Raises PositionLostError if the server has no
-        table's position.
+        table's position, or if it may have a table's position later.
         """
         tables = list(self._tables.followed.values())
         lost: list[tuple[Followed, PositionLostError]] = []
@@ -173,6 +179,9 @@ class Rounds:
                 lost.append((table, here))
             else:
                 table.offset = here
+        passing = next((why for _, why in lost if why.is_passing), None)
+        if passing is not None:
+            raise passing
         if len(lost) == len(tables):
             raise lost[0][1]
         for table, why in lost:

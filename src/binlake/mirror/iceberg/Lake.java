@@ -836,6 +836,11 @@ public class Lake {
         }
       } catch (NotFoundException gone) {
         continue; // a commit has removed it meanwhile
+      } catch (RuntimeException error) {
+        if (ofMetadataFile(error) == error) {
+          throw error;
+        }
+        continue; // a killed commit has not completed it
       }
     }
     return false;

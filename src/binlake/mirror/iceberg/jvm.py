@@ -242,7 +242,8 @@ class IcebergTable:
         if removed < 0:
             raise SourceError(
                 f"{self.full_name}: its directory also contains the metadata of another table",
-                hint="a renamed table keeps its files there: drop it, or move it to another directory",
+                hint="a renamed table keeps its files there: drop it, or move it to another directory. If no other table has"
+                " these files, remove the *.metadata.json files that this table does not name",
             )
         return removed
 

@@ -24,6 +24,11 @@ class SourceHost:
         """Whether the mirror reads the log of an archive, which may lag behind the server. Raises BinlogError."""
         return self._logs is not None and not is_server_url(self._logs.look().inputs[0])
 
+    @property
+    def may_change(self) -> bool:
+        """Whether a later start may read another log: of another host, or more of an archive. Raises BinlogError."""
+        return len(self._urls) > 1 or self.has_archive
+
     def url(self) -> str:
         """The URL of the host: after a failover, of another one. With an archive, it is the host whose logs the archive has,
         or else the first one that answers. Raises ServerError.
