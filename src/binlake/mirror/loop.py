@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, PositionLostError
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
-from binlake.format.sql_names import TableName
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
@@ -58,7 +57,6 @@ from binlake.source.locations import check_no_password
 from binlake.source.replica.url import without_password
 from binlake.table.schema.ddl_effects import concerns
 from binlake.values.position import Position, is_log_of
-from binlake.values.table_names import full_name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -288,7 +286,7 @@ class Mirror:
     def _run(self, to_compact: Callable[[], set[str]], *, once: bool, interval_s: float) -> None:
         url = self._host.url()
         server_check = ServerCheck(
-            self._host, self._logs, self._checked_names, self.options, self._note, self._stop
+            self._host, self._logs, self._tables.sound_names, self.options, self._note, self._stop
         )
         server_check.begin(url)
         check_task_login(self._engine, url)
@@ -345,11 +343,6 @@ class Mirror:
         self._beat(self._pulse.beat_now)
         if once:
             self._tables.note_left()
-
-    def _checked_names(self) -> list[TableName]:
-        """The tables of the server whose changes its log must have. A table that was quarantined ends no later run."""
-        aside = self._control.quarantined
-        return [name for name in self._tables.source.names() if full_name_of(*name) not in aside]
 
     def _has_caught_up(self, progressed: bool) -> bool:
         """Whether a comparison has little of the log to apply first, and no copies to make. While a server commits all the

@@ -315,6 +315,11 @@ class FollowedTables:
         aside = {*self._control.quarantined, *self._control.gone, *self._control.to_resync}
         return {*self.followed, *self.unfinished, *aside}
 
+    def sound_names(self) -> list[TableName]:
+        """The tables of the server that the mirror wants, without the quarantined ones."""
+        aside = self._control.quarantined
+        return [name for name in self.source.names() if full_name_of(*name) not in aside]
+
     def check_selection(self) -> None:
         """Raise OptionError if the options select no table of the server and no table that the lake has."""
         self._patterns.check_selection(self._known())
