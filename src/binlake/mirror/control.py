@@ -427,6 +427,7 @@ class Control:
         """Expire snapshots of the control table, whatever their age (those of a Delta table after its safety period); its
         rows stay.
         """
+        self.refresh()  # the lease is renewed by another thread
         now_ms = int(time.time() * 1000)
         self._table.expire(now_ms, _KEPT_SNAPSHOTS, _KEPT_SNAPSHOTS)
         self.refresh()

@@ -31,13 +31,13 @@ def test_the_log_is_kept_for_as_long_as_versions_can_be_read(
     lake = DeltaLake(iceberg_spark, str(tmp_path))
     made = lake.create("shop", "t", iceberg_schema(ROWS.schema), {"binlake.table": "shop.t"})
     control = lake.create("_binlake", "rounds", iceberg_schema(ROWS.schema), {})
-    assert (period(made), period(control)) == ("interval 192 hours", "interval 1 day")
-    made.vacuum(300 * 3600)
-    assert period(made) == "interval 324 hours"
+    assert (period(made), period(control)) == ("interval 720 hours", "interval 1 day")
+    made.vacuum(800 * 3600)
+    assert period(made) == "interval 824 hours"
     iceberg_spark.sql(
         f"ALTER TABLE {made.sql_name} UNSET TBLPROPERTIES ('delta.logRetentionDuration')"
     )
     assert period(made) is None
     made.vacuum(0)
-    assert period(made) == "interval 192 hours"
+    assert period(made) == "interval 720 hours"
     assert made.describe()["properties"]["binlake.table"] == "shop.t"

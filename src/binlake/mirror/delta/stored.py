@@ -48,13 +48,15 @@ _REMOVED_FILES = "delta.deletedFileRetentionDuration"
 OF_CONTROL = {_REMOVED_FILES: "interval 1 day", _SHORTER_LOG: "interval 1 day"}
 _OF_EARLIER_CONTROL = "interval 7 days"
 _OWN_PERIOD = re.compile(r"interval (\d+) hours")
-# A table has a commit for each round, too: one more day than its versions can be read.
+# The mirror's own state is in the log, too: a mirror that was stopped for so long continues after checkpoints of other programs.
+_LOG_HOURS = 30 * 24
+# The log is kept for one more day than its versions can be read.
 _MORE_HOURS = 24
 _HOUR_S = 3600
 #: Delta's own safety period of VACUUM: readers and copies that began before may still need a file.
 _SAFE_HOURS = 168
 _TABLE = {
-    _SHORTER_LOG: f"interval {_SAFE_HOURS + _MORE_HOURS} hours",
+    _SHORTER_LOG: f"interval {_LOG_HOURS} hours",
     # DROP COLUMN and RENAME COLUMN need it
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
@@ -339,9 +341,8 @@ class DeltaStored:
         self._look()
 
     def _shorten_log(self, hours: int) -> None:
-        """Have Delta remove the commits of versions that cannot be read any more, unless a user has set for how long it keeps them.
-
-        Tables of earlier versions of binlake lack the property, and then Delta keeps the commits for 30 days.
+        """Have Delta keep the commits of all versions that can be read, and remove those of the control table after a day, unless
+        a user has set for how long it keeps them.
         """
         self.log.update()
         if self.log.version != self._accepted:
@@ -355,7 +356,8 @@ class DeltaStored:
         elif (known is None and _REMOVED_FILES not in config) or (
             own is not None and int(own[1]) < hours + _MORE_HOURS
         ):
-            self.set_properties({_SHORTER_LOG: f"interval {hours + _MORE_HOURS} hours"})
+            kept_hours = max(_LOG_HOURS, hours + _MORE_HOURS)
+            self.set_properties({_SHORTER_LOG: f"interval {kept_hours} hours"})
         if self.log.head is not None and self.log.head.state is None and self.log.state:
             # of a table without changes, Delta would some day remove the newest commit with the mirror's state
             self.set_properties({_TOUCHED: str(self.log.version + 1)})

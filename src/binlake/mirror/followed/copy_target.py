@@ -67,7 +67,7 @@ _DROP_TAGS = (
     "drop its tags (binlake mirror untag LAKE NAME, or ALTER TABLE … DROP TAG in Spark), or the lake table, then"
     " `binlake mirror resync` copies it again"
 )
-_WHY_DAMAGED = "a file of its lake table is missing or damaged"
+_WHY_DAMAGED = "a file of its lake table is missing, is damaged or cannot be used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +156,10 @@ class CopyTargets:
     def _intact(
         self, name: tuple[str, str], key: Sequence[str] | None, open_column: str | None
     ) -> LakeTable | None:
-        """The lake table; None if its files cannot be read, so that only a new table helps."""
+        """The lake table; None if its files cannot be read or used, so that only a new table helps."""
         try:
             return self.lake.open_table(*name, key, self.indexes, open_column)
-        except DAMAGED:
+        except (*DAMAGED, UnsupportedError):
             return None
 
     def _lake_schema(self, table: SourceTable, texts: Sequence[str]) -> pa.Schema:

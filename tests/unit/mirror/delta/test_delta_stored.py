@@ -49,7 +49,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch, table: Path, **metadata: Any) -> d
 def test_properties_of_users_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     new = replaced(monkeypatch, tmp_path / "new")
     assert new["delta.columnMapping.mode"] == "name"
-    assert new["delta.logRetentionDuration"] == "interval 192 hours"
+    assert new["delta.logRetentionDuration"] == "interval 720 hours"
     users = {
         "delta.logRetentionDuration": "interval 60 days",
         "delta.enableDeletionVectors": "false",
@@ -124,8 +124,8 @@ def write_commit(log: Path, version: int, age_h: float, state: str, *more: Any) 
 
 
 OURS = '{"binlake": {"kept": {}}}'
-HOURS_192 = "TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 192 hours')"
-HOURS_324 = "TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 324 hours')"
+HOURS_720 = "TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 720 hours')"
+HOURS_824 = "TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 824 hours')"
 ONE_DAY = (
     "TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 day',"
     " 'delta.logRetentionDuration' = 'interval 1 day')"
@@ -135,9 +135,9 @@ ONE_DAY = (
 @pytest.mark.parametrize(
     ("name", "period", "keep_h", "statements"),
     [
-        ("shop.t", None, 0, [HOURS_192]),
-        ("shop.t", "interval 192 hours", 0, []),
-        ("shop.t", "interval 192 hours", 300, [HOURS_324]),
+        ("shop.t", None, 0, [HOURS_720]),
+        ("shop.t", "interval 720 hours", 300, []),
+        ("shop.t", "interval 720 hours", 800, [HOURS_824]),
         ("shop.t", "interval 400 hours", 300, []),
         ("shop.t", "interval 60 days", 300, []),
         ("shop.t", "interval 1 day", 300, []),
@@ -148,7 +148,7 @@ ONE_DAY = (
         ("_binlake.rounds", "interval 30 days", 300, []),
     ],
 )
-def test_the_log_is_kept_no_longer_than_versions_can_be_read(
+def test_the_log_is_kept_as_long_as_versions_can_be_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, period: str | None, keep_h: int, statements: list[str]
 ) -> None:  # fmt: skip
     """Also for tables of earlier versions, but a period that a user has set stays."""
