@@ -9,6 +9,8 @@ time, Delta ignores the second, without an error.
 
 Delta begins an ALTER at the newest version, whatever version this process has read. Changes of properties and appends
 of the processes of one lake therefore wait for each other, by a lock on a file.
+
+One class, although it is long: each of its commits has to be noticed, or excluded, by the others.
 """
 
 from __future__ import annotations

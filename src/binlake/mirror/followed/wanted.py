@@ -248,7 +248,7 @@ def _check_filters(server: ServerConnection, name: TableName) -> None:
             raise
         return
     if not filters.logs(name[0]):
-        found = "; ".join(f"{finding.what}: {finding.why}" for finding in filters.findings())
+        found = "; ".join(map(str, filters.findings()))
         raise UnsupportedError(
             f"{full_name_of(*name)}: the server's log lacks the changes of the table: {found}",
             hint="leave the table out, or run `binlake mirror resync` for it when you have corrected the setting",

@@ -91,9 +91,9 @@ def check_server(
         found = list(_findings(server, gaps))
         if not found:
             for finding in _findings(server, notes):
-                note(_sentence(finding))
+                note(str(finding))
             return
-        what = "; ".join(map(_sentence, found))
+        what = "; ".join(map(str, found))
         raise IncompleteError(
             f"{server.where}: the server's log lacks changes of tables to mirror: {what}",
             hint="the lake would not get these changes; if it has such tables already, run `binlake mirror resync LAKE '*.*'` "
@@ -108,11 +108,6 @@ def _findings(server: ServerConnection, looks: Iterable[_Look]) -> Iterator[Find
         except ServerError as error:
             if error.retryable:
                 raise
-
-
-def _sentence(finding: Finding) -> str:
-    text = f"{finding.what}: {finding.why}"
-    return f"{text} (to correct it, run {finding.sql})" if finding.sql else text
 
 
 def _format(server: ServerConnection) -> Iterator[Finding]:

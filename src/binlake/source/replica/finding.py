@@ -34,6 +34,10 @@ class Finding:
     why: str
     sql: str = ""
 
+    def __str__(self) -> str:
+        text = f"{self.what}: {self.why}"
+        return f"{text} (to correct it, run {self.sql})" if self.sql else text
+
 
 #: One check of a server for a follower.
 Look: TypeAlias = "Callable[[ServerConnection, FollowOptions], Iterator[Finding]]"

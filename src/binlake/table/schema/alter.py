@@ -6,6 +6,8 @@ and is skipped by its first words. Anything else is an error.
 The order of the server's steps (MySQL sql/sql_table.cc, mysql_prepare_alter_table; MariaDB the
 same): first it drops, changes and renames old columns by their old names, at their places. Then it
 inserts the others, new ones and those with a place, in the order of the statement.
+
+One module, although it is long: the steps share the columns of the table that they change.
 """
 
 from __future__ import annotations

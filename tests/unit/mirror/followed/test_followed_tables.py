@@ -1,4 +1,7 @@
-"""Which tables of a lake a mirror follows when it starts."""
+"""Which tables of a lake a mirror follows when it starts.
+
+One module, although it is long: all tests start from the lake that it defines.
+"""
 
 from __future__ import annotations
 

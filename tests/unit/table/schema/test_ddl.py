@@ -1,4 +1,7 @@
-"""DDL of a log, statement by statement. (tests/server/test_ddl.py asks real servers.)"""
+"""DDL of a log, statement by statement. (tests/server/test_ddl.py asks real servers.)
+
+One module, although it is long: each test is a statement and its effect.
+"""
 
 from __future__ import annotations
 
