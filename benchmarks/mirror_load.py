@@ -7,6 +7,7 @@ the table, each once: half of them updated, 40 % inserted, 10 % deleted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dev.servers import Server, installation
@@ -46,6 +47,7 @@ _ROW = """{key}, {n} % 400000, {n} % 900, {n} % 7 + 1, {n} % 60, {n} % 9999999 /
   IF({n} % 5 < 2, NULL, REPEAT('note ', {n} % 9)), '2026-01-01' + INTERVAL {n} * 1.25 SECOND, NULL, {n} % 10 = 0,
   {n} / 7"""
 _BLOCK = 10_000  # numbers in the helper table
+_FILLERS = 2  # sessions that fill a table: as many as the machine of the goals has cores
 _STRIDE = 7_368_787  # a prime: numbers times it, modulo the size of the table, are scattered
 
 
@@ -113,7 +115,13 @@ class Load:
                 f"INSERT INTO helper.numbers WITH t AS ({ten}) "
                 "SELECT a.d * 1000 + b.d * 100 + c.d * 10 + d.d FROM t a, t b, t c, t d",
             )
-            for first in range(0, self.rows, _BLOCK):
+        with ThreadPoolExecutor(_FILLERS) as fillers:
+            list(fillers.map(self._fill_share, range(_FILLERS)))
+
+    def _fill_share(self, share: int) -> None:
+        with self.server.session() as session:
+            session.execute("SET sql_log_bin = 0")
+            for first in range(share * _BLOCK, self.rows, _FILLERS * _BLOCK):
                 session.execute(self._insert(first, min(_BLOCK, self.rows - first)))
 
     def _insert(self, first: int, count: int) -> str:
