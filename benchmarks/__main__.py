@@ -297,7 +297,7 @@ def _described(bench: Bench) -> Iterator[str]:
         yield "50 % updates, 40 % inserts, 10 % deletes; start of Spark and of the JVM left out; the server on the same cores."
     if "flat" in bench.parts:
         yield "Flat: one mirror of tables of different sizes, whose rounds alternate; compactions of both tables come between the"
-        yield "rounds, and are not in the figures."
+        yield "rounds, and are in a figure of their own: that of the large table is not due within the run."
 
 
 def report(bench: Bench, commands: str) -> str:
