@@ -96,6 +96,12 @@ def test_units_limit_restarts_after_permanent_errors() -> None:
     assert "StartLimitBurst" not in archive, "it has to continue when the server is there again"
 
 
+def test_the_mirror_may_open_as_many_files_as_the_command_would_allow() -> None:
+    page = (DEPLOY.parent / "docs" / "mirror-operations.md").read_text()
+    limit = int(settings_of("binlake-mirror")["LimitNOFILE"])
+    assert f"raises its limit of open files to {limit:,}," in page
+
+
 def test_the_mirror_can_write_to_its_lake_and_its_home_directory() -> None:
     """Spark downloads Iceberg's jar into the home directory."""
     unit = (DEPLOY / "systemd" / "binlake-mirror.service").read_text()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import resource
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from binlake.cli.main import main
 from binlake.cli.mirror import command
+from binlake.cli.mirror.common import SparkSettings, lake_session
 from binlake.cli.mirror.progress import CopyBar
 from binlake.printable import printable
 
@@ -186,3 +189,19 @@ def test_dates_that_became_null_are_shown(capsys: pytest.CaptureFixture[str]) ->
         "zero dates shop.t.born: 4,711 read as null",
         "zero dates shop.t.made: 1 read as null",
     ]
+
+
+def test_commands_raise_their_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services and shells often begin with 1,024."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits: list[tuple[int, int]] = []
+
+    def session(*_of: object, **_options: object) -> object:
+        limits.append(resource.getrlimit(resource.RLIMIT_NOFILE))
+        return SimpleNamespace(stop=lambda: None)
+
+    monkeypatch.setattr("binlake.mirror.sessions.mirror_session", session)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    with lake_session("/lake", SparkSettings(None, None, "lake")):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+    assert limits == [(65536 if hard == resource.RLIM_INFINITY else min(hard, 65536), hard)]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 import pyarrow as pa
 
 from binlake.errors import SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.schema import iceberg_schema
+from binlake.mirror.upkeep import Upkeep
 
 SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.int32())])
 
@@ -54,6 +59,12 @@ class OneTable:
             self.vectors[vector["referenced-data-file"]] = vector
         self.snapshot += 1
         return self.snapshot
+
+    def rewrite(self, request: Mapping[str, Any]) -> int:
+        for file in request["removed"]:
+            del self.data[file["file-path"]]
+            self.vectors.pop(file["file-path"], None)
+        return self.commit(request)
 
     def files(self) -> dict[str, Any]:
         return {
@@ -168,3 +179,32 @@ def test_index_entries_of_a_commit_that_the_table_does_not_have(tmp_path: Path) 
     table.commit(Change(rows((2, 3), (3, 3))), {})
     assert content(table) == [(1, 1), (2, 3), (3, 3)]
     assert not RowIndex(tmp_path / "index").has(lost)
+
+
+def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
+    """The disk is full at this moment only. The index has all rows nevertheless, now and after a restart."""
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    for number in range(7):
+        table.commit(
+            Change(rows(*((i, 1) for i in range(1000 * number, 1000 * number + 1000)))), {}
+        )
+    notes: list[str] = []
+    engine: Any = SimpleNamespace(run=lambda tasks, *_of: [task.run() for task in tasks])
+    upkeep = Upkeep(engine, SimpleNamespace(round=1), MirrorOptions(), notes.append)  # type: ignore[arg-type]
+    followed: Any = SimpleNamespace(
+        full_name="db.t", lake=table, offset=None, position_properties=lambda *_of: {}
+    )
+    upkeep.want(followed)
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # of 14,000 keys in one run
+    upkeep.finish({"db.t": followed}, lambda: None)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+    assert notes == [f"db.t was not compacted: cannot write {tmp_path}/index: File too large"]
+    assert len(iceberg.data) == 1
+    table.commit(Change(rows((3, 2), (4000, 2)), pa.table({"id": pa.array([5], pa.int32())})), {})
+    expected = {i: 1 for i in range(7000) if i != 5} | {3: 2, 4000: 2}
+    assert content(table) == sorted(expected.items())
+    again = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    again.commit(Change(rows((6, 2), (4000, 3))), {})
+    assert content(again) == sorted((expected | {6: 2, 4000: 3}).items())

@@ -4,10 +4,11 @@ session.
 
 from __future__ import annotations
 
+import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from pathlib import Path
@@ -41,6 +42,8 @@ _HELP = """Keep lake tables equal to the tables of a server.
       binlake mirror resync /lake shop.orders"""
 
 _JVM = "-XX:+UseSerialGC"
+# Where the system allows more than a billion, some programs would take long to close them all.
+_OPEN_FILES = 1 << 16
 _LOST = "the lake has the state of its last commit, and the next run continues there"
 _SPARK_PANEL = "Spark"
 RUN = "run"
@@ -190,6 +193,7 @@ def lake_session(
     """Open a session, whose messages go to a file. `table_format`: for a lake that has none yet. Raises BinlogError."""
     from binlake.mirror.sessions import mirror_session
 
+    allow_open_files()
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
     with spark_errors(log_file, _LOST):
         spark = mirror_session(
@@ -206,3 +210,16 @@ def lake_session(
         finally:
             spark.stop()
     shutil.rmtree(log_file.parent, ignore_errors=True)
+
+
+def allow_open_files() -> None:
+    """Let this process, and those of Spark that it starts, have as many open files as the system lets it have.
+
+    Services and shells often begin with a limit of 1,024, which a process may raise. A mirror of many tables needs
+    connections, data files and files of Spark at the same time.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # macOS refuses more than the kernel has for a process
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

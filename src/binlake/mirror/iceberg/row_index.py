@@ -7,14 +7,18 @@ columns, and has it forget files that compaction or another writer has removed.
 
 A kill loses nothing that was written, but a crash of the machine can lose parts of files: binlake
 does not wait for the disk in each round. So the index has checksums of its files. They are verified
-when it is opened after the machine has started again; if one differs, the index is lost.
+when it is opened after the machine has started again; if one differs, the index is lost. An error of
+the system, such as too many open files, says nothing about the index: it ends the mirror, and the files stay.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +29,45 @@ from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, o
 from binlake.mirror.lake_state import boot_id
 from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys
 from binlake.source.bytes import keep_from_others, remove_partials, replacing, writing
+from binlake.source.reader import source_error
 
 _META = "index.json"
-_VERSION = 3
+# 4: an error in a merge made earlier versions save an index that lacked entries of its files
+_VERSION = 4
 _FAN_IN = 8  # runs that are merged into one
 _LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
+_MANY_FILES = (
+    "allow the mirror more open files (ulimit -n, LimitNOFILE of systemd), and start it again"
+)
+_REBUILT = (
+    "this is a file of a row index. Start the mirror again when the cause is gone. If the files cannot be read any more, remove"
+    " their directory: the mirror reads the keys from the lake again"
+)
 
 
 class RowIndex:
-    """An index in a directory of its own; no other process may use the directory. Raises SourceError if it cannot be written."""
+    """An index in a directory of its own; no other process may use the directory. Raises SourceError if its files cannot be
+    read or written.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._paths: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
+        self._entries: dict[int, int] = {}
         self._next = 0
         self._runs: list[Run] = []
         self.snapshot: int | None = None
-        keep_from_others(directory)
-        remove_partials(directory, [file.name for file in directory.iterdir()])
-        try:
-            self._load(json.loads((directory / _META).read_text("utf-8")))
-        except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError):
-            self.clear()
+        with writing(str(directory)):
+            keep_from_others(directory)
+            remove_partials(directory, [file.name for file in directory.iterdir()])
+        with self._reading():
+            try:
+                self._load(json.loads((directory / _META).read_text("utf-8")))
+            except (FileNotFoundError, EOFError, ValueError, KeyError, TypeError, RecursionError):
+                self.clear()
+        with writing(str(directory)):
+            self._remove_unused()
 
     # -- contents --------------------------------------------------------------------------------
 
@@ -66,13 +86,13 @@ class RowIndex:
         rows: list[npt.NDArray[np.int64]] = []
         places: list[Locations] = []
         for run in self._runs:
-            first = int(np.searchsorted(wanted.high, run.high[0]))
-            last = int(np.searchsorted(wanted.high, run.high[-1], "right"))
+            first = int(np.searchsorted(wanted.high, run.least))
+            last = int(np.searchsorted(wanted.high, run.greatest, "right"))
             if first < last:
-                found, where = run.find(wanted.take(np.arange(first, last)))
+                with self._reading():
+                    found, where = run.find(wanted.take(np.arange(first, last)))
                 rows.append(order[found + first])
                 places.append(where)
-            run.release()
         if not rows:
             return np.empty(0, np.int64), np.empty(0, np.uint64)
         found, where = np.concatenate(rows), np.concatenate(places)
@@ -94,35 +114,58 @@ class RowIndex:
         counts = {numbers[path]: count for path, count in rows.items() if count}
         first = np.uint64(self._next) << POSITION_BITS
         if counts:
-            self._store(counts, ((piece.keys, piece.positions + first) for piece in pieces))
+            entries = ((piece.keys, piece.positions + first) for piece in pieces)
+            self._runs.append(self._written(counts, entries))
         self._next += len(rows)
         self._numbers.update(numbers)
+        self._entries.update({numbers[path]: count for path, count in rows.items()})
         self._paths.update({number: path for path, number in numbers.items()})
         while self._merge_tail():
             pass
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Forget the files that are not among these."""
+        """Forget the files that are not among these, and those of which it has lost entries."""
+        self._forget_lost()
         there = set(paths)
         self.forget([path for path in self._numbers if path not in there])
 
     def forget(self, paths: Iterable[str]) -> None:
         """Forget files. Runs that mostly concern removed files are written again."""
         for path in paths:
-            self._numbers.pop(path, None)
-        runs, self._runs = self._runs, []
-        for run in runs:
+            self._entries.pop(self._numbers.pop(path, -1), None)
+        # one run after the other: after an error, all runs are there, of which some have fewer entries of forgotten files
+        for at in reversed(range(len(self._runs))):
+            run = self._runs[at]
             gone = sum(count for number, count in run.counts.items() if self._is_gone(number))
-            if 2 * gone <= len(run):
-                self._runs.append(run)
-            elif gone < len(run):
-                there = self._of_files_that_are_there(run.where)
-                assert there is not None
-                low = None if run.low is None else run.low[there]
-                kept = Keys(run.high[there], low), run.where[there]
-                self._store(self._kept(run.counts), [kept])
+            if gone == len(run):
+                del self._runs[at]
+            elif 2 * gone > len(run):
+                self._runs[at] = self._without_gone(run)
         used = {number for run in self._runs for number in run.counts}
         self._paths = {number: path for number, path in self._paths.items() if number in used}
+
+    def _without_gone(self, run: Run) -> Run:
+        """A new run without the entries of forgotten files."""
+        with self._reading():
+            where, low = run.where, run.low
+            there = self._of_files_that_are_there(where)
+            assert there is not None
+            kept = Keys(run.high[there], None if low is None else low[there]), where[there]
+        return self._written(self._kept(run.counts), [kept])
+
+    def _forget_lost(self) -> bool:
+        """Forget the files whose entries are not all in the runs, so that they are added again; return whether there are any.
+
+        No error is known that has this effect. Without the check, rows that the index lacks would stay in the table when they
+        are replaced or deleted.
+        """
+        there: Counter[int] = Counter()
+        for run in self._runs:
+            there.update(run.counts)
+        lost = [path for path, n in self._numbers.items() if there[n] != self._entries[n]]
+        for path in lost:
+            del self._entries[self._numbers.pop(path)]
+        return bool(lost)
 
     def _is_gone(self, number: int) -> bool:
         return self._numbers.get(self._paths[number]) != number
@@ -142,35 +185,48 @@ class RowIndex:
 
         A kill loses entries that were added after the last save; a crash of the machine can lose the index.
         """
-        self.snapshot = snapshot
+        # without a snapshot, the table completes it before the next commit
+        self.snapshot = None if self._forget_lost() else snapshot
         meta = {
             "version": _VERSION,
             "boot": boot_id(),
-            "snapshot": snapshot,
-            "files": self._numbers,
+            "snapshot": self.snapshot,
+            "files": {path: [n, self._entries[n]] for path, n in self._numbers.items()},
             "gone": {n: path for n, path in self._paths.items() if self._is_gone(n)},
             "next": self._next,
             "runs": [[r.name, len(r), r.checksums, list(r.counts.items())] for r in self._runs],
         }
-        with writing(str(self._directory)), replacing(self._directory / _META) as new:
-            new.write(json.dumps(meta).encode())
-        names = {run.name for run in self._runs}
-        for file in self._directory.glob("*.npy"):
-            if file.name.partition(".")[0] not in names:
-                file.unlink()
+        with writing(str(self._directory)):
+            with replacing(self._directory / _META) as new:
+                new.write(json.dumps(meta).encode())
+            self._remove_unused()
 
     def clear(self) -> None:
         """Forget everything."""
         shutil.rmtree(self._directory, ignore_errors=True)
-        keep_from_others(self._directory)
-        self._paths, self._numbers, self._runs, self.snapshot = {}, {}, [], None
+        with writing(str(self._directory)):
+            keep_from_others(self._directory)
+        self._paths, self._numbers, self._entries = {}, {}, {}
+        self._runs, self.snapshot = [], None
 
     # --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Name the file in the errors of the system. Raises SourceError."""
+        try:
+            yield
+        except OSError as error:
+            hint = _MANY_FILES if error.errno in (errno.EMFILE, errno.ENFILE) else _REBUILT
+            where = str(error.filename or self._directory)
+            raise source_error(where, error).hinted(hint) from error
 
     def _load(self, meta: dict[str, Any]) -> None:
         if meta["version"] != _VERSION:
             raise ValueError("another version")
-        self._numbers = {str(path): int(number) for path, number in meta["files"].items()}
+        for path, (number, entries) in meta["files"].items():
+            self._numbers[str(path)] = int(number)
+            self._entries[int(number)] = int(entries)
         self._paths = {number: path for path, number in self._numbers.items()}
         self._paths.update({int(number): str(path) for number, path in meta["gone"].items()})
         self._next = int(meta["next"])
@@ -178,15 +234,26 @@ class RowIndex:
         may_have_lost_writes = meta["boot"] is None or meta["boot"] != boot_id()
         for name, rows, checksums, counts in meta["runs"]:
             run = open_run(self._directory, name, counts, checksums)
-            if not len(run.high) == len(run.where) == rows:
+            is_whole = len(run) == rows == sum(run.counts.values())
+            if not is_whole or run.counts.keys() - self._paths.keys():
                 raise ValueError("a run is damaged")
             if may_have_lost_writes and not run.is_intact:
                 raise ValueError("a run is damaged")
             self._runs.append(run)
+        if self._forget_lost():
+            self.snapshot = None
 
-    def _store(self, counts: Mapping[int, int], pieces: Iterable[Entries]) -> None:
+    def _remove_unused(self) -> None:
+        """Remove the files of runs that it no longer has, and those that a killed process has left. Raises OSError."""
+        names = {run.name for run in self._runs}
+        for file in self._directory.glob("*.npy"):
+            if file.name.partition(".")[0] not in names:
+                file.unlink(missing_ok=True)
+
+    def _written(self, counts: Mapping[int, int], pieces: Iterable[Entries]) -> Run:
+        """A new run, which is not yet one of the index."""
         with writing(str(self._directory)):
-            self._runs.append(write_run(self._directory, counts, pieces))
+            return write_run(self._directory, counts, pieces)
 
     def _merge_tail(self) -> bool:
         """Make one run of the last ones, if there are enough of about one size."""
@@ -197,6 +264,5 @@ class RowIndex:
         if largest > min(_FAN_IN * len(tail[-1]), _LARGEST_INLINE_MERGE):
             return False
         counts = {number: count for run in tail for number, count in run.counts.items()}
-        del self._runs[-_FAN_IN:]
-        self._store(counts, merged(tail))
+        self._runs[-_FAN_IN:] = [self._written(counts, merged(tail))]
         return True
