@@ -20,6 +20,7 @@ from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.tables.schema import iceberg_schema
 from binlake.mirror.upkeep import Upkeep
 
@@ -208,3 +209,19 @@ def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
     again = MirrorTable(iceberg, ("id",), tmp_path / "index")
     again.commit(Change(rows((6, 2), (4000, 3))), {})
     assert content(again) == sorted((expected | {6: 2, 4000: 3}).items())
+
+
+def test_a_table_that_cannot_be_loaded_again_is_not_committed_to(tmp_path: Path) -> None:
+    """With the new snapshot and the files of before, deletes would go to data files that the table no longer has."""
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    table.commit(Change(rows((1, 1), (2, 1))), {})
+    other = MirrorTable(iceberg, ("id",), tmp_path / "other")
+    other.commit(Change(rows((1, 2))), {})
+    [vector] = iceberg.vectors.values()
+    Path(vector["file-path"]).unlink()
+    with pytest.raises(MissingFileError):
+        table.reload()
+    assert table.snapshot == 1
+    with pytest.raises(CommitConflictError):
+        table.commit(Change(rows((2, 3))), {})

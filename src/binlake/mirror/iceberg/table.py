@@ -98,10 +98,12 @@ class MirrorTable:
         return sum(map(len, self.files.deleted.values()))
 
     def reload(self) -> None:
-        """Reload the table, and complete the index."""
+        """Reload the table, and complete the index. After an error of a file, the table is as before: the next commit is refused."""
         self.stored.refresh()
+        # before the snapshot: with the files of an earlier one, deletes would go to data files that are gone
+        files = TableFiles(self.stored.files())
         self._look()
-        self.files = TableFiles(self.stored.files())
+        self.files = files
         if self._lookup is not None:
             self._complete_index(self._lookup)
 
@@ -116,14 +118,14 @@ class MirrorTable:
 
     def _look(self) -> None:
         found = self.stored.describe()
-        self.schema = storage_schema(found["schema"])
-        self.partitioning = Partitioning.of(found["spec"])
+        schema, partitioning = storage_schema(found["schema"]), Partitioning.of(found["spec"])
+        missing = [name for name in self.key if name not in schema.names]
+        if missing:
+            raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
+        self.schema, self.partitioning = schema, partitioning
         self.properties: Mapping[str, str] = found["properties"]
         self.summary: Mapping[str, str] = found.get("summary", {})
         self.snapshot: int | None = found.get("snapshot")
-        missing = [name for name in self.key if name not in self.schema.names]
-        if missing:
-            raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
 
     def _look_at(self, made: int) -> None:
         """Look at the table after a commit of one's own. A later snapshot of another writer is not known here."""
