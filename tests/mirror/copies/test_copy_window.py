@@ -11,7 +11,7 @@ import pytest
 
 from binlake.mirror import history, resync, tables_at
 from dev.servers import Server, running
-from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
+from support.spark.mirrored import Lake, chunk_by_chunk, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -82,6 +82,34 @@ def test_images_of_changes_that_a_copy_has_seen(
     assert left == {}
     assert quarantined(lake) == {}
     assert lake.equals_source(f"{DATABASE}.{table}") == [f"{DATABASE}.{table}"]
+
+
+@pytest.mark.parametrize("image", ["FULL", "MINIMAL"])
+def test_soft_deletes_of_rows_that_the_copy_has_not_read(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any, image: str
+) -> None:
+    """The table is copied once. The rows 37 and 38 are of a later chunk, which no longer has them."""
+    table = f"soft_{image.lower()}"
+    filled(server, table)
+    lake = lake_of(server, iceberg_spark, tmp_path, table, soft_delete_tables=("*.soft_*",))
+    statements = [f"DELETE FROM {table} WHERE id IN (2, 38)"]
+    if image == "FULL":
+        statements += [f"UPDATE {table} SET id = id + 50 WHERE id IN (3, 37)"]
+    left = {2: statements}
+
+    def before(number: int) -> None:
+        with server.session(DATABASE) as session:
+            session.execute(f"SET SESSION binlog_row_image = '{image}'")
+            session.execute(*left.pop(number, ()))
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert left == {}
+    assert [note for note in lake.notes if "again" in note or "quarantined" in note] == []
+    rows = lake.table(f"{DATABASE}.{table}").to_pylist()
+    marked = {row["id"] for row in rows if row["_deleted_at"] is not None}
+    assert marked == ({2, 3, 38} if image == "FULL" else {2})
+    assert states(lake) == {f"{DATABASE}.{table}": "equal"}
 
 
 def test_differences_of_documents(

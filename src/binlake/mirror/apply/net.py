@@ -13,7 +13,7 @@ Without a key, whole rows are inserted and removed as often as on the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,18 +66,26 @@ class Net:
         return int(self.upserts.num_rows + self.deletes.num_rows)
 
 
-def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf) -> Net:
+def net_by_key(
+    table: str,
+    changes: pa.Table,
+    key: Sequence[str],
+    rows_of: RowsOf,
+    optional: npt.NDArray[np.bool_] | None = None,
+) -> Net:
     """The net change of `changes` (see `change_rows`, in the types of the lake), in their order.
 
-    Raises IncompleteError if an updated row does not exist, SchemaError for a NULL in a key, UnsupportedError.
+    `optional`: a mask of the changes that are left out if the row that they update does not exist. For other changes,
+    raises IncompleteError then. Raises SchemaError for a NULL in a key, UnsupportedError.
     """
     found = KeySteps.of(changes, key)
     # in the order of the log: rows that are taken from all over a table cost five times as much
     last = np.sort(found.steps.last_of_key())
     upserted = last[last & 1 == 1] >> 1
     deleted = last[last & 1 == 0] >> 1
+    upserted, rows = found.rows_after(table, upserted, rows_of, optional)
     return Net(
-        found.rows_after(table, upserted, rows_of),
+        rows,
         take_rows(found.before, deleted),
         found.keys.take(upserted),
         found.keys.take(found.places[deleted]),
@@ -132,15 +140,22 @@ class KeySteps:
         )
         return cls(changes, before, old, steps, keys, places)
 
-    def rows_after(self, table: str, chosen: Indices, rows_of: RowsOf) -> pa.Table:
-        """The whole rows after some changes, by their numbers.
+    def rows_after(
+        self,
+        table: str,
+        chosen: Indices,
+        rows_of: RowsOf,
+        optional: npt.NDArray[np.bool_] | None = None,
+    ) -> tuple[Indices, pa.Table]:
+        """The whole rows after some changes, by their numbers; and the numbers, without the changes in `optional` (a mask of
+        all changes) whose updated row does not exist.
 
-        Raises IncompleteError if an updated row does not exist, UnsupportedError.
+        Raises IncompleteError if the updated row of another change does not exist, UnsupportedError.
         """
         columns = _columns(self.changes)
         if self.changes[ABSENT].null_count == self.changes.num_rows:
-            return take_rows(self.changes.select(columns), chosen)
-        return _completed(table, self, columns, chosen, rows_of)
+            return chosen, take_rows(self.changes.select(columns), chosen)
+        return _completed(table, self, columns, chosen, rows_of, optional)
 
 
 def keys_after(changes: pa.Table, names: list[str]) -> Keys:
@@ -262,9 +277,14 @@ def lacks_columns(changes: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 
 def _completed(
-    table: str, of: KeySteps, columns: Sequence[str], upserted: Indices, rows_of: RowsOf
-) -> pa.Table:
-    """Return the rows `upserted`; values that their images lack come from the rows before them."""
+    table: str,
+    of: KeySteps,
+    columns: Sequence[str],
+    upserted: Indices,
+    rows_of: RowsOf,
+    optional: npt.NDArray[np.bool_] | None,
+) -> tuple[Indices, pa.Table]:
+    """See `KeySteps.rows_after`. Values that the images of the rows lack come from the rows before them."""
     changes, rows = of.changes, of.changes.num_rows
     lacking = np.flatnonzero(lacks_columns(changes))
     inserted = lacking[to_numpy(changes[OP])[lacking] == INSERT]
@@ -294,9 +314,12 @@ def _completed(
         lacked = [name for name in columns if (chosen[name] >= rows).any()]
         where, lake = rows_of(take_rows(of.before, outside[wanted]), lacked)
         places[rows + wanted] = np.where(where >= 0, where + rows, -1)
+    kept: slice | npt.NDArray[np.bool_] = slice(None)
+    if optional is not None:
+        kept = ~optional[upserted] | _are_known(places, chosen.values())
     taken: list[pa.ChunkedArray] = []
     for name in columns:
-        found = places[chosen[name]]
+        found = places[chosen[name][kept]]
         if (found < 0).any():
             raise IncompleteError(
                 f"{table}: the log has an update of a row that the lake does not have, without its "
@@ -309,7 +332,15 @@ def _completed(
             values = pa.chunked_array([*values.chunks, *of_lake], values.type)
         taken.append(take_values(values, found))
     schema = pa.schema([changes.schema.field(name) for name in columns])
-    return pa.Table.from_arrays(taken, schema=schema)
+    return upserted[kept], pa.Table.from_arrays(taken, schema=schema)
+
+
+def _are_known(places: Indices, sources: Iterable[Indices]) -> npt.NDArray[np.bool_] | bool:
+    """A mask of the rows all of whose columns have a place. Columns with the same sources have one array."""
+    known: npt.NDArray[np.bool_] | bool = True
+    for numbers in {id(numbers): numbers for numbers in sources}.values():
+        known &= places[numbers] >= 0
+    return known
 
 
 def _sources(

@@ -143,7 +143,7 @@ def versions(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf)
     until = pa.array(np.append(times[1:], 0)[is_put], pa.int64(), mask=ends[is_put])
     puts = steps[is_put] >> 1
     own = take_rows(_with_own(changes).select([field.name for field in History.fields]), puts)
-    opened = of.rows_after(table, puts, rows_of)
+    _, opened = of.rows_after(table, puts, rows_of)
     for field in History.fields:
         opened = opened.append_column(field, own[field.name])
     opened = _with(opened, _FROM, times[is_put])

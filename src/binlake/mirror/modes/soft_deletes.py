@@ -47,7 +47,9 @@ class SoftDeletes(Mode):
     def changes(self, of: RowChanges, _most_bytes: int) -> Iterator[Change]:
         changes = marked_deletes(pa.concat_tables(of.tables()), of.key)
         check_moves(of, changes)
-        net = net_by_key(of.table, changes, of.key, of.rows_of)
+        # a copy may have read the table after the delete: a row that the lake never had need not be marked
+        gone = to_numpy(pc.is_valid(changes[DELETED])) if of.may_be_ahead else None
+        net = net_by_key(of.table, changes, of.key, of.rows_of, gone)
         yield Change(net.upserts, net.deletes)
 
     def emptied(self, of: Emptying, most_bytes: int) -> Iterator[Change]:
