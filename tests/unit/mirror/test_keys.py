@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
@@ -77,3 +78,24 @@ def test_rows_of_one_column_with_null_and_an_empty_value_differ() -> None:
 def permutations_of(groups: list[int]) -> list[list[int]]:
     """All numberings of the same groups."""
     return [[order[group] for group in groups] for order in itertools.permutations(range(3))]
+
+
+def test_hashes_of_large_rows_are_made_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All columns of a row are joined for its hash, and an array of Arrow has at most 2 GiB."""
+    texts = ["x" * 10_000 + str(number) for number in range(8000)]
+    rows = pa.table({"a": texts, "b": texts, "n": range(8000)})
+    join, sizes = pc.binary_join_element_wise, list[int]()
+
+    def recorded(*of: object) -> object:
+        joined = join(*of)
+        sizes.append(joined.nbytes)
+        return joined
+
+    monkeypatch.setattr(pc, "binary_join_element_wise", recorded)
+    whole = row_hashes(rows)
+    assert max(sizes) < 70 << 20
+    parts = Keys.joined([row_hashes(rows.slice(at, 1000)) for at in range(0, 8000, 1000)])
+    assert whole.low is not None
+    assert parts.low is not None
+    assert whole.high.tolist() == parts.high.tolist()
+    assert whole.low.tolist() == parts.low.tolist()

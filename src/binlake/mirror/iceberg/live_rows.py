@@ -18,12 +18,14 @@ from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.tables.data_files import file_system, parquet_file, reading
 from binlake.mirror.tables.deletion_vectors import decode_vector
 from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys, sorted_parts
-from binlake.mirror.tables.live_batches import as_stored, live_batches, stored_names
+from binlake.mirror.tables.live_batches import (
+    READ_BYTES,
+    as_stored,
+    batch_rows,
+    live_batches,
+    stored_names,
+)
 from binlake.source.arrays import scalar
-
-# of a row group, at the same time; a text in a dictionary needs more bytes in memory than in the file
-_READ_BYTES = 64 << 20
-_LEAST_ROWS, _MOST_ROWS = 256, 1 << 17
 
 
 def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
@@ -144,7 +146,7 @@ def rows_at(
     positions: Sequence[int],
     schema: pa.Schema,
     names: Sequence[str],
-    read_bytes: int = _READ_BYTES,
+    read_bytes: int = READ_BYTES,
 ) -> pa.Table:
     """Some columns of the rows at these ascending positions of a data file, in the types of `schema`. Raises as
     `parquet_file`.
@@ -167,8 +169,7 @@ def rows_at(
                 rows = pa.table({"row": from_numpy(inside)})
                 parts.append(as_stored(rows, stored, schema))
                 continue
-            row_bytes = of_group.total_byte_size // max(1, of_group.num_rows)
-            count = max(_LEAST_ROWS, min(_MOST_ROWS, read_bytes // max(1, row_bytes)))
+            count = batch_rows(of_group, wanted, read_bytes)
             begin = 0
             for batch in file.iter_batches(count, [group], columns=wanted, use_threads=False):
                 end = begin + batch.num_rows

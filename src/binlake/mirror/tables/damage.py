@@ -16,11 +16,13 @@ class DamagedFileError(SourceError):
 
 
 #: Errors of reading a lake table with a missing or damaged file.
-DAMAGED = (FileNotFoundError, DamagedFileError, pa.ArrowInvalid)
+DAMAGED = (FileNotFoundError, DamagedFileError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
 
 def is_overflow(error: Exception) -> bool:
     """Whether the error is about Arrow's limit for the bytes of a column, and not about a file."""
+    if isinstance(error, pa.ArrowCapacityError):
+        return True
     return isinstance(error, pa.ArrowInvalid) and "offset overflow" in str(error)
 
 

@@ -27,6 +27,9 @@ Numbers = npt.NDArray[np.generic]
 #: A place of a row: the lower bits are its position in a data file, the upper ones the number of the file.
 POSITION_BITS = np.uint64(32)
 
+# of columns that are joined at the same time: Arrow's limit is 2 GiB, and the lengths are added
+_JOINED_BYTES = 64 << 20
+
 _EMPTY, _COLON, _OF_NULL = map(scalar, ("", ":", "-"))
 _NO_BYTES = scalar(b"", pa.binary())
 
@@ -127,6 +130,12 @@ def row_hashes(rows: pa.Table) -> Keys:
 
 
 def _hashed(columns: list[pa.ChunkedArray]) -> Keys:
+    rows = len(columns[0])
+    nbytes = sum(column.nbytes for column in columns)
+    if len(columns) > 1 and rows > 1 and nbytes > _JOINED_BYTES:
+        half = rows // 2
+        first, second = [c.slice(0, half) for c in columns], [c.slice(half) for c in columns]
+        return Keys.joined([_hashed(first), _hashed(second)])
     parts: list[pa.ChunkedArray] = []
     for column in columns:
         data = value_bytes(column)

@@ -16,7 +16,9 @@ from binlake.mirror.tables.data_files import parquet_file
 from binlake.mirror.tables.schema import FIELD_ID, older_rows
 from binlake.source.reader import without_secrets
 
-_BATCH_ROWS = 1 << 17
+# of a row group, at the same time; a text in a dictionary needs more bytes in memory than in the file
+READ_BYTES = 64 << 20
+_LEAST_ROWS, _MOST_ROWS = 256, 1 << 17
 
 
 def live_batches(
@@ -26,14 +28,14 @@ def live_batches(
     names: Sequence[str],
     int96_unit: str | None = None,
 ) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
-    """The live rows of a data file, some columns in the types of `schema`, and their positions. Raises as `parquet_file`,
-    which has `int96_unit`, and UnsupportedError for a file without field ids.
+    """The live rows of a data file, some columns in the types of `schema`, and their positions, in parts of about `READ_BYTES`.
+    Raises as `parquet_file`, which has `int96_unit`, and UnsupportedError for a file without field ids.
     """
     with parquet_file(path, int96_unit=int96_unit) as file:
         stored = stored_names(path, file, schema, names)
         first = 0
         wanted = [name for name in stored.values() if name is not None]
-        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
+        for batch in _batches(file, wanted):
             positions = np.arange(first, first + batch.num_rows)
             first += batch.num_rows
             rows = as_stored(pa.Table.from_batches([batch]), stored, schema)
@@ -43,6 +45,26 @@ def live_batches(
                 keep[np.array(gone.to_array()) - positions[0]] = False
                 rows, positions = rows.filter(from_numpy(keep)), positions[keep]
             yield rows, positions
+
+
+def _batches(file: pq.ParquetFile, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of some columns of a file."""
+    for group in range(file.num_row_groups):
+        count = batch_rows(file.metadata.row_group(group), wanted)
+        yield from file.iter_batches(count, [group], columns=wanted, use_threads=False)
+
+
+def batch_rows(group: Any, wanted: Sequence[str], read_bytes: int = READ_BYTES) -> int:
+    """How many rows of a row group have about `read_bytes` in some of its columns."""
+    names = set(wanted)
+    chunks = map(group.column, range(group.num_columns))
+    nbytes = sum(
+        chunk.total_uncompressed_size
+        for chunk in chunks
+        if chunk.path_in_schema in names or chunk.path_in_schema.partition(".")[0] in names
+    )
+    row_bytes: int = nbytes // max(1, group.num_rows)
+    return max(_LEAST_ROWS, min(_MOST_ROWS, read_bytes // max(1, row_bytes)))
 
 
 def stored_names(
