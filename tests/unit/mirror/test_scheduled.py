@@ -16,7 +16,8 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError, SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror import scheduled, verification
-from binlake.mirror.equality import compare
+from binlake.mirror.control import Control
+from binlake.mirror.equality import compare, source_rows
 from binlake.mirror.equality.compare import TableComparison, VerifyOptions
 from binlake.mirror.equality.pauses import with_pauses
 from binlake.mirror.followed.first_copy import LogLagsError
@@ -275,7 +276,7 @@ def test_a_value_of_the_server_that_does_not_fit_is_no_damaged_file(
     batch = pa.record_batch({"id": pa.array([1 << 40])})
     monkeypatch.setattr(compare, "take_raw_text", lambda _server: None)
     monkeypatch.setattr(
-        compare, "RowSelect", lambda *_: SimpleNamespace(batches_to_the_end=lambda *_: [batch])
+        source_rows, "RowSelect", lambda *_: SimpleNamespace(batches_to_the_end=lambda *_: [batch])
     )
     server: Any = SimpleNamespace(flavour="mysql", version=(8, 0))
     columns: Any = SimpleNamespace(hashed={"c"}, rows=lambda rows: pa.Table.from_batches([rows]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +25,8 @@ from binlake.source.replica.connection import ServerConnection
 
 _BITS = 16  # hexadecimal digits of a digest that are added up
 _SLOTS = 65_536
+# a value takes more than 100 bytes as a text, and a table of the lake's scan may have 20 million of them
+_VALUES_AS_TEXTS = 200_000
 #: Instead of the part of a row that the sample does not have.
 NO_PART = -1
 
@@ -84,9 +86,20 @@ class TableParts:
         return self.table.key or tuple(field.name for field in self.fields)
 
     @property
+    def has_all_rows(self) -> bool:
+        """Whether all rows are compared, not a sample of them."""
+        return self.sample.size == _SLOTS
+
+    @property
     def may_misplace(self) -> bool:
         """Whether the two sides may count a row to different parts: servers shorten long floats."""
-        return any(pa.types.is_floating(f.type) for f in self.fields if f.name in self.key)
+        source = self.table.arrow_schema
+        return any(
+            pa.types.is_floating(kind)
+            for f in self.fields
+            if f.name in self.key
+            for kind in (f.type, source.field(f.name).type)
+        )
 
     @property
     def number_sql(self) -> str:
@@ -130,11 +143,10 @@ class TableParts:
         return parts
 
     def of_rows(self, tables: Iterable[pa.Table]) -> dict[int, PartSum]:
-        """The checksums of the lake's rows."""
+        """The checksums of rows, as binlake computes them."""
         rows: dict[int, int] = defaultdict(int)
         totals: dict[int, int] = defaultdict(int)
-        for table in tables:
-            texts = RowTexts.of(table, self)
+        for _, texts in RowTexts.pieces(tables, self):
             for number, row in zip(texts.numbers, texts.rows, strict=True):
                 if number != NO_PART:
                     rows[number] += 1
@@ -163,6 +175,17 @@ class RowTexts:
     rows: list[bytes]
     keys: list[bytes]
     numbers: list[int]
+
+    @classmethod
+    def pieces(
+        cls, tables: Iterable[pa.Table], parts: TableParts
+    ) -> Iterator[tuple[pa.Table, RowTexts]]:
+        """Rows and their texts, in pieces of a bounded number of values."""
+        most = max(1, _VALUES_AS_TEXTS // len(parts.fields))
+        for table in tables:
+            for start in range(0, table.num_rows, most):
+                piece = table.slice(start, most)
+                yield piece, cls.of(piece, parts)
 
     @classmethod
     def of(cls, table: pa.Table, parts: TableParts) -> RowTexts:
