@@ -18,10 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.errors import BinlogError, SourceError
+from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.stopped import PausedError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.mirror.tables.schema import iceberg_schema
@@ -178,9 +179,9 @@ class Control:
         return self._properties.get("binlake.paused") == "true"
 
     def check_not_paused(self) -> None:
-        """Raise BinlogError if the mirror is paused."""
+        """Raise PausedError if the mirror is paused."""
         if self.paused:
-            raise BinlogError(
+            raise PausedError(
                 "the mirror is paused, so no changes may be applied to the lake",
                 hint="run `binlake mirror resume` first",
             )

@@ -24,7 +24,6 @@ from binlake.errors import BinlogError, ConnectionLostError, FormatError, Positi
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
 from binlake.lake.jobs import SparkEngine
-from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.archive_wait import ArchiveWait
@@ -38,6 +37,7 @@ from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.iceberg.key_tasks import ROWS_FOR_TASKS, TaskKeyReader
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.lakes import open_lake
+from binlake.mirror.later_statements import may_have_changed
 from binlake.mirror.lease import Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
@@ -55,7 +55,6 @@ from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.source.locations import check_no_password
 from binlake.source.replica.url import without_password
-from binlake.table.schema.ddl_effects import concerns
 from binlake.values.position import Position, is_log_of
 
 if TYPE_CHECKING:
@@ -134,7 +133,9 @@ class Mirror:
             if self._server is not None:
                 opened.callback(self._server.close)
             self._pulse = self._reporting(show, beats)
-            self._verification = ScheduledVerification(options, self._pulse, note)
+            self._verification = ScheduledVerification(
+                options, self._pulse, note, control=self._control
+            )
             self._recorded = time.monotonic()
             self._rounds = self._rounds_of(split_bytes)
             self._upkeep = upkeep_of(self._engine, self._control, options, note, self._lease.kept)
@@ -403,18 +404,20 @@ class Mirror:
 
     def reach(self, position: Position | None = None) -> bool:
         """After `run`: follow the log up to a position of the source, by default its end; False if `stop` came
-        before. Raises as `run`, BinlogError if the mirror is paused, and LogLagsError if an archive does not reach the
+        before. Raises as `run`, PausedError if the mirror is paused, and LogLagsError if an archive does not reach the
         position in time.
         """
         try:
-            return self._reach(position)
+            self._reach(position)
         except LogLagsError:  # the rounds before the wait are complete
             raise
         except BinlogError as error:
             self.round_error = error
             raise
+        self._control.check_not_paused()  # this is no error of a round
+        return not self._stop.is_set()
 
-    def _reach(self, position: Position | None) -> bool:
+    def _reach(self, position: Position | None) -> None:
         self._tables.renew_limit()
         log = self._planner.head().position
         if position is None:
@@ -433,27 +436,20 @@ class Mirror:
                 continue
             if position is None or wait.has_reached(position):
                 break
-        self._control.check_not_paused()
-        self._record()
-        return not self._stop.is_set()
+        if not self._control.paused:
+            self._record()
 
     def may_have_changed(self, table: Followed, until: Position) -> bool:
-        """Return whether the log after the table's position contains a statement that may concern the table.
-
-        If the archive has not reached `until`, a position of the server, wait for it first. Raises BinlogError,
-        LogLagsError, and StoppedError if `stop` came before.
-        """
+        """See `later_statements.may_have_changed`. Raises the errors of `keep_lease`, too."""
         wait = ArchiveWait(self._planner, self._stop, self._patience_s)
-        while not wait.has_reached(until):
-            if self._stop.is_set():
-                raise StoppedError("the mirror was stopped before its tables were compared")
-        splits = self._planner.splits(table.offset, self._planner.latest())
-        found = statements_in(splits, self.options.read_options([table.id]))
-        return any(concerns(ddl, table.database, table.name) for ddl in found)
+        return may_have_changed(self._planner, self.options, table, until, wait, self.keep_lease)
 
     def keep_lease(self) -> None:
-        """Renew the lease if it is time to, in work that lasts. Raises LakeInUseError if another process has taken it over."""
-        self._lease.keep()
+        """Renew the lease if it is time to, in a comparison. Raises LakeInUseError if another process has taken it over,
+        StoppedError after `stop`, and PausedError in a scheduled comparison if the mirror was paused.
+        """
+        self._keep_going("before its tables were compared")
+        self._verification.check_not_paused()
 
     @property
     def url(self) -> str:

@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from binlake.errors import BinlogError
+from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.pulse import Pulse
+from binlake.mirror.stopped import PausedError
 from binlake.mirror.verification import ComparedMirror, Verification, compare_tables
 from binlake.values.quantities import counted
 
+# Each look at a lake in a store is a request.
+_LOOK_S = 10.0
 #: Compares tables of a mirror (all without names) with the source. Raises BinlogError.
 ComparesTables = Callable[[ComparedMirror, Sequence[str], VerifyOptions], Verification]
 
@@ -21,8 +25,11 @@ ComparesTables = Callable[[ComparedMirror, Sequence[str], VerifyOptions], Verifi
 class ScheduledVerification:
     """Compares every `verify_every_s` seconds, also counted over restarts; 0: never. Each time compares the next sample.
 
-    `compare` compares the tables of the mirror with the source.
+    `compare` compares the tables of the mirror with the source. `control` records whether the mirror is paused, which ends a
+    comparison.
     """
+
+    _look_at = float("inf")
 
     def __init__(
         self,
@@ -30,7 +37,9 @@ class ScheduledVerification:
         pulse: Pulse,
         note: Callable[[str], None],
         compare: ComparesTables = compare_tables,
+        control: Control | None = None,
     ) -> None:
+        self._control = control
         self._compare = compare
         self._every_s = options.verify_every_s
         self._options = VerifyOptions(sample=options.verify_sample)
@@ -47,14 +56,24 @@ class ScheduledVerification:
         if not self._every_s or time.time() < self._due_s:
             return
         self._due_s = time.time() + self._every_s
+        self._look_at = float("-inf")
         try:
             found = self._compare(mirror, (), self._next_sample())
+        except PausedError:
+            self._due_s = 0.0
+            self._note(
+                "the comparison with the server has ended because the mirror is paused; it begins again after"
+                " `binlake mirror resume`"
+            )
+            return
         except BinlogError as error:
             # another round might apply changes again that are in the lake already, or write to a lake of another process
             if error is mirror.round_error or isinstance(error, LakeInUseError):
                 raise
             self._note(f"the tables could not be compared with the server: {error}")
             return
+        finally:
+            self._look_at = float("inf")
         different = [table for table in found.tables if table.state == "different"]
         left = {
             table.table: table.reason for table in found.tables if table.state == "not compared"
@@ -74,6 +93,13 @@ class ScheduledVerification:
         if left:
             result += f", {len(left)} {'was' if len(left) == 1 else 'were'} not compared"
         self._note(f"compared with the server at {place}: {result}")
+
+    def check_not_paused(self) -> None:
+        """Raise PausedError if the mirror was paused while `work` compares. It looks every few seconds."""
+        if self._control is not None and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_S
+            self._control.refresh()
+            self._control.check_not_paused()
 
     def _next_sample(self) -> VerifyOptions:
         """The options with the number after that of the last comparison, also before a restart."""

@@ -1,4 +1,4 @@
-"""The error that ends work of a mirror that `Mirror.stop` interrupts."""
+"""The errors that end work of a mirror that is interrupted."""
 
 from __future__ import annotations
 
@@ -7,3 +7,7 @@ from binlake.errors import BinlogError
 
 class StoppedError(BinlogError):
     """The mirror was stopped before the work was complete."""
+
+
+class PausedError(BinlogError):
+    """The mirror is paused, so the work cannot begin, or was not completed."""

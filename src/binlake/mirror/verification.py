@@ -29,7 +29,7 @@ from binlake.mirror.equality.compare import (
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.selection import chosen_tables
-from binlake.mirror.stopped import StoppedError
+from binlake.mirror.stopped import PausedError, StoppedError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.snapshot.tables import SourceTable, read_table
@@ -240,7 +240,7 @@ def _verified(
         is_altered = any(one.kind in ("column", "type") for one in found.differences) or (
             not found.is_equal and _may_have_changed(source, followed, mirror)
         )
-    except (LakeInUseError, LogLagsError, StoppedError, ConnectionLostError):
+    except (LakeInUseError, LogLagsError, StoppedError, PausedError, ConnectionLostError):
         raise
     except DAMAGED as error:
         why = str(error).partition("\n")[0]

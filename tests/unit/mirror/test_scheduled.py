@@ -22,6 +22,7 @@ from binlake.mirror.equality.compare import TableComparison, VerifyOptions
 from binlake.mirror.equality.pauses import with_pauses
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
+from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting import pulse as pulses
 from binlake.mirror.reporting.pulse import Pulse, last_beat
@@ -32,6 +33,7 @@ from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
+from unit.mirror.followed.fake_lake import FakeLake
 
 DAY_S = 86_400
 
@@ -283,3 +285,121 @@ def test_a_value_of_the_server_that_does_not_fit_is_no_damaged_file(
     lake = compare.LakeRows(pa.schema([("id", pa.int32())]), list)
     with pytest.raises(FormatError, match=r"a\.t: a value of the server does not fit"):
         compare.compare(server, SourceTable("a", "t", definition, ("id",)), lake, columns=columns)
+
+
+class Running(Mirror):
+    """A running mirror of a server without changes."""
+
+    def __init__(self, folder: Path, options: MirrorOptions, compare: Any) -> None:
+        lake: Any = FakeLake()
+        logs: Any = None
+        latest = lambda: StreamOffset(PLACE)  # noqa: E731
+        stand_ins: Any = (
+            SimpleNamespace(keep=lambda: None),
+            SimpleNamespace(head=latest, latest=latest),
+            SimpleNamespace(renew_limit=lambda: None, unfinished=set(), lagging={}, followed={}),
+        )
+        self._lease, self._planner, self._tables = stand_ins
+        self._control = Control(lake, "mysql://db/", options)
+        self._stop = threading.Event()
+        self._patience_s = 1.0
+        self.notes: list[str] = []
+        pulse = Pulse(folder, lambda: logs, lambda: None)
+        self._verification = ScheduledVerification(
+            options, pulse, self.notes.append, compare, self._control
+        )
+
+    def _round(self, _until: StreamOffset | None) -> bool:
+        """There is nothing to apply."""
+        return False
+
+    def work(self) -> None:
+        """Compare if it is time to."""
+        self._verification.work(self)
+
+
+EVERY_DAY = MirrorOptions(verify_every_s=DAY_S)
+EQUAL = Verification("binlog.000001", 4, "", (TableVerification("a.t", "equal"),))
+
+
+def pause(mirror: Running) -> None:
+    """Pause it as another process does, which the mirror sees when it looks."""
+    Control(mirror._control._lake).pause()
+
+
+@pytest.mark.parametrize("is_at_a_round", [True, False])
+def test_a_pause_ends_a_comparison_and_not_the_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_a_round: bool
+) -> None:
+    """The rounds to the next position and the rows that are read may both take hours."""
+    monkeypatch.setattr(scheduled, "_LOOK_S", 0.0)
+    compared: list[int] = []
+
+    def compare(mirror: Any, _names: Any, _options: VerifyOptions) -> Verification:
+        compared.append(1)
+        mirror.keep_lease()
+        if len(compared) == 1:
+            pause(mirror)
+        if is_at_a_round:
+            mirror.reach(PLACE)
+        else:
+            mirror.keep_lease()
+        return EQUAL
+
+    mirror = Running(tmp_path, EVERY_DAY, compare)
+    mirror.work()
+    [note] = mirror.notes
+    assert note.startswith("the comparison with the server has ended because the mirror is paused")
+    mirror._control.resume()
+    mirror.work()
+    assert mirror.notes[1:] == ["compared with the server at binlog.000001:4: 0 tables differ"]
+    mirror.work()
+    assert len(compared) == 2
+
+
+def test_verify_is_not_ended_by_a_pause(tmp_path: Path) -> None:
+    """It checks that before it begins, and makes no further round if no table is altered."""
+    mirror = Running(tmp_path, EVERY_DAY, None)
+    pause(mirror)
+    mirror.keep_lease()
+
+
+def test_a_stop_ends_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise systemd and Kubernetes kill the mirror after a minute, and its lease stays."""
+    server: Any = BusyServer()
+    mirrors: list[Running] = []
+
+    def compared(_server: Any, _table: Any, _lake: Any, *, pause: Any, **_: Any) -> TableComparison:
+        mirrors[0].stop()
+        with_pauses(server.sums, server, pause, every_s=0.001)
+        raise AssertionError("the comparison was stopped")
+
+    stand_in = _mirror_of(monkeypatch, compared, lambda: mirrors[0].keep_lease())
+    mirror = Running(tmp_path, EVERY_DAY, lambda *_: verification.compare_tables(stand_in))
+    mirrors.append(mirror)
+    mirror.work()
+    why = "the mirror was stopped before its tables were compared"
+    assert mirror.notes == [f"the tables could not be compared with the server: {why}"]
+    assert server.is_aborted
+
+
+def test_a_stop_ends_the_search_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may read all of a large table before it sends a row of the parts that differ."""
+    server: Any = BusyServer()
+
+    def batches(*_: Any) -> Any:
+        yield server.sums()
+
+    def stop() -> None:
+        raise StoppedError("the mirror was stopped")
+
+    monkeypatch.setattr(source_rows, "_LIMITS", None)
+    monkeypatch.setattr(
+        source_rows, "RowSelect", lambda *_: SimpleNamespace(batches_to_the_end=batches)
+    )
+    parts: Any = SimpleNamespace(table=None, fields=(), condition=lambda _: "")
+    columns: Any = SimpleNamespace(hashed={})
+    rows = source_rows.SourceRows(server, parts, columns, stop)
+    with pytest.raises(StoppedError):
+        list(rows.of_parts([1]))
+    assert server.is_aborted

@@ -10,7 +10,8 @@ from binlake.source.replica.connection import ServerConnection
 
 T = TypeVar("T")
 
-_EVERY_S = 10.0
+# Ctrl-C and SIGTERM wait for the next pause
+_EVERY_S = 1.0
 
 
 def with_pauses(

@@ -31,7 +31,8 @@ class Stored:
         self.snapshots: list[dict[str, Any]] = []
 
     def describe(self) -> dict[str, Any]:
-        return {"uuid": self.full_name, "properties": self.properties, "summary": self.summary}
+        properties = dict(self.properties)  # a change is seen after another look
+        return {"uuid": self.full_name, "properties": properties, "summary": self.summary}
 
     def file_states(self) -> list[Any]:
         return []
