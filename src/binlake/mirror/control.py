@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
+from binlake.format.sql_names import TableName
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.stopped import PausedError
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.mirror.tables.schema import iceberg_schema
@@ -47,6 +48,7 @@ _OFFSET = "binlake.offset"
 _RECORDED = "binlake.recorded-ms"
 _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
+_FORMER = "binlake.former-lake-tables"
 _MOMENTS = "binlake.moments"
 _RESYNC = "binlake.resync"
 _RESYNCING = "binlake.resyncing"
@@ -329,6 +331,29 @@ class Control:
     def moments(self) -> dict[str, int]:
         """The rounds that have names: by name, the number."""
         found: dict[str, int] = json.loads(self._properties.get(_MOMENTS, "{}"))
+    @property
+    def former_lake_tables(self) -> dict[str, list[tuple[TableName, int]]]:
+        """By table, the lake tables that it had before changes of `--rename`, each with the number of its last round, in order."""
+        found = json.loads(self._properties.get(_FORMER, "{}"))
+        return {
+            name: [((namespace, table), last) for namespace, table, last in places]
+            for name, places in found.items()
+        }
+
+    def keep_former(self, name: str, lake_table: TableName) -> None:
+        """Record that the rounds up to now have a table as this lake table, and later rounds have it under another name."""
+
+        def changed() -> dict[str, str]:
+            known: dict[str, list[Any]] = json.loads(self._properties.get(_FORMER, "{}"))
+            places = known.setdefault(name, [])
+            if (
+                not places or tuple(places[-1][:2]) != lake_table
+            ):  # else a killed run has recorded it
+                places.append([*lake_table, self.round])
+            return {_FORMER: json.dumps(known, sort_keys=True)}
+
+        self._change(changed)
+
         return found
 
     def name_moment(self, name: str, number: int) -> None:

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError, SourceError
-from binlake.format.sql_names import quoted_name
+from binlake.format.sql_names import TableName, quoted_name
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
-from binlake.mirror.followed.table_record import is_duplicate, stored_tables
+from binlake.mirror.followed.table_record import is_duplicate, sources, stored_tables
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.lake_state import lake_location
 from binlake.mirror.lakes import open_lake
@@ -183,6 +183,8 @@ class _Rounds:
     def __init__(self, spark: SparkSession, lake: LakeTables) -> None:
         self.lake = lake
         self.control = Control(lake)
+        self._options, self._former = self.control.options, self.control.former_lake_tables
+        self._recorded_us: dict[int, int] = {}
         self._spark = spark
 
     @classmethod
@@ -221,17 +223,18 @@ class _Rounds:
         return self.at(number)
 
     def check_snapshots(self, moment: Moment) -> None:
-        """Raise SourceError if a snapshot of a round has expired."""
+        """Raise SourceError if a snapshot of a round has expired, or if its table has been created again since."""
         for full_name, snapshot in moment.snapshots.items():
             table = self.lake.load(*table_name(full_name))
-            if not table.has_version(snapshot):
-                more = (
-                    " and more of them (--max-snapshots)" if isinstance(table, IcebergTable) else ""
-                )
-                raise SourceError(
-                    f"round {moment.round}: its snapshot of {full_name} has expired",
-                    hint=f"choose a newer round, or keep snapshots for longer (--keep-snapshots){more}",
-                )
+            if table.has_version(snapshot, self._recorded_us[moment.round]):
+                continue
+            is_iceberg = isinstance(table, IcebergTable)
+            more = " and more of them (--max-snapshots)" if is_iceberg else ""
+            again = "" if is_iceberg else ", or the lake table was created again after the round"
+            raise SourceError(
+                f"round {moment.round}: its snapshot of {full_name} has expired{again}",
+                hint=f"choose a newer round, or keep snapshots for longer (--keep-snapshots){more}",
+            )
 
     def with_tags(self, moment: Moment) -> Iterator[tuple[str, IcebergTable]]:
         """The tables of a round that the lake has and that can have tags: with their names; none in Delta."""
@@ -245,19 +248,22 @@ class _Rounds:
         """The tables of the mirror that a round does not have. In a shared catalog, only namespaces are read that its tables can
         be in.
         """
-        control, options = self.control, self.control.options
+        control = self.control
         known = {*control.quarantined, *control.gone, *control.to_resync, *control.snapshots}
-        lake_names = {options.lake_name(*table_name(source)) for source in known}
+        lake_names = {self._lake_table(source, moment.round) for source in known}
         absent = {full_name_of(*name) for name in lake_names}
         there = set(moment.snapshots)
         namespaces = LakeNamespaces(
-            options,
+            self._options,
             (*control.added, *control.removed),
             (*(name[0] for name in lake_names), *(table_name(name)[0] for name in there)),
         )
         for name, _, lake_table in stored_tables(self.lake, namespaces, but=absent | there):
             properties = lake_table["properties"]
-            if "binlake.deletes" in properties and not is_duplicate(properties, name):
+            if "binlake.deletes" not in properties or is_duplicate(properties, name):
+                continue
+            then = {self._lake_table(source, moment.round) for source in sources(properties)}
+            if not then or not {full_name_of(*one) for one in then} <= there:
                 absent.add(full_name_of(*name))
         return sorted(absent - there)
 
@@ -271,15 +277,22 @@ class _Rounds:
                     hint="choose another name",
                 )
 
+    def _lake_table(self, source: str, number: int) -> TableName:
+        """The lake table that a table of the server had in a round."""
+        for lake_table, last in self._former.get(source, ()):
+            if number <= last:
+                return lake_table
+        return self._options.lake_name(*table_name(source))
+
     def _read(self, condition: str) -> list[Moment]:
         rows = self._spark.sql(
-            f"SELECT round, unix_micros(commit_time) AS commit_us, log_file, log_pos, gtid_set, tables"
-            f" FROM {self.lake.sql_name(NAMESPACE, ROUNDS)} WHERE {condition} ORDER BY round DESC"
+            f"SELECT round, unix_micros(committed_at) AS recorded_us, unix_micros(commit_time) AS commit_us, log_file, log_pos,"
+            f" gtid_set, tables FROM {self.lake.sql_name(NAMESPACE, ROUNDS)} WHERE {condition} ORDER BY round DESC"
         ).collect()
         names: dict[int, list[str]] = {}
         for name, number in sorted(self.control.moments.items()):
             names.setdefault(number, []).append(name)
-        options = self.control.options
+        self._recorded_us |= {row["round"]: row["recorded_us"] for row in rows}
         return [
             Moment(
                 row["round"],
@@ -289,7 +302,7 @@ class _Rounds:
                 row["log_pos"],
                 row["gtid_set"],
                 {
-                    full_name_of(*options.lake_name(*table_name(source))): snapshot
+                    full_name_of(*self._lake_table(source, row["round"])): snapshot
                     for source, snapshot in sorted(json.loads(row["tables"]).items())
                 },
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from binlake.mirror import (
     drop_moment,
     history,
     name_moment,
+    resync,
     status,
     tables_at,
     views_at,
@@ -89,6 +92,8 @@ def test_named_moments(
     lake.catch_up()
     if table_format == "iceberg":
         check_expiry(lake, newest, second, names)
+    else:
+        check_a_table_that_was_created_again(lake)
     assert [one.names for one in history(tmp_path, newest=1, **here)] == [(), ("first",)]
     drop_moment(tmp_path, "first", **here)
     with pytest.raises(OptionError, match="no moment is named first; names: none"):
@@ -124,6 +129,58 @@ def check_expiry(
     assert "part" in tables.load("moments", "b").tags()
     drop_moment(lake.folder, "part", spark=lake.spark, catalog=lake.catalog)
     assert "part" not in tables.load("moments", "b").tags()
+
+
+def check_a_table_that_was_created_again(lake: Lake) -> None:
+    """Its versions begin at 0 again: they are of other moments."""
+    shutil.rmtree(lake.folder / "moments" / "b")
+    lake.catch_up()
+    with pytest.raises(SourceError, match=r"moments\.b has expired, or the lake table was created"):
+        rows_at(lake, "first")
+    assert rows_at(lake, None) == of_now(lake, "moments.a", "moments.b")
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8")
+def test_a_table_whose_name_in_the_lake_changes(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Its versions, and the moments that have names, stay."""
+    server.execute(
+        "CREATE DATABASE former",
+        "CREATE TABLE former.a (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE former.b (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO former.a VALUES (1, 1)",
+        "INSERT INTO former.b VALUES (1, 1)",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("former.*",), history_tables=("former.a",))
+    here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    lake.catch_up()
+    server.execute("UPDATE former.a SET v = 2")
+    lake.catch_up()
+    name_moment(tmp_path, "then", **here)
+    then = rows_at(lake, "then")
+    versions = rows_of(lake.table("former.a"))
+    resync(tmp_path, ["former.*"], **here)
+    lake.options = replace(lake.options, rename_tables=("former.*=bronze.{table}",))
+    lake.catch_up()
+    assert rows_of(lake.table("former.a")) == versions
+    assert rows_at(lake, "then") == then
+    [newest, *_] = history(tmp_path, newest=1, **here)
+    assert newest.snapshots.keys() == {"bronze.a", "bronze.b"}
+    assert absent_tables(tmp_path, newest, **here) == []
+    found = {one.table: one.lake_table for one in status(tmp_path, **here).tables}
+    assert found == {"former.a": "bronze.a", "former.b": "bronze.b"}
+
+    server.execute("UPDATE former.a SET v = 3")
+    lake.catch_up()
+    assert rows_of(lake.table("former.a")) == versions, "the mirror does not change it any more"
+    resync(tmp_path, ["former.*"], **here)
+    lake.options = replace(lake.options, rename_tables=())
+    lake.catch_up()
+    assert rows_at(lake, "then") == then
+    assert {one.lake_table for one in status(tmp_path, **here).tables} == {"former.a", "former.b"}
+    drop_moment(tmp_path, "then", **here)
+    server.execute("DROP DATABASE former")
 
 
 # Delta's commits take seconds, whatever the server

@@ -13,20 +13,26 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import SourceError
 from binlake.mirror import moments
 from binlake.mirror.control import Control
+from binlake.mirror.followed.table_record import former_properties
 from binlake.mirror.options import MirrorOptions
 from unit.mirror.followed.fake_lake import OFFSET, FakeLake, Stored
 
+RECORDED_US = 1_000_000
 NAMES = {("a.b", "c"): 11, ("a", "b.c"): 22, ("crm.v2", "customers"): 33}
 
 
 class Lake(FakeLake):
-    """A lake whose tables have one snapshot each."""
+    """A lake whose tables have one snapshot each, of the time `created_us`."""
+
+    created_us = 0
 
     def load(self, *name: str) -> Any:
         if name not in self.stored:
             raise SourceError(f"{name}: Iceberg refuses: NoSuchTable")
         stored: Any = super().load(*name)
-        stored.has_version = lambda snapshot: snapshot == NAMES[name]
+        stored.has_version = lambda snapshot, until_us: (
+            snapshot == NAMES.get(name) and self.created_us < until_us
+        )
         return stored
 
     def sql_name(self, *name: str) -> str:
@@ -45,7 +51,7 @@ class Spark:
             self.read.append(query)
             return query
         tables = json.dumps(self.control.snapshots)
-        row = {"round": self.control.round, "commit_us": None, "log_file": "binlog.000001", "log_pos": 4, "gtid_set": "", "tables": tables}  # fmt: skip
+        row = {"round": self.control.round, "recorded_us": RECORDED_US, "commit_us": None, "log_file": "binlog.000001", "log_pos": 4, "gtid_set": "", "tables": tables}  # fmt: skip
         return SimpleNamespace(collect=lambda: [row])
 
 
@@ -97,3 +103,38 @@ def test_absent_tables_have_the_same_names(spark: Any) -> None:
     spark.control.quarantine("`a.b`.new", "for the test")
     [newest] = moments.history("/lake", spark=spark)
     assert moments.absent_tables("/lake", newest, spark=spark) == ["`a.b`.new"]
+
+
+def test_a_lake_table_that_was_created_again_after_a_round(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The versions of a Delta table begin at 0 again: its version 11 has rows of another moment."""
+    monkeypatch.setattr(Lake, "created_us", RECORDED_US + 1)
+    with pytest.raises(SourceError, match=r"has expired, or the lake table was created again"):
+        moments.tables_at("/lake", spark=spark)
+    with pytest.raises(SourceError, match=r"has expired, or the lake table was created again"):
+        moments.name_moment("/lake", "monday", spark=spark)
+
+
+def test_a_round_has_tables_under_their_former_names(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a change of --rename, the lake tables with the snapshots of old rounds may stay."""
+    control, lake = spark.control, spark.control._lake
+    monkeypatch.setitem(NAMES, ("bronze", "customers"), 44)
+    lake.copy_of("`crm.v2`.customers", "bronze", "customers")
+    lake.stored["bronze", "customers"].properties["binlake.deletes"] = "vectors"
+    control.configure("mysql://db1/", MirrorOptions(rename_tables=("crm.v2.*=bronze.{table}",)))
+    control.keep_former("`crm.v2`.customers", ("crm.v2", "customers"))
+    lake.stored["crm.v2", "customers"].properties |= former_properties("bronze.customers")
+    [old] = moments.history("/lake", spark=spark)
+    assert old.snapshots == {"`a.b`.c": 11, "a.b.c": 22, "`crm.v2`.customers": 33}
+    assert moments.absent_tables("/lake", old, spark=spark) == []
+    moments.tables_at("/lake", spark=spark)
+    assert "SELECT * FROM `crm.v2`.`customers` VERSION AS OF 33" in spark.read
+
+    control.record(OFFSET, {"`a.b`.c": 11, "a.b.c": 22, "`crm.v2`.customers": 44})
+    [new] = moments.history("/lake", spark=spark)
+    assert new.snapshots == {"`a.b`.c": 11, "a.b.c": 22, "bronze.customers": 44}
+    assert moments.absent_tables("/lake", new, spark=spark) == []
+    assert moments.tables_at("/lake", spark=spark).keys() == new.snapshots.keys()

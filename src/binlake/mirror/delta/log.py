@@ -139,9 +139,17 @@ class DeltaLog:
                 with suppress(MissingFileError, DamagedFileError):
                     yield _commit(_actions(self._commit_path(version)), version)
 
-    def has(self, version: int) -> bool:
-        """Whether the log still has the commit of a version."""
-        return version <= self.version and self._commit_path(version).exists()
+    def has(self, version: int, until_us: int) -> bool:
+        """Whether the log still has the commit of a version, which was made before a time (Unix time in µs). The versions of a table
+        that was removed and created again begin at 0 again.
+        """
+        if version > self.version:
+            return False
+        try:
+            found = _commit(_actions(self._commit_path(version)), version)
+        except MissingFileError:
+            return False
+        return found.committed_ms * 1000 <= until_us
 
     def forget(self, version: int) -> None:
         """Forget the commits up to a version, except the newest one and the newest one with the state of the mirror: a mirror

@@ -171,8 +171,8 @@ class DeltaStored:
             for commit in self.log.history()
         ]
 
-    def has_version(self, version: int) -> bool:
-        return self.log.has(version)
+    def has_version(self, version: int, until_us: int) -> bool:
+        return self.log.has(version, until_us)
 
     def file_states(self) -> list[FileState]:
         return [

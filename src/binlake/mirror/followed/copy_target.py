@@ -18,12 +18,19 @@ from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of
+from binlake.mirror.followed.former_tables import (
+    DROP_TAGS,
+    few_of,
+    newly_hidden_column,
+    why_hidden,
+)
 from binlake.mirror.followed.kept_columns import kept_name
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import (
     begun_properties,
     copied_from,
     declared_before,
+    is_former,
     is_partitioned_by,
     kept_columns,
     kept_properties,
@@ -59,14 +66,8 @@ from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
-from binlake.values.table_names import table_name
 
 _ELSEWHERE = "rename the table with --rename, or leave it out with --exclude-table"
-_FEW_TAGS = 5
-_DROP_TAGS = (
-    "drop its tags (binlake mirror untag LAKE NAME, or ALTER TABLE … DROP TAG in Spark), or the lake table, then"
-    " `binlake mirror resync` copies it again"
-)
 _WHY_DAMAGED = "a file of its lake table is missing, is damaged or cannot be used"
 
 
@@ -178,11 +179,10 @@ class CopyTargets:
         name = self.name(table)
         why_without_snapshots = self._why_without_snapshots(known)
         if why_without_snapshots and (tags := self.lake.load(*name).tags()):
-            few = ", ".join(tags[:_FEW_TAGS]) + (", …" if len(tags) > _FEW_TAGS else "")
             raise UnsupportedError(
                 f"{table.full_name}: its lake table has to be replaced by one without the earlier snapshots, because "
-                f"{why_without_snapshots}; but the table has tags: {few}",
-                hint=_DROP_TAGS,
+                f"{why_without_snapshots}; but the table has tags: {few_of(tags)}",
+                hint=DROP_TAGS,
             )
         lost = kept_columns(known["properties"])
         self.note(
@@ -305,9 +305,11 @@ class CopyTargets:
             )
         other = copied_from(properties) or table.full_name
         if other != table.full_name:
+            what, hint = "belongs to", _ELSEWHERE
+            if is_former(properties):
+                what, hint = "has earlier rows of", f"drop it if you do not need it, {_ELSEWHERE}"
             raise UnsupportedError(
-                f"{table.full_name}: the lake table {'.'.join(name)} belongs to {other}",
-                hint=_ELSEWHERE,
+                f"{table.full_name}: the lake table {'.'.join(name)} {what} {other}", hint=hint
             )
         column = self.shard_column(table)
         others = [shard for shard in self.shards_in(name) if shard != table.full_name]
@@ -339,11 +341,8 @@ class CopyTargets:
     def _why_without_snapshots(self, known: Mapping[str, Any]) -> str:
         """Why the snapshots of a lake table that is replaced cannot stay readable; "" if they can."""
         properties = known["properties"]
-        names = [field.name for field in storage_schema(known["schema"])]
-        for full_name, kept in sources(properties).items():
-            before = treated_columns(kept)
-            for name in self.rules.newly_hidden(*table_name(full_name), names, before):
-                return f"column {name} is now left out, hashed, or hashed with another key"
+        if (column := newly_hidden_column(self.rules, known)) is not None:
+            return why_hidden(column)
         if (properties["binlake.deletes"], self.options.deletes) == ("vectors", "position"):
             return "Iceberg does not go back from deletion vectors to position deletes"
         return ""

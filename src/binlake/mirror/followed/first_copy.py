@@ -36,6 +36,7 @@ from binlake.mirror.control import position_key
 from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
+from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept_columns import files_with_kept_values
 from binlake.mirror.followed.key_charsets import remarks_on_keys
@@ -43,11 +44,8 @@ from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import (
     kept_columns,
-    place_of,
-    sources,
     table_properties,
     text_columns,
-    without_shard,
 )
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
@@ -63,7 +61,6 @@ from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk, chunks_of
 from binlake.snapshot.tables import SourceTable
-from binlake.values.charset_text import lower_case
 from binlake.values.position import Position, is_log_of
 from binlake.values.quantities import counted
 
@@ -153,8 +150,8 @@ class FirstCopy:
     a copy, `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. A copy ends early, to
     be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
-    those whose copies began or continued in this run, and `states` the states of those that gave way; `places` finds
-    places in the log.
+    those whose copies began or continued in this run, and `states` the states of those that gave way; `former`: the lake tables
+    of other names; `places` finds places in the log.
     """
 
     lake: LakeTables
@@ -171,6 +168,7 @@ class FirstCopy:
     gives_way: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
     mirrored: MirroredTables
+    former: FormerTables
     places: LogPositions
     count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
     begun: set[str] = field(default_factory=set)
@@ -190,6 +188,7 @@ class FirstCopy:
         the lake cannot have, and LogLagsError if the log does not reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
+        self.former.check(table)
         url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
@@ -231,7 +230,8 @@ class FirstCopy:
             return None
         made.replace_rows(files, properties, kept)
         state.remove()
-        self._drop_renamed(table, target)
+        self.former.leave(table, target)
+        self.mirrored.copied(table.full_name, self.targets.name(table))
         self._note_copied(table, sum(file["record-count"] for file in files), answers)
         return made
 
@@ -497,33 +497,6 @@ class FirstCopy:
         rate = self.options.max_rows_per_s
         share = max(1, rate // max(1, self.engine.cores)) if rate else 0
         return SnapshotOptions(chunk_rows=self.options.chunk_rows, max_rows_per_s=share)
-
-    def _drop_renamed(self, table: SourceTable, target: LakeTable) -> None:
-        """Remove the lake tables of this table under other names. A lake table that also has other shards only forgets
-        this one.
-
-        A lake table without the record of its name stays: it may be a user's copy.
-        """
-        own = target.stored.describe()["uuid"]
-        for name in self.mirrored.by_name().get(table.full_name, ()):
-            if ".".join(name) == target.full_name or not self.lake.exists(*name):
-                continue
-            there = self.lake.load(*name)
-            known = there.describe()
-            is_same_name = lower_case(".".join(name)) == lower_case(target.full_name)
-            if is_same_name and known["uuid"] == own:  # the catalog lists it in lower case
-                continue
-            properties = known["properties"]
-            self.note(f"{table.full_name}: the lake table is now {target.full_name}")
-            if place_of(properties) != ".".join(name):
-                self.note(
-                    f"{table.full_name}: {'.'.join(name)} may be a copy and stays; drop it if you do not need it"
-                )
-            elif sources(properties).keys() == {table.full_name}:
-                self.lake.drop(*name)
-            else:
-                there.set_properties(without_shard(properties, table.full_name))
-        self.mirrored.copied(table.full_name, self.targets.name(table))
 
 
 _RETENTION = {"mysql": "binlog_expire_logs_seconds", "mariadb": "expire_logs_days"}

@@ -42,6 +42,8 @@ _PENDING = "binlake.pending-columns"
 _BEGUN = ""
 _BEFORE = "binlake.create-table-before"
 _PLACE = "binlake.lake-table"
+# the name of the lake table into which the mirror has copied the table since, after a change of --rename
+_FORMER = "binlake.former-of"
 _UNRECORDED = Unknown(
     "an earlier version of binlake, which did not record it, has copied the table"
 )
@@ -83,16 +85,29 @@ def place_properties(lake_table: str) -> dict[str, str]:
     return {_PLACE: lake_table}
 
 
+def former_properties(lake_table: str) -> dict[str, str]:
+    """The record that a table is in another lake table since a change of `--rename`; "": it is in this one."""
+    return {_FORMER: lake_table}
+
+
+def is_former(properties: Mapping[str, str]) -> bool:
+    """Whether a lake table is one that the mirror has left because of a change of `--rename`."""
+    return bool(properties.get(_FORMER))
+
+
 def place_of(properties: Mapping[str, str]) -> str:
     """The name under which the mirror copied into a lake table; "" if none is recorded."""
     return properties.get(_PLACE, "")
 
 
 def is_duplicate(properties: Mapping[str, str], name: TableName) -> bool:
-    """Whether a lake table of this name is a user's copy of one that the mirror made: a backup, for example.
+    """Whether a lake table of this name is not part of the mirror, although it has the record of one: a user's copy of a lake
+    table, such as a backup, or the lake table that a table had before a change of `--rename`.
 
     Some catalogs list names in lower case.
     """
+    if is_former(properties):
+        return True
     place = place_of(properties)
     return bool(place) and lower_case(place) != lower_case(".".join(name))
 

@@ -23,6 +23,7 @@ from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.followed.absent import AbsentTables
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError, LogPurgedError
+from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.in_lake import MirroredTables, tables_in_lake
 from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed, followed_tables
@@ -128,6 +129,7 @@ class FollowedTables:
             self._gives_way,
             self.shards_in,
             self._mirrored,
+            FormerTables(lake, control, options, rules, self._mirrored, note),
             LogPositions(planner),
             count_zero_dates,
         )

@@ -209,7 +209,8 @@ class IcebergTable:
             found: list[dict[str, Any]] = json.loads(self._helper.history(self._table))
             return found
 
-    def has_version(self, version: int) -> bool:
+    def has_version(self, version: int, until_us: int) -> bool:
+        # the ids of snapshots are random, so no other table has this one
         return any(kept["snapshot"] == version for kept in self.history())
 
     def data_path(self, name: str) -> str:

@@ -116,8 +116,8 @@ class StoredTable(Protocol):
     def history(self) -> list[dict[str, Any]]:
         """The versions that are kept, oldest first, with their summaries and, if they have any, their parents."""
 
-    def has_version(self, version: int) -> bool:
-        """Whether a version is kept."""
+    def has_version(self, version: int, until_us: int) -> bool:
+        """Whether a version is kept that was committed before a time (Unix time in µs)."""
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""

@@ -233,8 +233,11 @@ def test_only_the_newest_state_is_read_and_kept(
     log.update()
     log.forget(61)
     assert [c.version for c in log.commits] == [60, 61]
-    assert log.has(1)
-    assert not log.has(62)
+    assert log.has(1, 1001 * 1000)
+    assert not log.has(1, 1001 * 1000 - 1), "of another table, which was removed since"
+    assert not log.has(62, 1 << 60)
+    log._commit_path(1).unlink()
+    assert not log.has(1, 1 << 60), "Delta has removed the commit"
 
 
 @pytest.mark.parametrize(

@@ -29,3 +29,15 @@ def test_the_time_of_the_newest_round_is_not_that_of_later_commits() -> None:
     del stored.summary["binlake.recorded-ms"]
     control.refresh()
     assert control.recorded_ms == recorded + 9_000_000, "a round of an earlier version"
+
+
+def test_former_lake_tables_of_a_table() -> None:
+    lake: Any = FakeLake()
+    control = Control(lake, "mysql://db1/", MirrorOptions())
+    first = control.round
+    control.keep_former("shop.t", ("shop", "t"))
+    control.record(OFFSET, {"shop.t": 1})
+    control.keep_former("shop.t", ("shop", "t"))  # after a kill
+    assert control.former_lake_tables == {"shop.t": [(("shop", "t"), first)]}
+    control.keep_former("shop.t", ("bronze", "a.b"))
+    assert Control(lake).former_lake_tables["shop.t"][1:] == [(("bronze", "a.b"), first + 1)]

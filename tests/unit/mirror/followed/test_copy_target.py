@@ -19,6 +19,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.table_record import (
     definition_properties,
+    former_properties,
     has_pending_copy,
     kept_columns,
     pending_columns,
@@ -242,3 +243,14 @@ def test_snapshots_go_if_iceberg_cannot_keep_them() -> None:
     assert replaced(ColumnRules(), ColumnRules(), SHORTER, deletes=older) == ["shop.t"]
     with pytest.raises(UnsupportedError, match="deletion vectors"):
         replaced(ColumnRules(), ColumnRules(), SHORTER, tags=["a"], deletes=older)
+
+
+def test_a_lake_table_with_earlier_rows_of_another_table() -> None:
+    """After a change of --rename, its tags and history stay until a user drops it."""
+    lake = StoredLake(MARK)
+    lake.properties |= {"binlake.table": "shop.other", **former_properties("bronze.other")}
+    with pytest.raises(
+        UnsupportedError, match=r"shop\.t has earlier rows of shop\.other"
+    ) as raised:
+        opened(lake, MADE)
+    assert (raised.value.hint or "").startswith("drop it if you do not need it")

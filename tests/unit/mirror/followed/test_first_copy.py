@@ -25,14 +25,17 @@ from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
+from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.table_record import former_properties, is_former
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
+from binlake.mirror.tables.schema import iceberg_schema
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
@@ -103,10 +106,12 @@ class Lake:
     def __init__(self) -> None:
         self.properties: dict[str, str] = {"binlake.kept-columns": '["c_before_1"]'}
         self.others: dict[tuple[str, str], dict[str, str]] = {}
+        self.tags: dict[tuple[str, str], list[str]] = {}
 
     @property
     def stored(self) -> Any:
-        return SimpleNamespace(describe=lambda: {"uuid": "of the table", "snapshot": self.snapshot})
+        known = {"uuid": "of the table", "snapshot": self.snapshot, "properties": self.properties}
+        return SimpleNamespace(describe=lambda: known, set_properties=self.properties.update)
 
     def data_prefix(self) -> str:
         return "data-"
@@ -125,10 +130,27 @@ class Lake:
 
     def load(self, *name: str) -> Any:
         uuid = "of the table" if name == ("Shop", "T") else "of another"
-        return SimpleNamespace(describe=lambda: {"uuid": uuid, "properties": self.others[name]})  # type: ignore[index]
+        properties = self.others[name]  # type: ignore[index]
+        known = {"uuid": uuid, "properties": properties, "schema": iceberg_schema(SCHEMA)}
+        return SimpleNamespace(
+            describe=lambda: known,
+            tags=lambda: self.tags.get(name, []),  # type: ignore[arg-type]
+            set_properties=properties.update,
+        )
 
     def drop(self, *name: str) -> None:
         del self.others[name]  # type: ignore[arg-type]
+
+
+class Kept:
+    """The part of the control table that copies need: moments, and former lake tables."""
+
+    def __init__(self) -> None:
+        self.moments: dict[str, int] = {}
+        self.former_lake_tables: dict[str, list[tuple[str, str]]] = {}
+
+    def keep_former(self, name: str, lake_table: tuple[str, str]) -> None:
+        self.former_lake_tables.setdefault(name, []).append(lake_table)
 
 
 def copied(
@@ -174,6 +196,8 @@ def copy_of(
         shard_column=lambda _table: "",
         treated=lambda _table: {},
     )
+    mirrored = MirroredTables(lake, {"old", "shop_backup", "unrecorded"})
+    control: Any = Kept()
     stand_ins: dict[str, Any] = {
         "lake": lake,
         "host": SimpleNamespace(copied_url=lambda: "mysql://server", has_archive=log.is_archived),
@@ -191,7 +215,10 @@ def copy_of(
         is_interrupted=lambda: False,
         gives_way=lambda: True,
         shards_in=lambda _name: {},
-        mirrored=MirroredTables(lake, {"old", "shop_backup", "unrecorded"}),
+        mirrored=mirrored,
+        former=FormerTables(
+            lake, control, MirrorOptions(), ColumnRules(), mirrored, lambda _: None
+        ),
         places=LogPositions(log),  # type: ignore[arg-type]
     )
 
@@ -429,5 +456,88 @@ def test_a_lake_table_that_the_catalog_lists_in_another_case_is_not_dropped(
     record = {"binlake.table": "shop.t", "binlake.create-table": MADE}
     lake.others = {("Shop", "T"): record | {"binlake.lake-table": "shop.t"}}
     mirrored = MirroredTables(lake, {"Shop"})
-    assert replace(copy, mirrored=mirrored).make(TABLE, MADE, 1, lambda: MADE) is not None
+    copy = replace(copy, mirrored=mirrored, former=replace(copy.former, mirrored=mirrored))
+    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
     assert [*lake.others] == [("Shop", "T")]
+
+
+RENAMED = {"binlake.table": "shop.t", "binlake.create-table": MADE, "binlake.lake-table": "old.t"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "mode", "table_format", "moments", "why"),
+    [
+        (["end-of-2026", "x"], "mirror", "iceberg", {}, "tags: end-of-2026, x"),
+        ([], "history", "iceberg", {}, "rows that the server no longer has"),
+        ([], "soft deletes", "iceberg", {}, "rows that the server no longer has"),
+        ([], "append", "delta", {}, "rows that the server no longer has"),
+        ([], "mirror", "delta", {"end-of-2026": 7}, "the rows of moments that have names"),
+        ([], "mirror", "delta", {}, ""),
+        ([], "mirror", "iceberg", {"end-of-2026": 7}, ""),
+    ],
+)
+def test_a_former_lake_table_with_more_than_the_rows_of_now_is_not_dropped(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tags: list[str],
+    mode: str,
+    table_format: str,
+    moments: dict[str, int],
+    why: str,
+) -> None:
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    control: Any = copy.former.control
+    lake.others = {("old", "t"): {**RENAMED, "binlake.mode": mode}}
+    lake.tags["old", "t"], control.moments = tags, moments
+    notes: list[str] = []
+    options = MirrorOptions(format=table_format)
+    copy = replace(copy, former=replace(copy.former, note=notes.append, options=options))
+    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    if not why:
+        assert lake.others == {}
+        assert notes == ["shop.t: the lake table is now shop.t"]
+        return
+    [stays] = notes[1:]
+    assert stays.startswith(f"shop.t: old.t stays, because it has {why}")
+    assert control.former_lake_tables == {"shop.t": [("old", "t")]}
+    copy.mirrored.forget()
+    assert copy.mirrored.by_name() == {}, "the mirror does not follow it any more"
+    assert copy.make(TABLE, MADE, 2, lambda: MADE) is not None
+    assert [*lake.others] == [("old", "t")]
+
+
+def test_a_table_that_is_copied_into_its_former_lake_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    lake.properties |= former_properties("old.t")
+    lake.others = {("old", "t"): dict(RENAMED)}
+    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert not is_former(lake.properties)
+    assert lake.others == {}
+
+
+@pytest.mark.parametrize("tags", [[], ["end-of-2026"]])
+def test_a_former_lake_table_with_values_that_are_hidden_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tags: list[str]
+) -> None:
+    """It must not stay, but a tag promises that its snapshot does: then nothing is copied."""
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    lake.others = {("old", "t"): {**RENAMED, "binlake.mode": "history"}}
+    lake.tags["old", "t"] = tags
+    rules = MirrorOptions(exclude_columns=("shop.t.c",)).column_rules
+    copy = replace(copy, former=replace(copy.former, rules=rules))
+    if not tags:
+        assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+        assert lake.others == {}
+        return
+    why = (
+        r"shop\.t: its former lake table old\.t has to be dropped, because column c is now left out"
+    )
+    with pytest.raises(UnsupportedError, match=why):
+        copy.make(TABLE, MADE, 1, lambda: MADE)
+    assert "binlake.lake-table" not in lake.properties
+    assert [*lake.others] == [("old", "t")]
