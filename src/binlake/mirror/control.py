@@ -232,6 +232,10 @@ class Control:
         """Do not change a lake table any more: the server no longer has a table of this name."""
         self._change(lambda: {_GONE: _with(self.gone, name, reason)})
 
+    def forget_gone(self, names: set[str]) -> None:
+        """Forget tables that the server no longer has."""
+        self._change(lambda: {_GONE: _without(self.gone, *names)})
+
     def was_dropped(self, name: str) -> bool:
         """Whether the server has dropped the table of this name that the lake has."""
         entry = self.gone.get(name)

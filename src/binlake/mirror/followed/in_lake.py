@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from binlake.errors import SourceError
+from binlake.errors import SourceError, UnsupportedError
 from binlake.format.sql_names import TableName
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import mirrored_tables
@@ -18,6 +18,8 @@ from binlake.values.table_names import table_name
 # take longer than the copies for which they are needed.
 _SHORT_S = 0.1
 _PAUSE = 10
+# Their names in the options are not misspelled, see `selection.check_selects`.
+_MOST_DROPPED = 100
 
 
 class MirroredTables:
@@ -65,6 +67,8 @@ def tables_in_lake(
     """
     unread: dict[TableName, SourceError] = {}
     found = mirrored_tables(lake, unreadable=unread.__setitem__)
+    if not unread:
+        _forget_dropped(lake, control, options, control.gone.keys() - found.keys())
     for full_name in control.snapshots.keys() - found.keys():
         name = options.lake_name(*table_name(full_name))
         if name not in unread or not lake.exists(*name):
@@ -81,3 +85,23 @@ def tables_in_lake(
             f" for example {'.'.join(name)}: {error}"
         )
     return found
+
+
+def _forget_dropped(
+    lake: LakeTables, control: Control, options: MirrorOptions, names: Collection[str]
+) -> None:
+    """Forget tables that are gone from the server and have no lake table any more, except the newest. A server that makes a table each
+    day would make each commit of the control table larger.
+    """
+    gone = control.gone
+    newest_first = sorted(names, key=lambda name: (gone[name].since, name), reverse=True)
+    old = newest_first[_MOST_DROPPED:]
+    if dropped := {name for name in old if not _exists(lake, options.lake_name(*table_name(name)))}:
+        control.forget_gone(dropped)
+
+
+def _exists(lake: LakeTables, name: TableName) -> bool:
+    try:
+        return lake.exists(*name)
+    except UnsupportedError:  # no lake table of this format can have the name
+        return False
