@@ -332,10 +332,6 @@ class Control:
         )
 
     @property
-    def moments(self) -> dict[str, int]:
-        """The rounds that have names: by name, the number."""
-        found: dict[str, int] = json.loads(self._properties.get(_MOMENTS, "{}"))
-    @property
     def former_lake_tables(self) -> dict[str, list[tuple[TableName, int]]]:
         """By table, the lake tables that it had before changes of `--rename`, each with the number of its last round, in order."""
         found = json.loads(self._properties.get(_FORMER, "{}"))
@@ -358,6 +354,10 @@ class Control:
 
         self._change(changed)
 
+    @property
+    def moments(self) -> dict[str, int]:
+        """The rounds that have names: by name, the number."""
+        found: dict[str, int] = json.loads(self._properties.get(_MOMENTS, "{}"))
         return found
 
     def name_moment(self, name: str, number: int) -> None:

@@ -456,5 +456,10 @@ def _lease_if_free(control: Control, indexes: Path, note: Callable[[str], None])
         except LakeInUseError:
             holder = Holder.from_text(control.lease)
     who = "" if holder is None else f" ({holder})"
-    note(f"another process mirrors into the lake: it compacts the tables after its next round{who}")
+    when = (
+        "after `binlake mirror resume`, because it is paused"
+        if control.paused
+        else "after its next round"
+    )
+    note(f"another process mirrors into the lake: it compacts the tables {when}{who}")
     return None

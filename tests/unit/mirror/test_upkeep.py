@@ -20,6 +20,7 @@ from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
+from binlake.mirror.lake_state import lock
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
@@ -317,6 +318,24 @@ def test_tables_that_are_to_be_copied_again_are_not_compacted(
     assert notes == [
         f"shop.{name} is not compacted: it is to be copied again" for name in ("again", "pending")
     ]
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_compact_reports_when_the_running_mirror_compacts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+) -> None:
+    lake: Any = FakeLake()
+    control = LakeControl(lake, "mysql://db1/", MirrorOptions())
+    lake.copy_of("shop.t", "shop", "t")
+    if is_paused:
+        control.pause()
+    with lock(tmp_path, "/lake"):
+        wanted, [note], _ = compacted(lake, tmp_path, monkeypatch)
+    when = "after `binlake mirror resume`, because it is paused" if is_paused else "after its next round"  # fmt: skip
+    assert note == f"another process mirrors into the lake: it compacts the tables {when}"
+    assert wanted == []
+    control.refresh()
+    assert control.to_compact == {"shop.t"}
 
 
 class Ended(Mirror):
