@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -181,6 +182,35 @@ def test_a_table_that_the_server_drops_before_the_archive_has_the_statement(
     assert quarantined(lake) == {}
     assert gone(lake)[name].startswith("dropped at ")
     assert lake.table(name)["_deleted_at"].null_count == 0
+
+
+def test_a_start_with_other_types_than_those_of_the_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A forgotten --zero-date quarantined the table at its next change, and the right option did not help any more."""
+    name = f"{DATABASE}.dates"
+    server.execute(
+        f"CREATE TABLE {name} (id INT PRIMARY KEY, d DATE, at TIMESTAMP(3) NULL)",
+        f"INSERT INTO {name} VALUES (1, '2026-11-28', NULL)",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(name,), zero_date="text")
+    lake.catch_up()
+    server.execute(f"INSERT INTO {name} VALUES (2, '2026-11-29', '2026-11-29 12:00:00.5')")
+    right = lake.options
+    for option, value in (("zero_date", "null"), ("deletes", "position")):
+        lake.options = replace(right, **{option: value})  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match="start with the same options, or run") as refused:
+            lake.catch_up()
+        assert refused.value.name == option
+        assert quarantined(lake) == {}
+    lake.options = right
+    lake.catch_up()
+    assert lake.table(name).sort_by("id")["d"].to_pylist() == ["2026-11-28", "2026-11-29"]
+
+    resync(tmp_path, [name], spark=iceberg_spark, catalog=lake.catalog)
+    lake.options = replace(right, zero_date="null", deletes="position")
+    lake.catch_up()
+    assert lake.equals_source(name) == [name]
 
 
 def test_on_other_writer_reindex(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from binlake.mirror.followed.table_record import (
     treated_columns,
     without_shard,
 )
+from binlake.mirror.followed.type_options import changed_type_option, has_such_columns
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
@@ -238,7 +239,7 @@ class Followed:
         return next((one for one in own if one is not None), None)
 
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
-        """Raise OptionError if it was copied with other rules, in another mode, or under another name."""
+        """Raise OptionError if it was copied with other rules or types, in another mode, or under another name."""
         copied_in, mode = mode_of(self._kept), options.mode(*self.id)
         name = ".".join(options.lake_name(*self.id))
         column = options.shard_column if options.is_shard(*self.id) else ""
@@ -269,6 +270,24 @@ class Followed:
                 "the excluded columns, the hashed columns or the hash key have changed since the table was copied",
                 "exclude_columns",
             )
+        self._check_storage(rules, options)
+
+    def _check_storage(self, rules: ColumnRules, options: MirrorOptions) -> None:
+        """Raise OptionError if it was copied with other types of columns, or with another kind of deletes."""
+        stored = self.lake.properties.get("binlake.deletes", options.deletes)
+        if stored != options.deletes:
+            raise self._differs(
+                f"its lake table was made with option deletes {stored!r}, but should have {options.deletes!r}",
+                "deletes",
+            )
+        declared = self.declared
+        if not has_such_columns(declared):
+            return
+        option, what = changed_type_option(
+            declared, self.flavour, self.lake.schema, options, self.rules(rules)
+        )
+        if option:
+            raise self._differs(what, option)
 
     def _differs(self, what: str, option: str) -> OptionError:
         return OptionError(
