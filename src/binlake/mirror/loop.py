@@ -50,7 +50,7 @@ from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_position
 from binlake.mirror.source.server_check import ServerCheck
 from binlake.mirror.source.task_login import check_task_login
-from binlake.mirror.stopped import StoppedError
+from binlake.mirror.stopped import StoppedError, wait_in_parts
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.source.locations import check_no_password
@@ -332,14 +332,14 @@ class Mirror:
                     continue
                 if self._control.paused or not self._waits():
                     break
-                self._stop.wait(interval_s)
+                wait_in_parts(self._stop, interval_s, self._stay_alive)
                 continue
             # without tables, there is no round that sees a CREATE TABLE
             if not self._control.paused and not self._tables.followed:
                 self._tables.add()
             if time.monotonic() - self._recorded > _HEARTBEAT_S:
                 self._record()
-            self._stop.wait(interval_s)
+            wait_in_parts(self._stop, interval_s, self._stay_alive)
         self._record()
         self._beat(self._pulse.beat_now)
         if once:
@@ -389,6 +389,11 @@ class Mirror:
         if time.monotonic() - self._waiting_since > self._patience_s:
             raise next(iter(self._tables.lagging.values()))
         return True
+
+    def _stay_alive(self) -> None:
+        """Renew the lease and the sign of life: an interval may be longer than they are valid."""
+        self._lease.keep()
+        self._beat(self._pulse.beat)
 
     def _beat(self, beat: Callable[[Position], None]) -> None:
         if self._tables.followed:

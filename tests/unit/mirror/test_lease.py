@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -16,14 +17,17 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror import lease as leases
+from binlake.mirror import loop, stopped
 from binlake.mirror.control import Control
 from binlake.mirror.lake_state import identity_of, lock
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
+from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.values.position import Position
@@ -326,3 +330,101 @@ def test_a_round_is_recorded_after_a_request_at_the_same_time(
     lake.load().conflicts = conflicts
     control.record(StreamOffset(Position("1-2-3", "binlog.000001", 4)), {"shop.a": 1})
     assert (control.round, control.snapshots) == (1, {"shop.a": 1})
+
+
+IDLE_AT = StreamOffset(Position("1-2-3", "binlog.000001", 4, gtid_set=""))
+
+
+class Quiet:
+    """A part of the mirror that has nothing to do."""
+
+    def __init__(self, **known: Any) -> None:
+        self.__dict__.update(known)
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_of, **_more: None
+
+
+class Clock(threading.Event):
+    """An event whose waits take no time, and a clock that passes during them."""
+
+    now = 1000.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        self.now += timeout
+        return self.is_set()
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Idle(Mirror):
+    """A mirror of one table without changes. `most`: it is stopped, or loses its lease, after so many looks at the lease."""
+
+    def __init__(self, clock: Clock, most: int, error: SourceError | None = None) -> None:
+        self.looks: list[str] = []
+        self._most = most
+        self._error = error
+        stand_ins: dict[str, Any] = {
+            "_control": Quiet(paused=False, offset=IDLE_AT, snapshots={}, to_resync=set(), to_compact=set()),
+            "_tables": Quiet(
+                followed={"shop.t": SimpleNamespace(offset=IDLE_AT, may_be_ahead=False, lake=SimpleNamespace(snapshot=None))},
+                unfinished=set(), lagging={}, restless=set(), copies_are_due=lambda: False,
+            ),
+            "_lease": Quiet(kept=nullcontext, keep=self._looked),
+            "_pulse": Quiet(beat=lambda _place: self.looks.append("beat")),
+            "_rounds": Quiet(make=lambda _until: False, is_near_end=True),
+            "_host": Quiet(may_change=False),
+        }  # fmt: skip
+        for name in ("_engine", "_logs", "_planner", "_upkeep", "_verification", "_note", "_task_files"):  # fmt: skip
+            stand_ins[name] = Quiet()
+        self.__dict__.update(stand_ins)
+        self.options = MirrorOptions()
+        self._control_url = "mysql://db1/"
+        self._stop = clock
+        self._recorded = float("inf")
+        self._waiting_since = None
+
+    def _looked(self) -> None:
+        self.looks.append("lease")
+        if self.looks.count("lease") >= self._most:
+            if self._error is not None:
+                raise self._error
+            self.stop()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(loop, "ServerCheck", lambda *_of: Quiet())
+    for name in ("check_task_login", "quarantine_cascades"):
+        monkeypatch.setattr(loop, name, lambda *_of: None)
+    monkeypatch.setattr(stopped, "time", clock)
+    return clock
+
+
+def test_a_mirror_keeps_its_lease_and_its_sign_of_life_during_a_long_interval(clock: Clock) -> None:
+    """The lease is valid for ten minutes, and the sign of life is expected every two seconds."""
+    mirror = Idle(clock, most=400)
+    mirror.run(once=False, interval_s=3600)
+    assert max(clock.waits) <= 2
+    assert mirror.looks == ["lease", "beat"] * 400
+    assert 700 <= clock.now - 1000 <= 800
+
+
+def test_a_mirror_that_has_lost_its_lease_ends_during_a_long_interval(clock: Clock) -> None:
+    mirror = Idle(clock, most=3, error=LakeInUseError("another process has taken over the lake"))
+    with pytest.raises(LakeInUseError):
+        mirror.run(once=False, interval_s=3600)
+    assert clock.now - 1000 < 10
+
+
+def test_a_short_interval_is_one_wait(clock: Clock) -> None:
+    Idle(clock, most=4).run(once=False, interval_s=0.5)
+    assert set(clock.waits) == {0.5}
