@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
+from binlake.format.sql_names import TableName, unquoted_name
 from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
@@ -25,6 +26,7 @@ from binlake.printable import truncated
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.digest import TOKEN, digest_text
 from binlake.table.schema.ddl_effects import (
     CASCADES,
     changes_no_column,
@@ -102,7 +104,7 @@ class SchemaChanges:
     @contextmanager
     def _quarantines(self, table: Followed, ddl: DdlStatement) -> Iterator[None]:
         """Quarantine a table that cannot follow a statement."""
-        where = f"{ddl.position}: {_shortened(ddl.sql)}: "
+        where = f"{ddl.position}: {self._shown(ddl, table)}: "
         try:
             yield
         except (*OF_ONE_TABLE, CommitConflictError) as error:
@@ -173,7 +175,7 @@ class SchemaChanges:
             else:
                 self._alter(table, effect, end)
             table.offset = end
-            self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+            self.note(f"{table.full_name}: {self._shown(ddl, table)}")
 
     def _alter(self, table: Followed, effect: Effect, end: StreamOffset) -> None:
         kept = {}
@@ -211,7 +213,7 @@ class SchemaChanges:
         if table.shard_column:
             table.drop_shard(end, self.control.round + 1)
             self.tables.forget(table.full_name)
-            self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+            self.note(f"{table.full_name}: {self._shown(ddl, table)}")
             return
         if effect.dropped and table.mode.keeps_gone:
             self._empty(table, ddl, table.offset, end.commit_us)
@@ -227,18 +229,26 @@ class SchemaChanges:
         of = table.emptying(position_in_log(ddl, table.offset), commit_us)
         commit_emptied(table, of, end, self.control.round + 1, self.options)
 
+    def _shown(self, ddl: DdlStatement, table: Followed) -> str:
+        """The text of a statement for messages and the lake; without its literals if it names a column that is hashed or left
+        out: they may be values of the column.
+        """
+        hides = _hides_any(self.rules, table.id, ddl.sql)
+        sql = digest_text(ddl.sql) if hides else " ".join(ddl.sql.split())
+        return truncated(sql, 200)
+
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         if self.options.alter_policy(*table.id) != "quarantine":
             self._copied_again(table, ddl, why)
             return
-        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
+        what = f"{ddl.position}: {self._shown(ddl, table)}: {why}"
         self.tables.quarantine(table.full_name, f"{what}; {RESYNC}")
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         """Copy the table; until that is done, it is at the place before the statement. If the server no longer has the
         table, the statement that drops or renames it takes effect, see `apply_departure`.
         """
-        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
+        what = f"{ddl.position}: {self._shown(ddl, table)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")
         self.tables.copy(table.full_name)
 
@@ -254,5 +264,10 @@ def _departs(ddl: DdlStatement, table: Followed) -> bool:
     return departure is not None and bool(departure.gone)
 
 
-def _shortened(sql: str) -> str:
-    return truncated(" ".join(sql.split()), 200)
+def _hides_any(rules: ColumnRules, table: TableName, sql: str) -> bool:
+    """Whether a statement has a word that is the name of a column of the table that the rules hash or leave out."""
+    if not (rules.exclude or rules.hash):
+        return False
+    words = (t[0] for t in TOKEN.finditer(sql) if t.lastgroup in ("name", "word", "literal"))
+    names = {unquoted_name(word) for word in words}  # also in double quotes, with ANSI_QUOTES
+    return any(rules.treatment(*table, name) in ("hashed", "left out") for name in names)

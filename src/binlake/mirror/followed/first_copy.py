@@ -61,6 +61,7 @@ from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk, chunks_of
 from binlake.snapshot.tables import SourceTable
+from binlake.source.bytes import writing
 from binlake.values.position import Position, is_log_of
 from binlake.values.quantities import counted
 
@@ -283,10 +284,22 @@ class FirstCopy:
             str(known.get("snapshot")),
         ]
         identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-        name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
-        path = self.indexes / f"{name}{COPY_SUFFIX}"
+        path = self._state_path(table.full_name)
         state = self.states.pop(path, None)
         return state if state and state.identity == identity else CopyState(path, identity)
+
+    def _state_path(self, full_name: str) -> Path:
+        name = hashlib.sha256(full_name.encode()).hexdigest()[:32]
+        return self.indexes / f"{name}{COPY_SUFFIX}"
+
+    def give_up(self, full_name: str) -> None:
+        """Remove the state of a copy that is not to be continued, if columns are hashed: it contains keys as the server has them."""
+        if not self.rules.hash:
+            return
+        path = self._state_path(full_name)
+        self.states.pop(path, None)
+        with writing(str(path)):
+            path.unlink(missing_ok=True)
 
     def _check_log(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogLagsError if an archive does not have all changes that the rows may have, ServerError if the log is not

@@ -304,6 +304,7 @@ class FollowedTables:
         """Follow a table no longer that a user has removed."""
         self.unfinished.discard(full_name)
         self.forget(full_name)
+        self._first_copy.give_up(full_name)
         self._note(f"{full_name} is no longer followed; its lake table stays as it is")
 
     @property
@@ -451,6 +452,7 @@ class FollowedTables:
     def leave(self, full_name: str, how: str) -> None:
         """Keep the lake table of a table that the server no longer has; `how` is the reason."""
         self.forget(full_name)
+        self._first_copy.give_up(full_name)
         self._mirrored.forget()
         self._control.leave(full_name, how)
         self._note(f"{full_name} no longer exists; its lake table stays: {how}")
@@ -483,6 +485,7 @@ class FollowedTables:
     def quarantine(self, full_name: str, reason: str) -> None:
         """Follow a table no longer until it is copied again."""
         self.forget(full_name)
+        self._first_copy.give_up(full_name)
         self._control.quarantine(full_name, reason)
         self._note(f"{full_name} is quarantined: {reason}")
 

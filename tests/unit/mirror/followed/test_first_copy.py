@@ -541,3 +541,23 @@ def test_a_former_lake_table_with_values_that_are_hidden_now(
         copy.make(TABLE, MADE, 1, lambda: MADE)
     assert "binlake.lake-table" not in lake.properties
     assert [*lake.others] == [("old", "t")]
+
+
+def test_a_copy_that_is_given_up_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file contains keys as the server has them, and the lake their hashes."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    rules = ColumnRules(hash=("shop.t.id",))
+    notes: list[str] = []
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=4)
+    copy = replace(copy, rules=rules, note=notes.append)
+    for _ in range(2):
+        assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+    assert len(list(tmp_path.glob("*.copy.jsonl"))) == 1
+    copy.give_up("shop.t")
+    assert not list(tmp_path.glob("*.copy.jsonl"))
+    assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+    assert notes == ["shop.t: copying about 0 rows in 4 chunks"] * 2
