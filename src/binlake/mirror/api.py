@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from binlake.errors import OptionError
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import Control
@@ -17,7 +19,7 @@ from binlake.mirror.iceberg.key_tasks import TaskKeyReader
 from binlake.mirror.lake_state import check_store, index_directory, lake_location
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
-from binlake.mirror.options import MirrorOptions
+from binlake.mirror.options import MIRROR_OPTIONS, MirrorOptions
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.selection import (
     TableSelection,
@@ -34,6 +36,7 @@ from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.tables.formats import LakeTables, check_format
 from binlake.mirror.upkeep import compact_tables
 from binlake.mirror.verification import Verification, verify_tables
+from binlake.values.similar_names import did_you_mean, question_of
 from binlake.values.table_names import table_name
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 _Path = str | os.PathLike[str]
 _SAMPLES = 1_000_000
+# The parameters of `mirror` that are no options of `MirrorOptions`, which users may misspell, too.
+_PARAMETERS = ("once", "spark", "catalog", "logs", "state", "interval_s", "note")
 
 
 def mirror(
@@ -62,9 +67,10 @@ def mirror(
     `once=False` continues until the process is interrupted. `tables` are patterns; `options` are fields of
     `MirrorOptions`. `spark` is a session that has Iceberg's jar and the `catalog`; without one, a session
     is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
-    directory for the row indexes. `note` receives messages for the user. Raises BinlogError.
+    directory for the row indexes. `note` receives messages for the user. Raises BinlogError, among them OptionError for
+    an unknown option.
     """
-    chosen = MirrorOptions.of({"tables": tuple(tables), **options})
+    chosen = _options(tables, options)
     place = lake_location(lake)
     check_format(place, chosen)
     check_store(place)
@@ -84,6 +90,35 @@ def mirror(
         if once:
             made.tidy()
     return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
+
+
+def _options(tables: Sequence[str], given: Mapping[str, Any]) -> MirrorOptions:
+    """The options of a mirror that Python code gives. Raises OptionError."""
+    _check_names(given)
+    # the lake keeps the path of a file: other processes have other working directories
+    files = {option.name for option in MIRROR_OPTIONS if option.is_file}
+    paths = {name: str(Path(given[name]).absolute()) for name in files & given.keys() if given[name]}  # fmt: skip
+    return MirrorOptions.of({"tables": tables, **given, **paths})
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise OptionError for a name that no option has: without the option, a column could be visible that it should hide."""
+    known = [option.name for option in MIRROR_OPTIONS]
+    flags = {
+        option.flag.removeprefix("--").replace("-", "_"): option.name
+        for option in MIRROR_OPTIONS
+        if option.flag
+    }
+    for name in names:
+        if name in known:
+            continue
+        meant = flags.get(name.replace("-", "_"))
+        question = question_of([meant]) if meant else did_you_mean(name, (*known, *_PARAMETERS))
+        raise OptionError(
+            f"unknown option {name!r}",
+            name=name,
+            hint=question or f"options are: {', '.join(sorted(known))}",
+        )
 
 
 def verify(
@@ -256,10 +291,13 @@ def compact(
 ) -> None:
     """Rewrite tables (all without `tables`) so that they have no deleted rows and no small files.
 
-    If another process mirrors into the lake, that process does it. Otherwise it is done when this
-    returns, and files that killed processes have left are removed. Raises SourceError, and BinlogError if tables could
-    not be compacted; `note` receives the reasons.
+    `tables` are names and patterns. If another process mirrors into the lake, that process does it. Otherwise it is done
+    when this returns, and files that killed processes have left are removed. Raises SourceError, also for a name that the
+    mirror does not follow, OptionError for a pattern that matches none of its tables, and BinlogError if tables could not be
+    compacted; `note` receives the reasons.
     """
+    if tables:
+        checked_patterns(tables)
     session = spark or mirror_session(lake_location(lake), catalog=catalog)
     place, engine = lake_location(lake), SparkEngine(session)
     indexes = index_directory(place, _text(state))

@@ -92,6 +92,12 @@ class MirrorOption:
         """The value that a command, a file or a lake gives. A text may contain several patterns of tables."""
         if not self.is_list:
             return given
+        if isinstance(given, str):  # else each of its characters would be an entry
+            raise OptionError(
+                f"option {self.name}: expected a list of texts, not {given!r}",
+                name=self.name,
+                value=given,
+            )
         if self.parse is not parse_table_pattern:
             return tuple(given)
         return tuple(part.strip() for text in given for part in _ENDS_PATTERN.split(text))
@@ -347,6 +353,9 @@ class MirrorOptions:
         if option.choices and value not in option.choices:
             expected = f"{value!r}: expected one of {', '.join(option.choices)}"
             raise OptionError(f"option {name}: {expected}", name=name, value=value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if option.kind is not str and not is_number:
+            raise OptionError(f"option {name}: expected a number, not {value!r}", name=name, value=value)  # fmt: skip
         for text in value if option.parse is not None else ():
             try:
                 assert option.parse is not None

@@ -32,7 +32,7 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.selection import TableSelection
+from binlake.mirror.selection import TableSelection, checked_patterns, chosen_tables, is_pattern
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
 from binlake.mirror.tables.damage import DAMAGED
@@ -400,23 +400,26 @@ def compact_tables(
     names: Sequence[str],
     note: Callable[[str], None],
 ) -> None:
-    """Compact tables wholly (all without `names`), here, or by the mirror that runs in another process.
+    """Compact tables wholly (all without `names`, which may be patterns), here, or by the mirror that runs in another process.
 
-    Raises SourceError for a table that the mirror does not follow, and where the lake has no mirror, and BinlogError if tables
-    could not be compacted here: `note` has received the reasons, and the other tables are done.
+    Raises SourceError for a table that the mirror does not follow, and where the lake has no mirror, OptionError for a pattern
+    that matches none of its tables, and BinlogError if tables could not be compacted here: `note` has received the reasons,
+    and the other tables are done.
     """
+    if names:
+        checked_patterns(names)
     control = Control(lake)
     options = control.options
     there = mirrored_tables(lake)
     selection = TableSelection.of(options, control.added, control.removed)
     aside = control.quarantined.keys() | control.gone.keys()
     known = {name for name in there.keys() - aside if selection.wants(*table_name(name))}
-    if unknown := sorted(set(names) - known):
+    if unknown := sorted({name for name in names if not is_pattern(name)} - known):
         raise SourceError(
             f"the mirror has no table {', '.join(unknown)}, or it is quarantined, gone or removed",
             hint="`binlake mirror status` lists its tables",
         )
-    wanted = set(names) or known
+    wanted = chosen_tables(names, known)
     lease = _lease_if_free(control, indexes, note)
     if lease is None:
         control.request_compaction(wanted)

@@ -303,6 +303,24 @@ def test_tables_that_the_mirror_does_not_follow_are_not_compacted(
         assert found[2].startswith(f"the mirror has no table shop.{name}, or it is")
 
 
+def test_patterns_choose_the_tables_to_compact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands verify and resync accept them, too. A text in the place of the list had each of its characters as a table."""
+    lake: Any = FakeLake()
+    LakeControl(lake, "mysql://db1/", MirrorOptions())
+    for name in ("a", "b", "other"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    assert compacted(lake, tmp_path, monkeypatch, "shop.?")[0] == ["shop.a", "shop.b"]
+    assert compacted(lake, tmp_path, monkeypatch, "shop.o*", "shop.a")[0] == ["shop.a", "shop.other"]  # fmt: skip
+    assert (
+        compacted(lake, tmp_path, monkeypatch, "shp.*")[2] == "shp.* matches no table of the mirror"
+    )
+    of: Any = lake
+    with pytest.raises(OptionError, match=r"expected patterns of table names, not 'shop\.a'"):
+        upkeep.compact_tables(of, SimpleNamespace(), tmp_path, "shop.a", lambda _: None)  # type: ignore[arg-type]
+
+
 def test_tables_that_are_to_be_copied_again_are_not_compacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

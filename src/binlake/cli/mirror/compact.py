@@ -25,7 +25,11 @@ def compact(
     lake: LakeArgument,
     tables: Annotated[
         list[str] | None,
-        Argument(metavar="[DB.TABLE…]", required=False, help="Tables to compact; default: all."),
+        Argument(
+            metavar="[DB.TABLE…]",
+            required=False,
+            help="Tables to compact; * and ? are wildcards; default: all.",
+        ),
     ] = None,
     state: StateOption = None,
     session: SparkSettings,
@@ -40,10 +44,15 @@ def compact(
       binlake mirror compact /lake
 
       binlake mirror compact /lake shop.orders
+
+      binlake mirror compact /lake 'crm.*'
     """
     need_libraries()
     from binlake.mirror.api import compact as compacted
+    from binlake.mirror.selection import checked_patterns
 
+    if tables:
+        checked_patterns(tables)  # before Spark starts
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
         compacted(lake, tables or (), spark=spark, catalog=session.catalog, state=state, note=note)
