@@ -27,7 +27,7 @@ from binlake.mirror.table_rules import (
     parse_partition_rule,
     parse_rename,
 )
-from binlake.values.column_patterns import parse_column_pattern
+from binlake.values.column_patterns import divided_patterns, parse_column_pattern
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
 from binlake.values.table_names import full_name_of
@@ -89,7 +89,10 @@ class MirrorOption:
         return str if self.is_list else type(self.default)
 
     def value_of(self, given: Any) -> Any:
-        """The value that a command, a file or a lake gives. A text may contain several patterns of tables."""
+        """The value that a command, a file, a lake or Python code gives. A text may contain several patterns of tables or of columns.
+
+        Raises OptionError for a text where a list is expected.
+        """
         if not self.is_list:
             return given
         if isinstance(given, str):  # else each of its characters would be an entry
@@ -98,6 +101,8 @@ class MirrorOption:
                 name=self.name,
                 value=given,
             )
+        if self.parse is parse_column_pattern:
+            return tuple(part for text in given for part in divided_patterns(text))
         if self.parse is not parse_table_pattern:
             return tuple(given)
         return tuple(part.strip() for text in given for part in _ENDS_PATTERN.split(text))

@@ -19,6 +19,8 @@ _QUOTED = re.compile(r"(?:^|(?<=\.))`((?:[^`]|``)+)`(?=\.|$)", re.DOTALL)
 # A character that no name of the servers has: the end of the database, and of the table.
 _END = "\0"
 _PARTS = 3
+# A whole part in backticks in a text that may have several patterns, or a comma outside of such parts.
+_QUOTED_OR_COMMA = re.compile(r"(?:^|(?<=[.,\s]))`(?:[^`]|``)+`(?=\s*(?:[.,]|$))|,", re.DOTALL)
 # What the signs of a pattern match: within the three names together, or within one of them.
 _OF_ALL = {"*": ".*", "?": ".", ".": f"[.{_END}]"}
 _OF_ONE_NAME = {"*": f"[^{_END}]*", "?": f"[^{_END}]"}
@@ -37,6 +39,40 @@ def parse_column_pattern(text: str) -> str:
             "expected DATABASE.TABLE.COLUMN, but parts in backticks make it more than three names"
         )
     return text
+
+
+def divided_patterns(text: str) -> list[str]:
+    """Return the patterns that a text contains, separated by commas.
+
+    A comma in backticks is part of a name, and so is one that does not stand between two whole patterns.
+    """
+    found: list[str] = []
+    start = 0
+    for end in (*_commas(text), len(text)):
+        part = text[start:end]
+        start = end + 1
+        if not found or (_is_whole(found[-1]) and _is_whole(part)):
+            found.append(part)
+        else:
+            found[-1] += f",{part}"
+    return [pattern.strip() for pattern in found]
+
+
+def has_comma(pattern: str) -> bool:
+    """Return whether a pattern has a comma that is not in backticks."""
+    return bool(_commas(pattern))
+
+
+def _commas(text: str) -> list[int]:
+    return [found.start() for found in _QUOTED_OR_COMMA.finditer(text) if found[0] == ","]
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        parse_column_pattern(text.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def matches_column(patterns: Sequence[str], database: str, table: str, column: str) -> bool:

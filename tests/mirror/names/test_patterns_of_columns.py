@@ -45,7 +45,7 @@ def test_patterns_with_parts_in_backticks(
             tmp_path / "lake",
             server,
             tables=("parts.*",),
-            exclude_columns=("parts.`t.u`.A", "parts.t.`b.c`", "parts.*.bare.c"),
+            exclude_columns=("parts.`t.u`.A, parts.t.`b.c`", "parts.*.bare.c"),
             hash_columns=("parts.`t,u`.`d,e`",),
             hash_key_file=str(key_file),
         )

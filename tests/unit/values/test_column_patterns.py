@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from binlake.values.column_patterns import matches_column, parse_column_pattern
+from binlake.values.column_patterns import (
+    divided_patterns,
+    has_comma,
+    matches_column,
+    parse_column_pattern,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +78,29 @@ def test_more_than_three_names(text: str) -> None:
 def test_invalid_column_patterns_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected DATABASE\.TABLE\.COLUMN"):
         parse_column_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("shop.users.email", ["shop.users.email"]),
+        ("shop.users.email,shop.users.phone", ["shop.users.email", "shop.users.phone"]),
+        ("*.*.email , shop.users.phone", ["*.*.email", "shop.users.phone"]),
+        ("shop.users.a,b", ["shop.users.a,b"]),
+        ("shop.users.a,b,shop.users.c", ["shop.users.a,b", "shop.users.c"]),
+        ("shop.users.a,users.b", ["shop.users.a,users.b"]),
+        ("shop.a,b.c.d", ["shop.a,b.c.d"]),
+        ("shop.users.`a,x.y.z`", ["shop.users.`a,x.y.z`"]),
+        ("shop.`a,b`.`c`,`shop`.`d,e.f.g`.h", ["shop.`a,b`.`c`", "`shop`.`d,e.f.g`.h"]),
+        ("shop.t.`a``,b.c.d`", ["shop.t.`a``,b.c.d`"]),
+        ("shop.t.a`,shop.t.b", ["shop.t.a`", "shop.t.b"]),
+        ("shop.users.a,", ["shop.users.a,"]),
+    ],
+)
+def test_several_patterns_in_one_text(text: str, patterns: list[str]) -> None:
+    assert divided_patterns(text) == patterns
+
+
+def test_commas_outside_of_backticks() -> None:
+    assert has_comma("shop.users.a,b")
+    assert not has_comma("shop.`a,b`.`c,d`")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from binlake.errors import OptionError
+from binlake.format.sql_names import unquoted_name
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
@@ -17,12 +18,14 @@ from binlake.mirror.selection import (
     matches,
     question_about,
 )
-from binlake.values.column_patterns import matches_column
-from binlake.values.similar_names import did_you_mean
+from binlake.values.column_patterns import has_comma, matches_column
+from binlake.values.similar_names import did_you_mean, question_of, similar_names
 from binlake.values.table_names import full_name_of, table_name
 
 # The last part of a pattern of columns, which may be in backticks.
 _COLUMN = re.compile(r"(?:`(?:[^`]|``)+`|[^.`]*)$")
+# Tables whose names are at least so similar may be meant: shop.custmers and shop.customers, but not shop.suppliers.
+_SIMILAR_TABLES = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +73,52 @@ class UnmatchedPatterns:
     def check_columns(self, *, is_first_start: bool) -> None:
         """Report the patterns of columns that match none, before a copy shows what they should leave out or hash.
 
-        Raises OptionError at the first start for the name of a column that a table of the server does not have.
+        Raises OptionError at the first start for a pattern that is likely to be misspelled.
         """
         if not (self.rules.exclude or self.rules.hash):
             return
         columns = self.source.columns()
         for pattern in self.rules.unmatched(columns):
-            of_table = _COLUMN.sub("*", pattern)
-            has_table = any(matches_column((of_table,), *column) for column in columns)
-            if is_first_start and has_table and not is_pattern(pattern):
-                question = did_you_mean(pattern, sorted(map(".".join, columns)), most=3)
+            hint = self._why_misspelled(pattern, columns) if is_first_start else None
+            if hint is not None:
                 excludes = pattern in self.rules.exclude
                 raise OptionError(
                     f"the server has no column {pattern}",
                     name="exclude_columns" if excludes else "hash_columns",
                     value=pattern,
-                    hint=f"{question} nothing has been copied yet".lstrip(),
+                    hint=f"{hint} nothing has been copied yet".lstrip(),
                 )
             self.note(f"{pattern} matches no column of the mirrored tables")
+
+    def _why_misspelled(self, pattern: str, columns: Sequence[tuple[str, str, str]]) -> str | None:
+        """The hint for a pattern that matches no column and is likely to be misspelled; None if it is not.
+
+        A name may be that of a column of a table to come, unless a table with such a column has a similar name.
+        """
+        if has_comma(pattern):
+            return (
+                "repeat the option, or separate whole patterns, DATABASE.TABLE.COLUMN, with commas;"
+            )
+        if is_pattern(pattern):
+            return None
+        of_table = _COLUMN.sub("*", pattern)
+        if any(matches_column((of_table,), *column) for column in columns):
+            return did_you_mean(pattern, sorted(map(".".join, columns)), most=3)
+        if any(matches_column((of_table,), *name, "") for name in self.source.visible()):
+            return None  # a table that the options do not select
+        if similar := self._similar_columns(pattern, columns):
+            return f"{question_of(similar)} a pattern with a wildcard may be about a table to come;"
+        return None
+
+    def _similar_columns(self, pattern: str, columns: Sequence[tuple[str, str, str]]) -> list[str]:
+        """Columns of the same name that the lake would show, in tables with similar names."""
+        of_table = _COLUMN.sub("", pattern).removesuffix(".")
+        same = unquoted_name(pattern.removeprefix(f"{of_table}.")).casefold()
+        found = {
+            full_name_of(database, table): f"{database}.{table}.{column}"
+            for database, table, column in columns
+            if column.casefold() == same
+            and self.rules.treatment(database, table, column) == "shown"
+        }
+        names = similar_names(of_table, sorted(found), most=3, similarity=_SIMILAR_TABLES)
+        return [found[name] for name in names]

@@ -84,3 +84,77 @@ def test_columns_of_tables_that_are_not_copied_yet_are_matched(tmp_path: Path) -
     tables.check_options()
     tables.note_unmatched()
     assert notes == []
+
+
+@pytest.mark.parametrize("option", ["exclude_columns", "hash_columns"])
+def test_several_columns_in_one_text_are_several_patterns(
+    tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it was one pattern, it matched no column, and both columns were copied."""
+    monkeypatch.setenv("BINLAKE_HASH_KEY", "0123456789abcdef")
+    lake, notes = FakeLake(), list[str]()
+    options = {option: ("shop.customers.id, shop.customers.phone",)}
+    tables, control = tables_with(lake, tmp_path, notes, **options)
+    tables.check_options()
+    assert notes == []
+    rules = Control(lake).options.column_rules  # type: ignore[arg-type]
+    assert rules == control.options.column_rules
+    assert "shown" not in {rules.treatment(*column) for column in COLUMNS}
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["shop.customers.id,phone", "shop.customers.id,customers.phone", "*.*.id,phone", "*.*.phone,"],
+)
+def test_a_list_that_is_no_list_of_whole_patterns_is_refused(tmp_path: Path, pattern: str) -> None:
+    notes: list[str] = []
+    tables, _ = tables_with(FakeLake(), tmp_path, notes, exclude_columns=(pattern,))
+    with pytest.raises(OptionError, match=r"the server has no column .*; repeat the option"):
+        tables.check_options()
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_refused"),
+    [
+        ("shop.custmers.phone", True),
+        ("shop.custmers.`Phone`", True),
+        ("shpo.customers.PHONE", True),
+        ("crm.customers.phone", True),
+        ("shop.custmers.iban", False),  # no column of this name would be visible
+        ("shop.suppliers.phone", False),  # no table has a similar name
+        ("shop.custmers*.phone", False),
+    ],
+)
+def test_a_column_of_a_table_whose_name_is_misspelled(
+    tmp_path: Path, pattern: str, is_refused: bool
+) -> None:
+    notes: list[str] = []
+    tables, _ = tables_with(FakeLake(), tmp_path, notes, exclude_columns=(pattern,))
+    if not is_refused:
+        tables.check_options()
+        assert notes == [f"{pattern} matches no column of the mirrored tables"]
+        return
+    with pytest.raises(OptionError) as refused:
+        tables.check_options()
+    assert refused.value.message == f"the server has no column {pattern}"
+    assert str(refused.value.hint).startswith("did you mean shop.customers.phone? ")
+    assert notes == []
+
+
+def test_a_column_of_a_table_that_is_not_mirrored_or_whose_like_is_hidden(tmp_path: Path) -> None:
+    """Lists of such columns may be longer than those of the tables that exist."""
+    notes: list[str] = []
+    tables, _ = tables_with(
+        FakeLake(),
+        tmp_path,
+        notes,
+        exclude_columns=("shop.customers.phone", "shop.customers_2.phone", "shop.customer.id"),
+    )
+    visible = [("shop", "customers"), ("shop", "customer")]
+    tables.source.visible = lambda: visible  # type: ignore[method-assign]
+    tables.check_options()
+    assert notes == [
+        f"{pattern} matches no column of the mirrored tables"
+        for pattern in ("shop.customers_2.phone", "shop.customer.id")
+    ]
