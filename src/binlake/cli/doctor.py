@@ -161,7 +161,9 @@ def _check_mirror(config: str, report: Report) -> bool:
     urls = ServerUrl.parse_all(values["url"])
     try:
         problems = _examine(urls, report, "mirror")
-        options.check_tables(WantedTables(SourceHost(values["url"]), options).names())
+        tables = WantedTables(SourceHost(values["url"]), options)
+        options.check_case(tables.has_lower_case_names)
+        options.check_tables(tables.names())
     except OptionError:
         raise
     except BinlogError as error:

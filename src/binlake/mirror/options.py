@@ -27,6 +27,7 @@ from binlake.mirror.table_rules import (
     parse_partition_rule,
     parse_rename,
 )
+from binlake.values.charset_text import lower_case
 from binlake.values.column_patterns import divided_patterns, parse_column_pattern
 from binlake.values.option_texts import parse_table_pattern
 from binlake.values.options import ReadOptions
@@ -377,6 +378,22 @@ class MirrorOptions:
                 is_pattern = option.parse is parse_table_pattern
                 for text in getattr(self, option.name):
                     yield option.flag, text if is_pattern else TableRule.parse(text).pattern
+
+    def check_case(self, has_lower_case_names: Callable[[], bool]) -> None:
+        """Raise OptionError for a pattern of tables with a letter in upper case, if the server has all names in lower case: it
+        would match no table, and a table that it should leave out would be copied.
+        """
+        for flag, pattern in self.table_patterns():
+            lower = lower_case(pattern)
+            if lower != pattern and has_lower_case_names():
+                name = next(option.name for option in MIRROR_OPTIONS if option.flag == flag)
+                raise OptionError(
+                    f"option {name}: {pattern!r} matches no table, because the server has all names in lower case "
+                    "(lower_case_table_names=1)",
+                    name=name,
+                    value=pattern,
+                    hint=f"write {lower}",
+                )
 
     @property
     def compaction(self) -> CompactionPolicy:

@@ -36,7 +36,9 @@ def check_tables(url: str, lake: str, options: MirrorOptions) -> None:
     """
     if "://" in lake or Path(lake, NAMESPACE).is_dir():
         return
-    options.check_tables(WantedTables(SourceHost(url), options).names())
+    tables = WantedTables(SourceHost(url), options)
+    options.check_case(tables.has_lower_case_names)
+    options.check_tables(tables.names())
 
 
 def check_state(lake: str, state: str | None) -> None:

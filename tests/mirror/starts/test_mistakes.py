@@ -61,6 +61,20 @@ def test_options(
     assert not lake.exists()
 
 
+def test_a_pattern_in_upper_case_for_a_server_with_names_in_lower_case(
+    provisioned: Any, lake: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The pattern excluded nothing."""
+    with running(provisioned("mariadb-11.8"), ["--lower-case-table-names=1"]) as server:
+        server.execute("CREATE DATABASE Shop", "CREATE TABLE Shop.CardData (id INT PRIMARY KEY)")
+        given = ["--once", "--exclude-table", "Shop.CardData"]
+        code, out, err = run(capfd, "mirror", url_of(server), str(lake), *given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("binlake: --exclude-table: 'Shop.CardData' matches no table, because the")
+    assert err.endswith("; write shop.carddata\n")
+    assert not lake.exists()
+
+
 def test_a_server_that_does_not_answer(lake: Path, capfd: pytest.CaptureFixture[str]) -> None:
     port = ReservedPort()
     url = f"mysql://root@127.0.0.1:{port.number}/?option-file=none"

@@ -197,12 +197,14 @@ class FollowedTables:
             self.limit()
 
     def check_options(self) -> None:
-        """Raise OptionError if two tables would have one lake table, or one table would have two modes, and at the first start for
-        a column that a table does not have. Report patterns that match no column.
+        """Raise OptionError if two tables would have one lake table, or one table would have two modes, for patterns in upper
+        case that can match no table, and at the first start for patterns of columns that are likely to be misspelled. Report
+        patterns that match no column.
 
         At the first start, and whenever the options have changed, this is a mistake in the options. Later, it is due to a
         table that the server has got since: the copy of this table quarantines it.
         """
+        self._options.check_case(self.source.has_lower_case_names)
         is_first = not self._known()
         if is_first or self._options != self._control.options:
             names = self.source.names()

@@ -74,7 +74,7 @@ class WantedTables:
         self._options = options
         self._accept_cascades = options.on_cascade != "quarantine"
         self._selection = selection or (lambda: TableSelection.of(options))
-        self._distinguishes_case: dict[str, bool] = {}  # by the URL of the host
+        self._case_settings: dict[str, str] = {}  # by the URL of the host
 
     def wants(self, database: str, table: str) -> bool:
         """Whether the mirror follows a table of this name."""
@@ -190,15 +190,18 @@ class WantedTables:
         """Whether the server has two tables `t` and `T` (lower_case_table_names=0), so that each statement spells the names
         of tables exactly.
         """
-        return self._patiently(self._asked_for_case)
+        return self._patiently(self._case_setting) == "0"
 
-    def _asked_for_case(self) -> bool:
+    def has_lower_case_names(self) -> bool:
+        """Whether the names of all tables of the server are in lower case (lower_case_table_names=1)."""
+        return self._patiently(self._case_setting) == "1"
+
+    def _case_setting(self) -> str:
         url = self._host.url()
-        if url not in self._distinguishes_case:
+        if url not in self._case_settings:
             with open_session(url) as server:
-                found = server.variable("lower_case_table_names") == "0"
-            self._distinguishes_case[url] = found
-        return self._distinguishes_case[url]
+                self._case_settings[url] = server.variable("lower_case_table_names") or ""
+        return self._case_settings[url]
 
     def has_transactions(self, name: TableName) -> bool:
         """Whether a rollback takes back the changes of a table; False if the server no longer has the table."""

@@ -144,5 +144,8 @@ def of_server(tables: FollowedTables, *names: str) -> None:
     split = [(database, table) for database, _, table in (name.partition(".") for name in names)]
     wants = tables.source.wants
     tables.source = SimpleNamespace(  # type: ignore[assignment]
-        visible=lambda: split, names=lambda: [n for n in split if wants(*n)], wants=wants
+        visible=lambda: split,
+        names=lambda: [n for n in split if wants(*n)],
+        wants=wants,
+        has_lower_case_names=lambda: False,
     )

@@ -5,6 +5,7 @@ One module, although it is long: all tests start from the lake that it defines.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -473,6 +474,47 @@ def test_names_in_the_lake_are_checked_before_the_first_copy_and_when_the_option
         tables.check_options()
     control.quarantine("crm.orders", "its lake table belongs to shop.orders")
     tables.check_options()
+
+
+def test_a_pattern_in_upper_case_is_refused_at_each_start(lake: FakeLake, tmp_path: Path) -> None:
+    """The server has all names in lower case. Without the error, the next start would copy shop.secret."""
+    lake.copy_of("shop.orders", "shop", "orders")
+    options = MirrorOptions.of({"exclude_tables": ("Shop.Secret",)})
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables, _ = started(lake, tmp_path, control)
+    of_server(tables, "shop.orders", "shop.secret")
+    tables.source.has_lower_case_names = lambda: True  # type: ignore[method-assign]
+    with pytest.raises(OptionError, match=r"exclude_tables: 'Shop\.Secret' matches no table"):
+        tables.check_options()
+    tables.source.has_lower_case_names = lambda: False  # type: ignore[method-assign]
+    tables.check_options()
+
+
+@pytest.mark.parametrize("hashed", [(), ("shop.*.id",)])
+@pytest.mark.parametrize("how", ["quarantined", "removed", "gone"])
+def test_keys_of_a_copy_that_does_not_continue(
+    lake: FakeLake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hashed: tuple[str, ...],
+    how: str,
+) -> None:
+    """The state of a copy contains keys as the server has them. Without hashed columns it stays: a resync can continue the copy."""
+    monkeypatch.setenv("BINLAKE_HASH_KEY", "0123456789abcdef")
+    options = MirrorOptions.of({"hash_columns": hashed})
+    control = Control(lake, "mysql://db1/", options)  # type: ignore[arg-type]
+    tables, _ = started(lake, tmp_path, control)
+    states = {name: tmp_path / f"{sha256(name.encode()).hexdigest()[:32]}.copy.jsonl" for name in ("shop.t", "shop.u")}  # fmt: skip
+    for state in states.values():
+        state.write_text('{"chunks": ["ada@example.org"]}')
+    leave = {
+        "quarantined": lambda: tables.quarantine("shop.t", "its columns differ"),
+        "removed": lambda: tables.unselect("shop.t"),
+        "gone": lambda: tables.leave("shop.t", "dropped"),
+    }
+    leave[how]()
+    assert states["shop.t"].exists() == (not hashed)
+    assert states["shop.u"].exists()
 
 
 @pytest.mark.parametrize("accepts", [False, True])

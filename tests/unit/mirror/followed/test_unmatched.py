@@ -30,6 +30,7 @@ def tables_with(
         visible=lambda: names,
         wants=lambda *_name: True,
         columns=lambda: COLUMNS,
+        has_lower_case_names=lambda: False,
     )
     return tables, control
 

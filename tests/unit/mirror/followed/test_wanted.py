@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pymysql")
 
-from binlake.errors import SourceError, UnsupportedError
+from binlake.errors import OptionError, SourceError, UnsupportedError
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.preflight import check_tables
 from binlake.mirror.source.host import SourceHost
 from support.servers.fake_server import OK, Conversation, fake_server
 
@@ -82,6 +86,44 @@ def test_the_server_is_asked_once_whether_it_distinguishes_case(value: str, expe
         tables = WantedTables(host, MirrorOptions())
         assert [tables.distinguishes_case() for _ in range(3)] == [expected] * 3
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("value", ["0", "1"])
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"exclude_tables": ("Shop.CardData",)}, "option exclude_tables: 'Shop.CardData'"),
+        ({"tables": ("shop.*", "CRM.*")}, "option tables: 'CRM.*'"),
+        ({"rename_tables": ("shop.Orders=Lake.Orders",)}, "option rename_tables: 'shop.Orders'"),
+        ({"append_tables": ("shop.É*",)}, "option append_tables: 'shop.É*'"),
+        ({"exclude_columns": ("Shop.*.SSN",), "rename_tables": ("shop.t=Lake.T",)}, ""),
+    ],
+)
+def test_patterns_in_upper_case_if_the_server_has_all_names_in_lower_case(
+    tmp_path: Path, value: str, options: dict[str, Any], shown: str
+) -> None:
+    """They match no table, so a table that one of them should leave out would be copied."""
+
+    def talk(conversation: Conversation) -> None:
+        conversation.login()
+        while query := conversation.hear():
+            if b"lower" in query:
+                conversation.result(("lower_case_table_names", value))
+            elif b"information_schema.TABLES" in query:
+                conversation.result(("shop", "carddata"), ("shop", "orders"))
+            else:
+                conversation.send(OK, 1)
+
+    with fake_server(talk) as (port, _):
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+        given = MirrorOptions.of(options)
+        if value == "0" or not shown:
+            check_tables(url, str(tmp_path / "lake"), given)
+            return
+        with pytest.raises(OptionError) as refused:
+            check_tables(url, str(tmp_path / "lake"), given)
+    assert refused.value.message.startswith(f"{shown} matches no table, because the server has all")
+    assert f"write {shown.split(chr(39))[1].lower()}" == refused.value.hint
 
 
 def with_an_unreadable_table(conversation: Conversation) -> None:
