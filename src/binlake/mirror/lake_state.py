@@ -17,6 +17,8 @@ from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
 from binlake.source.stores.errors import needs_hadoop
 
+_STOP_IT = "stop it first, or wait until it has ended"
+
 
 def lake_location(lake: str | os.PathLike[str]) -> str:
     """The URI of a lake, or its directory as an absolute path: the metadata of tables contain paths of their files."""
@@ -51,7 +53,7 @@ def index_directory(lake: str, state: str | None) -> Path:
         return Path(state)
     if not is_uri(lake):
         return Path(lake) / NAMESPACE / "index"
-    name = hashlib.sha256(lake.encode()).hexdigest()[:16]
+    name = hashlib.sha256(lake.rstrip("/").encode()).hexdigest()[:16]
     return Path.home() / ".cache" / "binlake" / "mirror" / name
 
 
@@ -59,9 +61,11 @@ def lock(indexes: Path, lake: str) -> IO[bytes]:
     """Keep other mirrors of this machine out of a lake until the file is closed. Raises SourceError."""
     file = lock_if_free(indexes)
     if file is None:
-        raise SourceError(
-            f"another process mirrors into {lake}", hint="stop it first, or wait until it has ended"
-        )
+        message, hint = f"another process mirrors into {lake}", _STOP_IT
+        if indexes != index_directory(lake, None):  # it may be the mirror of another lake
+            message = f"another process uses {indexes}, the state directory for {lake}"
+            hint = f"{_STOP_IT}; each lake needs a --state of its own"
+        raise SourceError(message, hint=hint)
     return file
 
 

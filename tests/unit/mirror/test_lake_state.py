@@ -13,7 +13,7 @@ import pytest
 
 from binlake.errors import BinlogError, SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
-from binlake.mirror.lake_state import lock
+from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.sessions import mirror_session
 from binlake.mirror.tables.keys import Keys, sorted_keys
 
@@ -61,6 +61,23 @@ def test_files_of_keys_are_not_for_other_users(tmp_path: Path) -> None:
     files = list(tmp_path.glob("*.npy"))
     assert len(files) == 2
     assert not [file for file in files if stat.S_IMODE(file.stat().st_mode) & 0o037]
+
+
+def test_a_state_directory_that_another_process_uses(tmp_path: Path) -> None:
+    """It may be the mirror of another lake, if the directory is not that of the lake."""
+    lake, state = str(tmp_path / "lake"), tmp_path / "state"
+    with lock(state, str(tmp_path / "other")), pytest.raises(SourceError) as raised:
+        lock(state, lake)
+    assert raised.value.message == f"another process uses {state}, the state directory for {lake}"
+    assert str(raised.value.hint).endswith("; each lake needs a --state of its own")
+    own = index_directory(lake, None)
+    with lock(own, lake), pytest.raises(SourceError, match="another process mirrors into"):
+        lock(own, lake)
+
+
+def test_a_slash_at_the_end_of_a_lake_does_not_change_its_state_directory() -> None:
+    assert index_directory("s3://bucket/lake/", None) == index_directory("s3://bucket/lake", None)
+    assert index_directory("s3://bucket/lake", None) != index_directory("s3://bucket/lak", None)
 
 
 def test_a_file_system_without_locks_is_not_taken_for_another_process(
