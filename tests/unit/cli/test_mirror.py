@@ -159,7 +159,7 @@ def test_a_status_is_lines_without_a_terminals_commands(capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.split("\n")
     shown = printable(ODD)
     assert [line for line in lines if line.startswith("    ")] == [
-        "    insert-only", "    left out: a\\nb", f"    : why\\n{shown}",
+        "    insert-only", "    left out: a\\nb", f"    why\\n{shown}",
     ]  # fmt: skip
     assert any(line.startswith(f"{shown}  quarantined") for line in lines)
     assert all(line.isprintable() for line in lines)

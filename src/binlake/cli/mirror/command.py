@@ -327,4 +327,4 @@ def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
         if columns:
             yield f"    {what}: {', '.join(columns)}"
     if table.reason:
-        yield f"    {table.since}: {table.reason}"
+        yield f"    {table.since}: {table.reason}" if table.since else f"    {table.reason}"

@@ -38,7 +38,8 @@ class TableStatus:
     """One table. `state`: mirrored, quarantined, gone (from the server), removed (from the mirror), resync (asked for), or
     copying.
 
-    `reason` and `since` are those of a quarantine, or how and when the table went. `rows` are those that are there, `deleted_rows` those
+    `reason` and `since` are those of a quarantine, or how and when the table went; without `since`, `reason` is that the rows of a
+    removed shard stay. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the row index on
     this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table, as are those that the lake keeps `as_text` since a change of their types. `kept` are columns of the lake with the values from before such a change. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
     how many data files the next compaction rewrites, 0: none is due. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
@@ -233,11 +234,15 @@ def _tables(
                 known_status, state=state, reason=entry.reason, since=entry.since
             )
     selection = TableSelection.of(control.options, control.added, control.removed)
-    for full_name, table_status in found.items():
-        if not any(
-            selection.wants(*table_name(name)) for name in table_status.shards or (full_name,)
-        ):
+    for full_name, table_status in [*found.items()]:
+        names = table_status.shards or (full_name,)
+        removed = [name for name in names if not selection.wants(*table_name(name))]
+        if len(removed) == len(names):
             found[full_name] = replace(table_status, state="removed")
+            continue
+        for shard in removed:
+            stays = f"its rows in {full_name} stay as they are"
+            found.setdefault(shard, TableStatus(shard, "removed", stays))
     for full_name in wanted:
         found[full_name] = replace(found.get(full_name, TableStatus(full_name, "")), state="resync")
     return [found[name] for name in sorted(found)]
