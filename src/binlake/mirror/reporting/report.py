@@ -182,7 +182,12 @@ def mirror_status(
         tables=tuple(_tables(lake, control, indexes, namespaces)),
     )
     # the commit of the last transaction that is in the lake: later, the source may have had something more
-    found = replace(found, fresh_at=found.commit_time)
+    fresh_at = found.commit_time
+    written_s = found.written_s
+    if fresh_at and written_s is not None and (_unix_s(fresh_at) or 0.0) > written_s:
+        # the clock of the server is ahead, or a session has set its time
+        fresh_at = found.written_at
+    found = replace(found, fresh_at=fresh_at)
     return found if beat is None else with_beat(found, beat)
 
 

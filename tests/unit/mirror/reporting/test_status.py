@@ -9,10 +9,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import shard_properties
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus, mirror_status
+from binlake.values.position import Position
 from unit.mirror.followed.fake_lake import FakeLake
 
 
@@ -31,6 +33,20 @@ def control_of(lake: Any) -> Control:
 
 def status_of(lake: Any, folder: Path | None = None) -> MirrorStatus:
     return mirror_status(lake, folder)
+
+
+@pytest.mark.parametrize("ahead_s", [-60, 3600])
+def test_the_lag_if_the_clock_of_the_server_is_ahead(lake: FakeLake, ahead_s: int) -> None:
+    """It would be 0 for an hour, also if the mirror hangs."""
+    control = control_of(lake)
+    control.record(StreamOffset(Position("uuid", "binlog.000001", 4)), {})
+    assert control.recorded_ms is not None
+    commit_us = control.recorded_ms * 1000 + ahead_s * 1_000_000
+    written_ms = control.recorded_ms
+    control.record(StreamOffset(Position("uuid", "binlog.000001", 5), commit_us=commit_us), {})
+    found = status_of(lake)
+    assert found.written_s == pytest.approx(written_ms / 1000, abs=60)
+    assert found.fresh_at == (found.written_at if ahead_s > 0 else found.commit_time)
 
 
 def test_a_removed_shard_is_shown(lake: FakeLake) -> None:
