@@ -158,6 +158,11 @@ class Control:
         found: Mapping[str, str] = self._known.get("summary", {})
         return found
 
+    @property
+    def lake_id(self) -> str:
+        """The identity of the lake, which no other lake has."""
+        return str(self._known["uuid"])
+
     # -- requests and settings --------------------------------------------------------------------------
 
     @property

@@ -35,11 +35,12 @@ from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.iceberg.key_tasks import ROWS_FOR_TASKS, TaskKeyReader
-from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
+from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.later_statements import may_have_changed
 from binlake.mirror.lease import Lease
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.preflight import check_location
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.reporting.server_end import ArchivedServer
@@ -51,9 +52,7 @@ from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_p
 from binlake.mirror.source.server_check import ServerCheck
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.stopped import StoppedError, wait_in_parts
-from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
-from binlake.source.locations import check_no_password
 from binlake.source.replica.url import without_password
 from binlake.values.position import Position, is_log_of
 
@@ -101,7 +100,7 @@ class Mirror:
         copy_s: float = COPY_S,
         patience_s: float = _PATIENCE_S,
     ) -> None:
-        _check_location(url, lake, options)
+        check_location(url, lake, options)
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note
@@ -214,6 +213,8 @@ class Mirror:
             lambda: show and show(self._status()),
             beats,
             self._note,
+            self._tables.not_copied,
+            self._control.lake_id,
         )
 
     def _status(self) -> MirrorStatus:
@@ -229,6 +230,7 @@ class Mirror:
 
     def _is_interrupted(self) -> bool:
         """Whether a copy is to be continued later."""
+        self._pulse.busy()
         self._control.refresh()
         self._lease.keep()
         return self._stop.is_set() or self._control.paused
@@ -291,18 +293,7 @@ class Mirror:
         )
         server_check.begin(url)
         check_task_login(self._engine, url)
-        with self._lease.kept():
-            self._tables.open()
-        self._tables.check_options()
-        if once:
-            self._tables.check_selection()
-        self._rounds.check_positions()
-        self._control.configure(self._control_url, self.options)
-        if once:
-            self._tables.limit()
-        quarantine_cascades(self._tables)
-        self._tables.add()
-        self._tables.note_unmatched()
+        self._open_tables(once=once)
         until = self._planner.latest() if once else None
         progressed = False
         while not self._stop.is_set():
@@ -344,6 +335,23 @@ class Mirror:
         self._beat(self._pulse.beat_now)
         if once:
             self._tables.note_left()
+
+    def _open_tables(self, *, once: bool) -> None:
+        """Open the tables of the lake, and copy those that it does not have yet."""
+        with self._lease.kept():
+            self._tables.open()
+        self._tables.check_options()
+        if once:
+            self._tables.check_selection()
+        self._rounds.check_positions()
+        self._control.configure(self._control_url, self.options)
+        if once:
+            self._tables.limit()
+        quarantine_cascades(self._tables)
+        self._tables.find_new()
+        self._beat(self._pulse.beat)  # the copies may take hours
+        self._tables.add()
+        self._tables.note_unmatched()
 
     def _has_caught_up(self, progressed: bool) -> bool:
         """Whether a comparison has little of the log to apply first, and no copies to make. While a server commits all the
@@ -395,10 +403,9 @@ class Mirror:
         self._lease.keep()
         self._beat(self._pulse.beat)
 
-    def _beat(self, beat: Callable[[Position], None]) -> None:
-        if self._tables.followed:
-            places = (table.offset.position for table in self._tables.followed.values())
-            beat(min(places, key=position_key))
+    def _beat(self, beat: Callable[[Position | None], None]) -> None:
+        places = (table.offset.position for table in self._tables.followed.values())
+        beat(min(places, key=position_key, default=None))
 
     def tidy(self) -> None:
         """After `run`: compact the tables that need it, and wait until that is done. After `stop`, and while the mirror
@@ -536,11 +543,3 @@ class Mirror:
         before = self._control.offset
         if before is None or before.key != offset.key or self._control.snapshots != known:
             self._control.record(offset, known)
-
-
-def _check_location(url: str, lake: str, options: MirrorOptions) -> None:
-    """Raise OptionError, SourceError for a server or a lake that the mirror cannot use."""
-    check_no_password(url, "url")
-    check_lake(lake)
-    check_format(lake, options)
-    check_store(lake)

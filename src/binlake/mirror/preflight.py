@@ -9,12 +9,22 @@ from binlake.errors import BinlogError, SourceError
 from binlake.follow.logs import DirectoryLogs
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.followed.wanted import WantedTables
-from binlake.mirror.lake_state import index_directory, lock
+from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.tables.formats import check_format
+from binlake.source.locations import check_no_password
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.values.options import ReadOptions
+
+
+def check_location(url: str, lake: str, options: MirrorOptions) -> None:
+    """Raise OptionError, SourceError for a server or a lake that the mirror cannot use."""
+    check_no_password(url, "url")
+    check_lake(lake)
+    check_format(lake, options)
+    check_store(lake)
 
 
 def check_logs(logs: str | None) -> None:

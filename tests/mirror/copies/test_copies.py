@@ -17,8 +17,11 @@ from binlake.mirror import compact, pause, resume, resync, status
 from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.iceberg.lake import IcebergLake
+from binlake.mirror.lake_state import index_directory
 from binlake.mirror.loop import Mirror
-from binlake.mirror.reporting.pulse import Beats
+from binlake.mirror.reporting.pulse import Beats, Pulse, last_beat
+from binlake.mirror.reporting.report import MirrorStatus
+from binlake.values.position import Position
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.servers.archiving import until
@@ -150,7 +153,18 @@ def test_a_value_that_the_lake_cannot_have_stops_one_table(
             session.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, d DATE)")
             session.execute(f"INSERT INTO {name} VALUES (1, '{day}')")
     lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.day_*",), zero_date="error")
-    lake.catch_up()
+    shown: list[MirrorStatus] = []
+    waiting: list[set[str]] = []
+
+    def watch(_progress: CopyProgress) -> None:
+        beat = last_beat(index_directory(str(tmp_path), None))
+        assert beat is not None
+        waiting.append({*beat.waiting})
+
+    lake.catch_up(show=shown.append, watch=watch, beats=Beats(0.0, 0.0))
+    days = [f"{DATABASE}.day_a", f"{DATABASE}.day_b"]
+    assert shown[0].to_copy == days, "before the first copy"
+    assert (waiting[0], waiting[-1]) == ({*days}, {days[1]}), "during the copies"
     [(name, reason)] = quarantined(lake).items()
     assert (name, f"column {name}.d" in reason) == (f"{DATABASE}.day_a", True)
     assert lake.equals_source(f"{DATABASE}.day_b") == [f"{DATABASE}.day_b"]
@@ -364,7 +378,7 @@ def test_a_resync_that_is_asked_for_during_the_copy(
 
 
 def test_requests_at_the_end_of_a_run_are_done_in_it(
-    server: Server, iceberg_spark: Any, tmp_path: Path
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They come after the last round: the log lacks the change that the requested copy reads."""
     table = f"{DATABASE}.late"
@@ -373,16 +387,24 @@ def test_requests_at_the_end_of_a_run_are_done_in_it(
     here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
     asked: list[str] = []
 
-    def ask(_status: Any) -> None:
-        if not asked:
-            asked.append(table)
-            resync(tmp_path, asked, **here)
-            compact(tmp_path, asked, **here)
+    class Asking(Pulse):
+        """Asks at its second beat, after the last round: the first one comes before all rounds."""
+
+        beats = 0
+
+        def beat(self, position: Position | None) -> None:
+            super().beat(position)
+            self.beats += 1
+            if self.beats == 2:
+                asked.append(table)
+                resync(tmp_path, asked, **here)
+                compact(tmp_path, asked, **here)
 
     with server.session(DATABASE) as session:
         session.execute("SET SESSION sql_log_bin = 0", "UPDATE late SET v = -1 WHERE id = 0")
-    lake.catch_up(show=ask, beats=Beats(0.0, 0.0))
-    assert asked
+    monkeypatch.setattr("binlake.mirror.loop.Pulse", Asking)
+    lake.catch_up()
+    assert asked == [table]
     assert lake.equals_source(table) == [table]
     control = Control(IcebergLake(iceberg_spark, lake.catalog), None, None)
     assert (control.to_resync, control.to_compact) == (set(), set())

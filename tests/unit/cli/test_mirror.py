@@ -181,6 +181,17 @@ def test_a_comparison_that_was_never_made_is_shown(capsys: pytest.CaptureFixture
     assert shown in capsys.readouterr().out
 
 
+def test_copies_that_are_left_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The position of the mirror does not concern these tables."""
+    command._note_copies_left(STATUS)
+    assert capsys.readouterr().err == ""
+    tables = (*STATUS.tables, TableStatus("shop.b", "copying"), TableStatus("shop.c", "resync"))
+    command._note_copies_left(replace(STATUS, tables=tables))
+    assert "2 tables still wait for a copy, for example shop.b; the next start continues" in (
+        capsys.readouterr().err
+    )
+
+
 def test_dates_that_became_null_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     counts = {"shop.t.made": 1, "shop.t.born": 4711}
     command._show_status(replace(STATUS, checked_at="2026-11-27T12:00:00Z", zero_dates=counts))

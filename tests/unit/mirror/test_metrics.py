@@ -84,6 +84,15 @@ def test_tables_that_wait_for_a_copy_are_counted() -> None:
     }
 
 
+def test_a_table_without_anything_in_the_lake_is_counted() -> None:
+    """Its copy may wait without an end, for example for a lock."""
+    beat = Beat(1.7e9, 0, 0.0, waiting={"shop.new": "its copy waits: it is locked"})
+    lines = prometheus_text(with_beat(STATUS, beat)).splitlines()
+    assert value_of("tables_to_copy", lines) == 1.0
+    [table] = [line for line in lines if line.startswith("binlake_mirror_table_to_copy{") and "shop.new" in line]  # fmt: skip
+    assert table.endswith(" 1.0")
+
+
 def test_a_comparison_that_was_never_made_is_overdue() -> None:
     """The rule compares a time with now, and NaN is neither before nor after it."""
     groups = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
@@ -125,7 +134,7 @@ def test_the_lag_grows_while_the_mirror_hangs(tmp_path: Path) -> None:
 
     try:
         beat(1, 0)
-        assert asked("/readyz") == (503, ["no round has finished yet"])
+        assert asked("/readyz") == (503, ["the mirror has not checked the log yet"])
         exporter.show(STATUS)
         assert asked("/readyz") == (200, ["ok"])
         assert value_of("lag_seconds", asked("/metrics")[1]) < 60

@@ -138,3 +138,81 @@ def test_a_source_that_does_not_answer_is_not_behind_by_0_bytes(tmp_path: Path) 
     behind = last_beat(tmp_path)
     assert behind is not None
     assert (behind.behind_bytes, behind.complete_s) == (200, complete.complete_s)
+
+
+@pytest.mark.parametrize(
+    ("of_the_log", "of_the_lake", "behind"),
+    [
+        ("uuid-b", "uuid-a", None),
+        ("uuid-a", "UUID-A", 0),
+        ("", "uuid-a", 0),
+        ("uuid-a", "", 0),
+        ("server-1", "server-1-2f", 0),
+        ("server-2", "server-1-2f", None),
+    ],
+)
+def test_positions_of_two_servers_are_not_compared(
+    tmp_path: Path, of_the_log: str, of_the_lake: str, behind: int | None
+) -> None:
+    """After a failover, the file of the same name is another one. The identity of an archive of MariaDB has one more part."""
+    logs = replace(LOGS, server_uuid=of_the_log)
+    Pulse(tmp_path, lambda: logs, lambda: None).beat_now(
+        Position(of_the_lake, "binlog.000004", 900)
+    )
+    found = last_beat(tmp_path)
+    assert found is not None
+    assert (found.behind_bytes, found.complete_s) == (behind, 0 if behind is None else found.checked_s)  # fmt: skip
+
+
+def test_a_mirror_that_follows_no_table_shows_its_status(tmp_path: Path) -> None:
+    """Otherwise there were no metrics of quarantined tables if all of them are quarantined."""
+    shown: list[int] = []
+    pulse = Pulse(tmp_path, lambda: LOGS, lambda: shown.append(1), Beats(0, 0))
+    end = LOGS.end
+    assert end is not None
+    pulse.beat(end)
+    before = last_beat(tmp_path)
+    for _ in range(200):  # a slow status is shown less often
+        pulse.beat(None)
+    after = last_beat(tmp_path)
+    assert before is not None
+    assert after is not None
+    assert len(shown) > 1
+    assert after.checked_s > before.checked_s
+    assert (after.behind_bytes, after.complete_s) == (None, before.complete_s)
+
+
+def test_tables_that_wait_are_written_during_a_copy(tmp_path: Path) -> None:
+    """The check of the log stays the one before it, and a beat is not put off."""
+    waiting: dict[str, str] = {}
+    shown: list[int] = []
+    pulse = Pulse(tmp_path, lambda: LOGS, lambda: shown.append(1), Beats(60, 0), waiting=lambda: waiting)  # fmt: skip
+    pulse.busy()
+    assert shown
+    pulse.beat(LOGS.end)
+    before = last_beat(tmp_path)
+    assert before is not None
+    assert (before.behind_bytes, before.waiting) == (0, {})
+    waiting["shop.t"] = "its copy is not complete"
+    pulse.busy()  # too early
+    assert last_beat(tmp_path) == before
+    again = Pulse(tmp_path, lambda: LOGS, lambda: None, waiting=lambda: waiting)
+    again.busy()
+    after = last_beat(tmp_path)
+    assert after is not None
+    assert (after.waiting, after.checked_s) == (waiting, before.checked_s)
+
+
+def test_the_beat_of_another_lake_does_not_count(tmp_path: Path) -> None:
+    """Both have used one state directory, one after the other."""
+    first = Pulse(tmp_path, lambda: LOGS, lambda: None, lake="first")
+    first.verified(["shop.t"], {})
+    first.beat_now(LOGS.end)
+    assert last_beat(tmp_path, "first") == last_beat(tmp_path)
+    assert last_beat(tmp_path, "second") is None
+    second = Pulse(tmp_path, lambda: LOGS, lambda: None, lake="second")
+    assert (second.verified_s, second.comparisons) == (0, 0)
+    second.beat_now(LOGS.end)
+    found = last_beat(tmp_path, "second")
+    assert found is not None
+    assert found.different == ()

@@ -365,6 +365,8 @@ class Ended(Mirror):
         self._control, self._tables, self._lease = stand_ins
         self._upkeep = upkeep_of(stand_ins[0], lambda _sentence: None)
         self._stop = threading.Event()
+        pulse: Any = SimpleNamespace(busy=lambda: None)
+        self._pulse = pulse
 
     def pause(self) -> None:
         """Set the state that a request of another process leaves."""

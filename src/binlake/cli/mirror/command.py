@@ -140,7 +140,7 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
-    from binlake.mirror.lake_state import check_store, lake_location
+    from binlake.mirror.lake_state import check_store, index_directory, lake_location
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
@@ -179,7 +179,8 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
             if once:
                 made.tidy()
-        found = mirror_status(open_lake(spark, session.catalog, lake))
+        indexes = index_directory(lake, values.get("state"))
+        found = mirror_status(open_lake(spark, session.catalog, lake), indexes)
     stays_behind = once and found.paused
     if stays_behind:
         note(
@@ -189,10 +190,20 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
         note(f"no table is in {lake} yet")
     else:
         note(f"everything before {found.log_file}:{found.log_pos} is in {lake}")
+    _note_copies_left(found)
     if found.quarantined:
         note(f"quarantined: {', '.join(found.quarantined)}")
     if stays_behind or found.quarantined:
         raise Exit(1)
+
+
+def _note_copies_left(found: MirrorStatus) -> None:
+    """Report the tables that the lake does not show yet: the position does not concern them."""
+    if names := found.to_copy:
+        note(
+            f"{counted(len(names), 'table')} still {'waits' if len(names) == 1 else 'wait'} for a copy, for example {names[0]};"
+            " the next start continues"
+        )
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class FollowedTables:
         self._note = note
         self._copy_s = copy_s
         self._kept = kept
-        self._reported: set[str] = set()
+        self._reported, self._in_turn = set[str](), set[str]()  # `_in_turn`: about to be copied
         self._first_copy = FirstCopy(
             lake,
             host,
@@ -213,21 +213,27 @@ class FollowedTables:
             )
         self._patterns.check_columns(is_first_start=is_first)
 
+    def find_new(self) -> list[str]:
+        """The tables that are not in the lake yet, for `add`. `not_copied` has them from now on."""
+        aside = {*self._control.quarantined, *self._control.to_resync, *self.followed}
+        new = [name for name in self.source.names() if full_name_of(*name) not in aside]
+        wanted = self._wanted_from_now
+        if wanted is not None:
+            self.left_out.update(full_name_of(*name) for name in new if name not in wanted)
+        found = [full_name_of(*name) for name in new if wanted is None or name in wanted]
+        self._in_turn = {*found}
+        return found
+
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
-        aside = {*self._control.quarantined, *self._control.to_resync}
         ends = time.monotonic() + self._copy_s
-        for name in self.source.names():
-            full_name = full_name_of(*name)
-            if full_name in self.followed or full_name in aside:
-                continue
-            if self._wanted_from_now is not None and name not in self._wanted_from_now:
-                self.left_out.add(full_name)
-                continue
-            if self.unfinished or (self.followed and time.monotonic() >= ends):
+        for full_name in self.find_new():
+            waits = self.unfinished or (self.followed and time.monotonic() >= ends)
+            if waits and full_name not in self.followed:
                 self.unfinished.add(full_name)
-            else:
+            elif full_name not in self.followed:
                 self.copy(full_name)
+            self._in_turn.discard(full_name)
 
     def copies_are_due(self) -> bool:
         """Whether copies have waited for rounds as long as they may take themselves."""
@@ -242,7 +248,9 @@ class FollowedTables:
             if time.monotonic() < self._busy_until and isinstance(busy, ServerError):
                 self._wait(full_name, busy)
                 continue
+            self._in_turn.add(full_name)
             self.copy(full_name)
+            self._in_turn.discard(full_name)
             if full_name not in self.unfinished | self.restless:
                 self._control.resynced(full_name)
             elif full_name in self.unfinished - self.lagging.keys():
@@ -356,7 +364,7 @@ class FollowedTables:
         reasons |= dict.fromkeys(
             self.restless, "it was altered in each of several copies: the next run copies it"
         )
-        reasons |= dict.fromkeys(self.unfinished, "its copy is not complete")
+        reasons |= dict.fromkeys(self.unfinished | self._in_turn, "its copy is not complete")
         reasons |= {name: f"its copy waits: {error}" for name, error in self.lagging.items()}
         return {name: why for name, why in reasons.items() if name not in self.followed}
 

@@ -96,7 +96,7 @@ class Exporter:
     def _not_ready(self) -> str:
         status = self._status()
         if status is None:
-            return "no round has finished yet"
+            return "the mirror has not checked the log yet"
         age_s = time.time() - (status.checked_s or 0.0)
         if age_s > STALLED_S:
             return f"the mirror has not checked the log since {status.checked_at}"

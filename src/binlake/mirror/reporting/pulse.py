@@ -18,7 +18,7 @@ from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
 from binlake.mirror.table_rules import PULSE
 from binlake.source.bytes import remove_partials, replacing
-from binlake.values.position import Position
+from binlake.values.position import Position, is_log_of
 
 _WINDOW_S = 60.0
 _SHOW_PAUSE = 10  # times as long as the last status took
@@ -47,7 +47,8 @@ class Beat:
     did not compare, each with the reason. `verify_due_s`: when the next such comparison is or was due, 0: none is scheduled.
     `comparisons`: how many there were; the next one compares the sample of this number.
     `zero_dates`: by `database.table.column`, the zero and partial dates that copies and rounds have read as null since there
-    is such a file.
+    is such a file. `waiting`: the wanted tables that the lake does not show yet, each with the reason. `lake`: the identity
+    of the lake (`Control.lake_id`).
     """
 
     checked_s: float
@@ -60,13 +61,16 @@ class Beat:
     verify_due_s: float = 0.0
     comparisons: int = 0
     zero_dates: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    lake: str = ""
 
 
 class Pulse:
     """Writes the beats of one mirror. `look` lists the source's logs, and returns None if the source does not answer;
-    `show` is called after some beats.
+    `show` is called after some beats. `waiting` returns the tables that wait for a copy, each with the reason.
 
-    `show` takes a small part of the time only. If it raises BinlogError, `note` receives the error, once.
+    `show` takes a small part of the time only. If it raises BinlogError, `note` receives the error, once. The file of
+    another lake than `lake` (`Control.lake_id`), which has used the same directory, does not count.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Pulse:
         show: Callable[[], None],
         beats: Beats = EVERY_FEW_SECONDS,
         note: Callable[[str], None] = lambda _sentence: None,
+        waiting: Callable[[], Mapping[str, str]] = dict,
+        lake: str = "",
     ) -> None:
         self._path = directory / PULSE
         remove_partials(directory, [file.name for file in directory.iterdir()])
@@ -83,11 +89,13 @@ class Pulse:
         self._show = show
         self._beats = beats
         self._note = note
+        self._waiting = waiting
         self._why_not_shown = ""
         self._show_next = float("-inf")
-        self._next = float("-inf")
+        self._next = self._busy_next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
-        self._last = replace(last_beat(directory) or Beat(0.0, None, 0.0), complete_s=0.0)
+        known = last_beat(directory, lake) or Beat(0.0, None, 0.0, lake=lake)
+        self._last = replace(known, complete_s=0.0)
         self._verify_every_s = 0.0
 
     @property
@@ -134,17 +142,20 @@ class Pulse:
         self.schedule_verification(self._verify_every_s)
         self._next = float("-inf")
 
-    def beat(self, position: Position) -> None:
-        """Write the state of the mirror, which has reached `position`, if it is time to. Raises BinlogError."""
+    def beat(self, position: Position | None) -> None:
+        """Write the state of the mirror, which has reached `position`, if it is time to. None: it follows no table.
+
+        Raises BinlogError.
+        """
         if time.monotonic() >= self._next:
             self.beat_now(position)
 
-    def beat_now(self, position: Position) -> None:
+    def beat_now(self, position: Position | None) -> None:
         """Write it in any case."""
         now = time.monotonic()
         self._next = now + self._beats.every_s
         checked_s, logs = time.time(), self._look()
-        behind = None if logs is None else behind_bytes(logs, position)
+        behind = _known_behind(logs, position)
         self._last = replace(
             self._last,
             checked_s=checked_s,
@@ -152,6 +163,20 @@ class Pulse:
             changes_per_second=self._rate(now),
             complete_s=checked_s if behind == 0 else self._last.complete_s,
         )
+        self._write_and_show(now)
+
+    def busy(self) -> None:
+        """During a copy, write which tables wait, and show the status, if it is time to. The log is not checked.
+
+        Raises BinlogError.
+        """
+        now = time.monotonic()
+        if now >= self._busy_next:
+            self._busy_next = now + self._beats.every_s
+            self._write_and_show(now)
+
+    def _write_and_show(self, now: float) -> None:
+        self._last = replace(self._last, waiting=dict(self._waiting()))
         try:
             with replacing(self._path) as file:
                 file.write(json.dumps(asdict(self._last)).encode())
@@ -181,16 +206,32 @@ class Pulse:
         return sum(rows for _, rows in self._applied) / _WINDOW_S
 
 
-def last_beat(directory: Path) -> Beat | None:
-    """The newest beat; None where there is none on this machine."""
+def last_beat(directory: Path, lake: str | None = None) -> Beat | None:
+    """The newest beat; None where there is none on this machine. `lake`: the identity of the lake, None if it is known that
+    no other one uses the directory.
+    """
     try:
         known = json.loads((directory / PULSE).read_text("utf-8"))
-        found = Beat(**{**known, "different": tuple(known["different"])})
-        return replace(
-            found, not_compared=dict(found.not_compared), zero_dates=dict(found.zero_dates)
+        beat = Beat(**{**known, "different": tuple(known["different"])})
+        found = replace(
+            beat,
+            not_compared=dict(beat.not_compared),
+            zero_dates=dict(beat.zero_dates),
+            waiting=dict(beat.waiting),
         )
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
+    return found if lake in (None, found.lake) else None
+
+
+def _known_behind(now: LogsNow | None, position: Position | None) -> int | None:
+    """The bytes of log after a position; None if the logs or the position are not known, or are those of two servers."""
+    if now is None or position is None:
+        return None
+    # an archive adds a part to the identity of its server, which may be on either side
+    one, other = now.server_uuid, position.server_uuid
+    is_same = is_log_of(one, other) or is_log_of(other, one)
+    return behind_bytes(now, position) if is_same else None
 
 
 def behind_bytes(now: LogsNow, position: Position) -> int:

@@ -38,8 +38,8 @@ class TableStatus:
     """One table. `state`: mirrored, quarantined, gone (from the server), removed (from the mirror), resync (asked for), or
     copying.
 
-    `reason` and `since` are those of a quarantine, or how and when the table went; without `since`, `reason` is that the rows of a
-    removed shard stay. `rows` are those that are there, `deleted_rows` those
+    `reason` and `since` are those of a quarantine, or how and when the table went; without `since`, `reason` is why a copy
+    is not complete, or that the rows of a removed shard stay. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the row index on
     this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table, as are those that the lake keeps `as_text` since a change of their types. `kept` are columns of the lake with the values from before such a change. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
     how many data files the next compaction rewrites, 0: none is due. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
@@ -165,8 +165,8 @@ def mirror_status(
     """The mirror of a lake. `indexes`: what it keeps on this machine. `namespaces`: those with its tables, if they are
     known. Raises SourceError where there is none.
     """
-    beat = None if indexes is None else last_beat(indexes)
     control = Control(lake)
+    beat = None if indexes is None else last_beat(indexes, control.lake_id)
     offset = control.offset
     position = None if offset is None else offset.position
     commit_us = None if offset is None else offset.commit_us
@@ -188,7 +188,13 @@ def mirror_status(
         # the clock of the server is ahead, or a session has set its time
         fresh_at = found.written_at
     found = replace(found, fresh_at=fresh_at)
-    return found if beat is None else with_beat(found, beat)
+    if beat is None:
+        return found
+    selection = TableSelection.of(control.options, control.added, control.removed)
+    waiting = {
+        name: reason for name, reason in beat.waiting.items() if selection.wants(*table_name(name))
+    }
+    return with_beat(found, replace(beat, waiting=waiting))
 
 
 def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
@@ -196,8 +202,9 @@ def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
     known_s = _unix_s(status.fresh_at) or 0.0
     return replace(
         status,
+        tables=_with_waiting(status.tables, beat.waiting),
         fresh_at=utc_time(beat.complete_s) if beat.complete_s > known_s else status.fresh_at,
-        checked_at=utc_time(beat.checked_s),
+        checked_at=utc_time(beat.checked_s) if beat.checked_s else "",
         behind_bytes=beat.behind_bytes,
         changes_per_second=beat.changes_per_second,
         verified_at=utc_time(beat.verified_s) if beat.verified_s else "",
@@ -206,6 +213,20 @@ def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
         verify_due_at=utc_time(beat.verify_due_s) if beat.verify_due_s else "",
         zero_dates=beat.zero_dates,
     )
+
+
+def _with_waiting(
+    tables: Iterable[TableStatus], waiting: Mapping[str, str]
+) -> tuple[TableStatus, ...]:
+    """The tables with the reasons why copies wait, and those of which the lake has nothing yet."""
+    found: dict[str, TableStatus] = {}
+    for table in tables:
+        is_known = table.is_to_copy and not table.since and table.table in waiting
+        found[table.table] = replace(table, reason=waiting[table.table]) if is_known else table
+    known = {*found, *(shard for table in found.values() for shard in table.shards)}
+    for name in waiting.keys() - known:
+        found[name] = TableStatus(name, "copying", waiting[name])
+    return tuple(found[name] for name in sorted(found))
 
 
 def _tables(

@@ -67,6 +67,31 @@ def test_copies_that_wait(lake: FakeLake, tmp_path: Path) -> None:
     assert tables.not_copied()["shop.a"] == "a resync was requested, and has not begun"
 
 
+def test_tables_that_the_lake_does_not_have_wait_for_their_copies(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """Also while one of them is read, which may take hours."""
+    locked = ServerError("db1: Lock wait timeout exceeded", code=1205)
+    tables, _ = started(lake, tmp_path)
+    names = [("shop", name) for name in ("a", "b", "c")]
+    incomplete = dict.fromkeys(("shop.a", "shop.b", "shop.c"), "its copy is not complete")
+    seen: list[dict[str, str]] = []
+
+    def read(_name: tuple[str, str]) -> None:
+        seen.append(tables.not_copied())
+        raise locked
+
+    tables.source = SimpleNamespace(names=lambda: names, has=names.__contains__, read=read)  # type: ignore[assignment]
+    assert tables.find_new() == ["shop.a", "shop.b", "shop.c"]
+    assert tables.not_copied() == incomplete
+    tables.add()
+    after = {**incomplete, "shop.a": f"its copy waits: {locked}"}
+    assert tables.not_copied() == after
+    tables.continue_copies()
+    assert seen[:2] == [incomplete, after]
+    assert all(known.keys() == incomplete.keys() for known in seen)
+
+
 @pytest.mark.parametrize(
     ("error", "times"),
     [

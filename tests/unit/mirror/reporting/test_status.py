@@ -13,6 +13,7 @@ from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import shard_properties
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.reporting.pulse import Pulse
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus, mirror_status
 from binlake.values.position import Position
 from unit.mirror.followed.fake_lake import FakeLake
@@ -33,6 +34,44 @@ def control_of(lake: Any) -> Control:
 
 def status_of(lake: Any, folder: Path | None = None) -> MirrorStatus:
     return mirror_status(lake, folder)
+
+
+def beat(folder: Path, lake: str, waiting: dict[str, str]) -> None:
+    """The mirror of a lake writes which tables wait."""
+    logs: Any = None
+    Pulse(folder, lambda: logs, lambda: None, waiting=lambda: waiting, lake=lake).beat_now(None)
+
+
+def test_tables_that_the_lake_does_not_have_are_shown_with_the_reason(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    control = control_of(lake)
+    lake.copy_of("shop.begun", "shop", "begun")
+    begun = lake.stored["shop", "begun"].properties
+    begun["binlake.deletes"] = "vectors"
+    del begun["binlake.create-table"]
+    control.quarantine("shop.bad", "why")
+    incomplete = "its copy is not complete"
+    names = ("shop.t", "shop.begun", "shop.bad", "shop.new", "shop.removed")
+    beat(tmp_path, control.lake_id, dict.fromkeys(names, incomplete))
+    control.remove_tables({"shop.removed"}, set())
+    found = status_of(lake, tmp_path)
+    assert [(table.table, table.state, table.reason) for table in found.tables] == [
+        ("shop.bad", "quarantined", "why"),
+        ("shop.begun", "copying", incomplete),
+        ("shop.new", "copying", incomplete),
+        ("shop.t", "mirrored", ""),
+    ]
+    assert found.to_copy == ["shop.begun", "shop.new"]
+
+
+def test_the_state_of_another_lake_is_not_shown(lake: FakeLake, tmp_path: Path) -> None:
+    control = control_of(lake)
+    beat(tmp_path, "another", {"shop.theirs": "its copy is not complete"})
+    found = status_of(lake, tmp_path)
+    assert (found.checked_at, [table.table for table in found.tables]) == ("", ["shop.t"])
+    beat(tmp_path, control.lake_id, {})
+    assert status_of(lake, tmp_path).checked_at
 
 
 @pytest.mark.parametrize("ahead_s", [-60, 3600])
