@@ -161,6 +161,7 @@ class Mirror:
             stop=self._stop,
             kept=self._lease.kept,
             count_zero_dates=lambda counts: self._pulse.read_as_null(counts),
+            after_copy=lambda full_name: self._pulse.copied(full_name),
         )
 
     def _schema_changes_of(self) -> SchemaChanges:
@@ -408,11 +409,14 @@ class Mirror:
         beat(min(places, key=position_key, default=None))
 
     def tidy(self) -> None:
-        """After `run`: compact the tables that need it, and wait until that is done. After `stop`, and while the mirror
-        is paused, no compaction begins. Raises as `run`.
+        """After `run`: compact the tables that need it, wait until that is done, and compare the tables with the source if it is
+        time to. After `stop`, and while the mirror is paused, no compaction and no comparison begins. Raises as `run`.
         """
         self._upkeep.finish(self._tables.followed, self._lease.keep, self._is_interrupted)
         self._record()
+        if not self._is_interrupted():
+            self._verification.work(self)
+            self._beat(self._pulse.beat_now)
 
     def reach(self, position: Position | None = None) -> bool:
         """After `run`: follow the log up to a position of the source, by default its end; False if `stop` came

@@ -78,7 +78,12 @@ class ScheduledVerification:
         left = {
             table.table: table.reason for table in found.tables if table.state == "not compared"
         }
-        self._pulse.verified(tuple(table.table for table in different), left)
+        self._pulse.verified(
+            [table.table for table in different],
+            left,
+            [table.table for table in found.tables if table.state == "equal"],
+            self._options.sample,
+        )
         place = f"{found.log_file}:{found.log_pos}"
         if self._options.sample < 1:
             place = f"{place} (sample {found.sample_number})"

@@ -181,6 +181,25 @@ def test_a_comparison_that_was_never_made_is_shown(capsys: pytest.CaptureFixture
     assert shown in capsys.readouterr().out
 
 
+def test_the_sample_of_a_comparison_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    verified = replace(
+        STATUS, checked_at="2026-11-27T12:00:00Z", verified_at="2026-11-27T11:00:00Z"
+    )
+    for sample, different, shown in (
+        (None, {}, "all tables equal"),
+        (12, {}, "all tables equal (sample 12)"),
+        (12, {"shop.a": 3, "shop.b": 12}, "shop.a (sample 3), shop.b (sample 12) differ"),
+    ):
+        found = replace(
+            verified,
+            sample_number=sample,
+            different=tuple(different),
+            different_samples=different,
+        )
+        command._show_status(found)
+        assert f"verified   2026-11-27T11:00:00Z: {shown}\n" in capsys.readouterr().out
+
+
 def test_copies_that_are_left_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """The position of the mirror does not concern these tables."""
     command._note_copies_left(STATUS)

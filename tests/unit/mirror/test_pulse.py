@@ -216,3 +216,20 @@ def test_the_beat_of_another_lake_does_not_count(tmp_path: Path) -> None:
     found = last_beat(tmp_path, "second")
     assert found is not None
     assert found.different == ()
+
+
+def test_results_of_comparisons_are_not_shown_when_none_is_scheduled_any_more(
+    tmp_path: Path,
+) -> None:
+    """An alert about a table that differs would never end."""
+    unknown = MirrorStatus("mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "", ())
+    pulse = Pulse(tmp_path, lambda: LOGS, lambda: None)
+    pulse.schedule_verification(60)
+    pulse.verified(["shop.t"], {"shop.u": "it is quarantined"})
+    for every_s, different, is_shown in ((60, ("shop.t",), True), (0, (), False), (60, ("shop.t",), True)):  # fmt: skip
+        pulse.schedule_verification(every_s)
+        pulse.beat_now(LOGS.end)
+        found = last_beat(tmp_path)
+        assert found is not None
+        shown = with_beat(unknown, found)
+        assert (shown.different, bool(shown.not_compared), bool(shown.verified_at)) == (different, is_shown, is_shown)  # fmt: skip

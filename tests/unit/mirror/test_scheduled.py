@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.reporting import pulse as pulses
 from binlake.mirror.reporting.pulse import Pulse, last_beat
+from binlake.mirror.reporting.report import MirrorStatus, with_beat
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.stopped import StoppedError
 from binlake.mirror.verification import TableVerification, Verification
@@ -268,6 +270,89 @@ def test_each_comparison_has_the_next_sample(
         pulse.beat_now(Position("uuid", "binlog.000001", 4))
     assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
     assert notes[0].endswith(f"(sample {numbers[0]}): 0 tables differ")
+
+
+class SampledMirror:
+    """Compares a quarter of the rows each day. `states` are those of the tables, by name."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.monkeypatch = monkeypatch
+        self.day = 0
+
+    def compare(self, share: float = 0.25, **states: str) -> Mapping[str, int]:
+        """The next comparison, after a restart; return the tables that differ, each with its sample."""
+        self.day += 1
+        self.monkeypatch.setattr("time.time", lambda now=self.day * DAY_S + 1e9: now)
+        logs: Any = None
+        mirror: Any = None
+        tables = tuple(TableVerification(f"a.{name}", state) for name, state in states.items())
+        pulse = Pulse(self.folder, lambda: logs, lambda: None)
+        ScheduledVerification(
+            MirrorOptions(verify_every_s=DAY_S, verify_sample=share), pulse, lambda _note: None,
+            lambda *_of: Verification("binlog.000001", 4, "", tables),
+        ).work(mirror)  # fmt: skip
+        pulse.beat_now(None)
+        return self.found().different_samples
+
+    def found(self) -> MirrorStatus:
+        beat = last_beat(self.folder)
+        assert beat is not None
+        return with_beat(MirrorStatus("mysql://db1/", False, 7, "", 0, "", "", "", ()), beat)
+
+
+def test_a_difference_stays_until_all_rows_have_been_compared_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next samples have other rows."""
+    mirror = SampledMirror(tmp_path, monkeypatch)
+    assert mirror.compare(t="equal", u="equal") == {}
+    assert mirror.compare(t="different", u="equal") == {"a.t": 1}
+    for _ in range(3):
+        assert mirror.compare(t="equal", u="equal") == {"a.t": 1}
+    assert mirror.found().sample_number == 4
+    assert mirror.compare(t="equal", u="equal") == {}, "this is the sample with the difference"
+    assert mirror.found().different == ()
+
+
+def test_a_later_difference_and_a_gap_begin_the_count_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = SampledMirror(tmp_path, monkeypatch)
+    assert mirror.compare(t="different", u="different") == {"a.t": 0, "a.u": 0}
+    assert mirror.compare(t="equal", u="different") == {"a.t": 0, "a.u": 1}
+    assert mirror.compare(t="not compared", u="equal") == {"a.t": 0, "a.u": 1}
+    for _ in range(2):
+        assert mirror.compare(t="equal", u="equal") == {"a.t": 0, "a.u": 1}
+    assert mirror.compare(t="equal", u="equal") == {"a.t": 0}
+    assert mirror.compare(t="equal", u="equal") == {}
+
+
+def test_tables_that_were_copied_again_or_are_gone_do_not_differ_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = SampledMirror(tmp_path, monkeypatch)
+    mirror.compare(copied="different", dropped="different", t="different")
+    logs: Any = None
+    pulse = Pulse(tmp_path, lambda: logs, lambda: None)
+    pulse.schedule_verification(DAY_S)
+    pulse.copied("a.copied")
+    pulse.beat_now(None)
+    assert mirror.found().different == ("a.dropped", "a.t")
+    assert mirror.compare(copied="equal", t="equal") == {"a.t": 0}
+
+
+def test_one_comparison_of_all_rows_finds_a_table_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that samples have found different."""
+    mirror = SampledMirror(tmp_path, monkeypatch)
+    assert mirror.compare(t="different", u="different") == {"a.t": 0, "a.u": 0}
+    assert mirror.compare(1.0, t="equal", u="different") == {}
+    found = mirror.found()
+    assert (found.different, found.sample_number) == (("a.u",), None)
+    mirror.compare(1.0, t="equal", u="equal")
+    assert mirror.found().different == ()
 
 
 def test_a_value_of_the_server_that_does_not_fit_is_no_damaged_file(

@@ -27,7 +27,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.upkeep import TableUpkeep, Upkeep
-from unit.mirror.followed.fake_lake import FakeLake
+from unit.mirror.followed.fake_lake import OFFSET, FakeLake
 
 
 class Stored:
@@ -129,7 +129,7 @@ def upkeep_of_delta(control: Control, note: Callable[[str], None], **options: An
 def followed(*tables: LakeTable) -> dict[str, Any]:
     return {
         lake.name: SimpleNamespace(
-            full_name=lake.name, lake=lake, offset=None, position_properties=lambda *_of: {}
+            full_name=lake.name, lake=lake, offset=OFFSET, position_properties=lambda *_of: {}
         )
         for lake in tables
     }
@@ -365,8 +365,11 @@ class Ended(Mirror):
         self._control, self._tables, self._lease = stand_ins
         self._upkeep = upkeep_of(stand_ins[0], lambda _sentence: None)
         self._stop = threading.Event()
-        pulse: Any = SimpleNamespace(busy=lambda: None)
-        self._pulse = pulse
+        self.compared: list[Mirror] = []
+        self.beats: list[Any] = []
+        verification: Any = SimpleNamespace(work=self.compared.append)
+        pulse: Any = SimpleNamespace(busy=lambda: None, beat_now=self.beats.append)
+        self._verification, self._pulse = verification, pulse
 
     def pause(self) -> None:
         """Set the state that a request of another process leaves."""
@@ -383,8 +386,10 @@ class Ended(Mirror):
 def test_a_mirror_that_was_stopped_or_paused_compacts_nothing(
     end: Callable[[Ended], None], compacted: int
 ) -> None:
+    """Nor does it compare tables. Otherwise, a run that ends makes the comparison that is due, and writes its result."""
     lake = LakeTable("shop.t")
     mirror = Ended(lake)
     end(mirror)
     mirror.tidy()
     assert lake.compacted == compacted
+    assert (len(mirror.compared), len(mirror.beats)) == (compacted, compacted)

@@ -303,7 +303,11 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
     )
     if found.verified_at:
         equal = "all compared tables equal" if found.not_compared else "all tables equal"
-        different = f"{', '.join(found.different)} differ" if found.different else equal
+        different = equal + _of_sample(found.sample_number)
+        if found.different:
+            samples = found.different_samples
+            names = [f"{name}{_of_sample(samples.get(name))}" for name in found.different]
+            different = f"{', '.join(names)} differ"
         later = "; none while the mirror is paused" if found.paused else ""
         yield f"verified   {found.verified_at}: {different}{later}"
         for name, reason in found.not_compared.items():
@@ -312,6 +316,11 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
         yield f"verified   never: the first comparison has been due since {found.verify_due_at}"
     for column, count in sorted(found.zero_dates.items()):
         yield f"zero dates {column}: {count:,} read as null"
+
+
+def _of_sample(number: int | None) -> str:
+    """The sample whose rows were compared, in brackets; empty if all rows were."""
+    return "" if number is None else f" (sample {number})"
 
 
 def _table_lines(table: TableStatus, width: int) -> Iterator[str]:

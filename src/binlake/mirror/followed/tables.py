@@ -66,7 +66,7 @@ class FollowedTables:
     of other tables after each `copy_s` seconds. `stop` ends a wait for a server that is not available.
     `note` receives messages for the user, `watch` the progress of a copy. `apply_departure` applies the statement of the log that has
     removed a table from the server, and returns whether there is one; it raises LogLagsError if the log of an archive may get it later.
-    `count_zero_dates`: see `FirstCopy`. `kept` keeps the lease during a copy, which may read a table at once.
+    `count_zero_dates`: see `FirstCopy`; `after_copy` receives the name of each table that was copied. `kept` keeps the lease during a copy, which may read a table at once.
     """
 
     _busy: ServerError | None = None
@@ -90,6 +90,7 @@ class FollowedTables:
         stop: threading.Event | None = None,
         kept: Callable[[], AbstractContextManager[None]] = nullcontext,
         count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None,
+        after_copy: Callable[[str], None] = lambda _full_name: None,
     ) -> None:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
@@ -111,8 +112,7 @@ class FollowedTables:
         self._rules = rules
         self._indexes = indexes
         self._note = note
-        self._copy_s = copy_s
-        self._kept = kept
+        self._copy_s, self._kept, self._after_copy = copy_s, kept, after_copy
         self._reported, self._in_turn = set[str](), set[str]()  # `_in_turn`: about to be copied
         self._first_copy = FirstCopy(
             lake,
@@ -418,6 +418,7 @@ class FollowedTables:
             self._copied[full_name] += 1
             self._reported.discard(full_name)
             self._control.returned(full_name)
+            self._after_copy(full_name)
             return
 
     def _begins_again(self, full_name: str, error: BinlogError, attempt: int) -> bool:

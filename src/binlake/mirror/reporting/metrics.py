@@ -31,7 +31,7 @@ MIRROR_METRICS: tuple[Metric[MirrorStatus], ...] = (
     ("paused", "gauge", "1 while the mirror is paused", lambda s: s.paused),
     ("tables_quarantined", "gauge", "Tables that are quarantined", lambda s: len(s.quarantined)),
     ("tables_to_copy", "gauge", "Tables that are not followed until a copy or a resync is complete", lambda s: len(s.to_copy)),
-    ("tables_different", "gauge", "Tables that the last scheduled comparison found different", lambda s: len(s.different)),
+    ("tables_different", "gauge", "Tables that scheduled comparisons have found different, and not equal since", lambda s: len(s.different)),
     ("tables_not_compared", "gauge", "Tables that the last scheduled comparison did not compare", lambda s: len(s.not_compared)),
     ("verified_timestamp_seconds", "gauge", "Time of the last scheduled comparison", lambda s: _known(s.verified_s)),
     ("verify_due_timestamp_seconds", "gauge", "Time at which the next scheduled comparison is or was due", lambda s: _known(s.verify_due_s)),

@@ -8,9 +8,10 @@ harm.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -37,15 +38,28 @@ EVERY_FEW_SECONDS = Beats()
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """A table that a comparison has found different.
+
+    `sample`: the number of the newest sample in which it was different, None if all rows were compared. `equal_since`:
+    how many samples in succession were equal after that one.
+    """
+
+    sample: int | None = None
+    equal_since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """A moment of a mirror. Times are seconds since 1970.
 
     `behind_bytes`: of log that the lake did not have at `checked_s`; 0: it had everything, None: the end of the source's
     log was not known. `complete_s`: the last time when the lake had everything, 0: not since the mirror started.
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
-    compared the tables with the source, 0: never; `different` are those that were not equal, `not_compared` those that it
-    did not compare, each with the reason. `verify_due_s`: when the next such comparison is or was due, 0: none is scheduled.
-    `comparisons`: how many there were; the next one compares the sample of this number.
+    compared the tables with the source, 0: never; `differences` are those of tables that were not equal, see
+    `Pulse.verified`; `not_compared` are the tables that it did not compare, each with the reason. `sample`: the number of
+    the sample that it compared, None: all rows. `verify_due_s`: when the next such comparison is or was due, 0: none is
+    scheduled. `comparisons`: how many there were; the next one compares the sample of this number.
     `zero_dates`: by `database.table.column`, the zero and partial dates that copies and rounds have read as null since there
     is such a file. `waiting`: the wanted tables that the lake does not show yet, each with the reason. `lake`: the identity
     of the lake (`Control.lake_id`).
@@ -55,14 +69,20 @@ class Beat:
     behind_bytes: int | None
     changes_per_second: float
     verified_s: float = 0.0
-    different: tuple[str, ...] = ()
     complete_s: float = 0.0
+    differences: Mapping[str, Difference] = field(default_factory=dict)
     not_compared: Mapping[str, str] = field(default_factory=dict)
+    sample: int | None = None
     verify_due_s: float = 0.0
     comparisons: int = 0
     zero_dates: Mapping[str, int] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
     lake: str = ""
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """The names of the tables that were not equal."""
+        return tuple(sorted(self.differences))
 
 
 class Pulse:
@@ -130,17 +150,42 @@ class Pulse:
             due_s = self._last.verify_due_s or time.time()
         self._last = replace(self._last, verify_due_s=due_s)
 
-    def verified(self, different: tuple[str, ...], not_compared: Mapping[str, str]) -> None:
-        """Record a comparison of all tables, those that differ, and why others were not compared."""
+    def verified(
+        self,
+        different: Collection[str],
+        not_compared: Mapping[str, str],
+        equal: Collection[str] = (),
+        share: float = 1.0,
+    ) -> None:
+        """Record a comparison of a `share` of the rows of all tables: those that differ, why others were not compared, and
+        those that were equal.
+
+        A table that has differed does so until as many samples in succession were equal as all its rows need, or until it
+        was copied again: another sample has other rows.
+        """
+        number = None if share == 1 else self._last.comparisons
+        found: dict[str, Difference] = {}
+        for name, known in self._last.differences.items():
+            equal_since = known.equal_since + 1
+            if name in not_compared:
+                found[name] = replace(known, equal_since=0)
+            elif name in equal and equal_since < math.ceil(1 / share):
+                found[name] = replace(known, equal_since=equal_since)
         self._last = replace(
             self._last,
             verified_s=time.time(),
-            different=different,
+            differences=found | dict.fromkeys(different, Difference(number)),
             not_compared=not_compared,
+            sample=number,
             comparisons=self._last.comparisons + 1,
         )
         self.schedule_verification(self._verify_every_s)
         self._next = float("-inf")
+
+    def copied(self, name: str) -> None:
+        """Forget that a table differed: it was copied again."""
+        others = {known: found for known, found in self._last.differences.items() if known != name}
+        self._last = replace(self._last, differences=others)
 
     def beat(self, position: Position | None) -> None:
         """Write the state of the mirror, which has reached `position`, if it is time to. None: it follows no table.
@@ -212,7 +257,10 @@ def last_beat(directory: Path, lake: str | None = None) -> Beat | None:
     """
     try:
         known = json.loads((directory / PULSE).read_text("utf-8"))
-        beat = Beat(**{**known, "different": tuple(known["different"])})
+        differences = {
+            name: Difference(**found) for name, found in dict(known["differences"]).items()
+        }
+        beat = Beat(**{**known, "differences": differences})
         found = replace(
             beat,
             not_compared=dict(beat.not_compared),

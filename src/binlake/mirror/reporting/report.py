@@ -87,9 +87,11 @@ class MirrorStatus:
     From the file that the mirror writes on its machine every few seconds (None elsewhere):
     `checked_at`, the time of its last check of the source; `behind_bytes` of log that the source
     had more at that time;
-    `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
-    running mirror, and the tables that were not equal; `not_compared`: those that it did not compare, each with the reason; `verify_due_at`: when the next comparison is
-    or was due, "" if none is scheduled; `zero_dates`: by `database.table.column`, the zero and partial dates that copies and
+    `changes_per_second` of the last minute; `verified_at` and `not_compared`: the last comparison by the
+    running mirror, and the tables that it did not compare, each with the reason; `different`: the tables that comparisons have found
+    different, and not equal since; `sample_number`: that of the rows that the last comparison has compared, None if it compared all,
+    and `different_samples` those in which tables were different last; `verify_due_at`: when the next comparison is
+    or was due, "" if none is scheduled: then there are no results either; `zero_dates`: by `database.table.column`, the zero and partial dates that copies and
     rounds have read as NULL. `fresh_at`: the newest moment that the lake shows, ""
     if none is known.
     """
@@ -112,6 +114,8 @@ class MirrorStatus:
     not_compared: Mapping[str, str] = field(default_factory=dict)
     verify_due_at: str = ""
     zero_dates: Mapping[str, int] = field(default_factory=dict)
+    different_samples: Mapping[str, int] = field(default_factory=dict)
+    sample_number: int | None = None
 
     @property
     def lag_seconds(self) -> float | None:
@@ -200,18 +204,26 @@ def mirror_status(
 def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
     """A status with the facts of a later beat of the same mirror."""
     known_s = _unix_s(status.fresh_at) or 0.0
-    return replace(
+    found = replace(
         status,
         tables=_with_waiting(status.tables, beat.waiting),
         fresh_at=utc_time(beat.complete_s) if beat.complete_s > known_s else status.fresh_at,
         checked_at=utc_time(beat.checked_s) if beat.checked_s else "",
         behind_bytes=beat.behind_bytes,
         changes_per_second=beat.changes_per_second,
+        zero_dates=beat.zero_dates,
+    )
+    if not beat.verify_due_s:  # earlier results may have become wrong, and nothing would renew them
+        return found
+    samples = {name: difference.sample for name, difference in beat.differences.items()}
+    return replace(
+        found,
         verified_at=utc_time(beat.verified_s) if beat.verified_s else "",
         different=beat.different,
+        different_samples={name: n for name, n in samples.items() if n is not None},
         not_compared=beat.not_compared,
-        verify_due_at=utc_time(beat.verify_due_s) if beat.verify_due_s else "",
-        zero_dates=beat.zero_dates,
+        sample_number=beat.sample,
+        verify_due_at=utc_time(beat.verify_due_s),
     )
 
 

@@ -92,6 +92,20 @@ def test_tables_that_the_lake_does_not_have_wait_for_their_copies(
     assert all(known.keys() == incomplete.keys() for known in seen)
 
 
+def test_a_copy_is_reported(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror then forgets that the table differed from the server."""
+    made = SimpleNamespace(full_name="shop.t", shard_column="", offset=OFFSET)
+    copies = SimpleNamespace(make=lambda *_of: made)
+    monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
+    copied: list[str] = []
+    tables, _ = started(lake, tmp_path, after_copy=copied.append)
+    tables.source = SimpleNamespace(has=lambda _name: True, read=lambda _name: (None, ""))  # type: ignore[assignment]
+    tables.copy("shop.t")
+    assert copied == ["shop.t"]
+
+
 @pytest.mark.parametrize(
     ("error", "times"),
     [
