@@ -57,6 +57,7 @@ def open_session(url: str | ServerUrl) -> Iterator[ServerConnection]:
     """A connection that reads tables: in UTC, without limits of time, except on waiting for locks. Raises as `connect`."""
     parsed = ServerUrl.parse(url) if isinstance(url, str) else url
     with connect(parsed.log("")) as server:
+        server.lift_row_limits()
         for sql in _SESSION:
             server.execute(sql)
         server.execute(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")

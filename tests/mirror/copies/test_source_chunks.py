@@ -173,6 +173,22 @@ def test_unsupported_tables_and_options_are_refused(filled: Server) -> None:
         list(reading)
 
 
+def test_limits_of_the_server_for_the_rows_of_its_sessions(filled: Server) -> None:
+    """Administrators set them as a protection against users who forget a LIMIT or a WHERE."""
+    before = filled.rows("SELECT @@GLOBAL.sql_select_limit, @@GLOBAL.max_join_size")[0]
+    filled.execute("SET GLOBAL sql_select_limit = 2")
+    try:
+        assert len(filled.rows("SELECT k FROM parts.numbers")) == 2
+        filled.execute("SET GLOBAL max_join_size = 2")
+        tables = source_tables(url_of(filled), [f"parts.{name}" for name in (*_KEYS, "two")])
+        assert {table.name for table in tables} == {*_KEYS, "two"}
+        (two,) = (table for table in tables if table.name == "two")
+        chunks = chunks_of(url_of(filled), two, SnapshotOptions(chunk_rows=10))
+        assert [len(rows_of(filled, chunk)) for chunk in chunks] == [10, 10, 7]
+    finally:
+        filled.execute(f"SET GLOBAL sql_select_limit = {before[0]}", f"SET GLOBAL max_join_size = {before[1]}")  # fmt: skip
+
+
 @pytest.mark.not_on("mariadb-10.11", "mariadb-11.8")
 def test_the_privilege_that_is_missing_is_named(filled: Server) -> None:
     filled.execute("CREATE USER 'few'@'127.0.0.1' IDENTIFIED BY 'secret'", "GRANT SELECT, REPLICATION CLIENT ON *.* TO 'few'@'127.0.0.1'")  # fmt: skip

@@ -58,6 +58,8 @@ _TLS_BROKEN = 2026
 #: Code of the error that a session has waited too long for a table that another session has locked.
 LOCK_WAIT_TIMEOUT = 1205
 _MOST_CHARACTERS = 2000
+# sql_select_limit cuts results off silently; with sql_big_selects=0, the server refuses to examine many rows
+_ALL_ROWS = "SET SESSION sql_select_limit = 18446744073709551615, sql_big_selects = 1"
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
 
 
@@ -291,6 +293,10 @@ class ServerConnection(Closing):
     def execute(self, sql: str) -> None:
         """Run a statement without rows. Raises ServerError."""
         self.rows(sql)
+
+    def lift_row_limits(self) -> None:
+        """Have every SELECT return all of its rows: an administrator may have limited them for all sessions. Raises ServerError."""
+        self.execute(_ALL_ROWS)
 
     def value(self, sql: str) -> str | None:
         """The first value of the first row, None for NULL and where there is no row."""

@@ -36,6 +36,7 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
     """Return all findings about a server, problems first. Raises ServerError when the connection is
     lost.
     """
+    server.lift_row_limits()
     found: list[Finding] = []
     for look in _LOOKS:
         try:

@@ -133,6 +133,7 @@ class ServerSchema(DeclaredSchema):
                 if not error.retryable:
                     raise
         self._server = connect_any(self._urls)
+        self._server.lift_row_limits()
         self._server.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
         return self._server.rows(sql, columns)
 

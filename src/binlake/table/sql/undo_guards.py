@@ -146,6 +146,7 @@ class ServerComparison:
         from binlake.source.replica.connection import connect_any  # loads ssl
 
         with connect_any([url.log("") for url in self._urls]) as server:
+            server.lift_row_limits()
             for statement in SESSION:
                 server.execute(statement)
             by_table: dict[str, list[tuple[str, str, bool]]] = {}
