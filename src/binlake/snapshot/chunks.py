@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from binlake.errors import OptionError, ServerError, UnsupportedError
 from binlake.snapshot.bounds import Bound, between, even_bounds, walked_bounds
+from binlake.snapshot.commits import wait_for_unlocks
 from binlake.snapshot.read_session import (
     begin_snapshot,
     open_session,
@@ -163,6 +164,8 @@ class ChunkReading(Closing):
             find = settled_position if chunk.table.key else begin_snapshot
             self.moment_us = _moment_us(self._server)
             self.position = find(self._server)
+            if not chunk.table.is_transactional:
+                wait_for_unlocks(self._server)
             take_raw_text(self._server)
             self._open = stack.pop_all()
 

@@ -1,55 +1,47 @@
 """Sessions that read tables, and the log positions that belong to the data read.
 
 No table is ever locked. A position before a read is right if every transaction before it is visible to
-the read. MariaDB gives the exact position of a consistent snapshot. MySQL does not: its log has a
-transaction some milliseconds before InnoDB shows it. `settled_position` waits until InnoDB has
-finished every transaction that the log may have, and `begin_snapshot` also finds a moment in which
-nothing was committed.
+the read. On both servers, the log has a transaction some milliseconds before InnoDB shows it. `settled_position` waits
+until every transaction that the log may have is visible.
 
-InnoDB shows a prepared XA transaction like one whose commit has begun. `_Commits` counts the prepared ones.
+`begin_snapshot` finds the exact position of a snapshot. On MySQL it needs a moment in which nothing is committed. MariaDB
+reports the position itself: InnoDB shows a transaction at the moment at which this position moves past it. There are exceptions:
+
+- The position moves past an XA transaction before `XA COMMIT` makes it visible.
+- When the server begins a new log, the position moves there although the last transactions of the old log are not visible yet.
+- After that, it can be the new log with an offset of the old one, until the next commit.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 
 from binlake.errors import ServerError
+from binlake.snapshot.commits import PATIENCE_S, CommitsInFlight, wait_for_commits, xa_prepared
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection, checked_log_name, connect
+from binlake.source.replica.finding import is_on
 from binlake.source.replica.handshake import UNKNOWN_VARIABLE
 from binlake.source.replica.url import ServerUrl
-from binlake.values.position import Position
-from binlake.values.quantities import counted
+from binlake.values.position import LogPosition, Position
 
 #: How long a statement waits for a table that another session has locked: a copy that waits holds up the rounds.
 LOCK_WAIT_S = 60
-_PATIENCE_S = 60.0
-_PAUSE_S = 0.002
-_CUT_PAUSE_S = 0.5
+_PAUSE_S = 0.01
 _SESSION = (
     "SET SESSION sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'",
     "SET SESSION net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 28800",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 )
+_BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 #: Settings that only some servers have.
 _WHERE_KNOWN = (
     "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
     "SET SESSION max_execution_time = 0",
     "SET SESSION max_statement_time = 0",
 )
-_DENIED = 1227
-# the lines of a transaction begin with its state; one of them names its session
-_IN_FLIGHT = re.compile(
-    r"---TRANSACTION (\d+), (?:ACTIVE \(PREPARED\)|COMMITTED IN MEMORY)[^\n]*"
-    r"(?:\n(?!---|MySQL thread id)[^\n]*)*(?:\nMySQL thread id (\d+))?"
-)
-_XA_COMMIT = re.compile(r"\bXA\s+COMMIT\b", re.IGNORECASE)
-_CUT = "... truncated..."
-_Xid = tuple[str | None, ...]
-_NEEDS_PROCESS = "GRANT PROCESS ON *.* TO the user of this URL"
 
 
 @contextlib.contextmanager
@@ -95,26 +87,14 @@ def take_raw_text(server: ServerConnection) -> None:
 def settled_position(server: ServerConnection) -> Position:
     """A position of the log such that a read that begins now sees everything before it.
 
-    On MariaDB a consistent snapshot begins, and the position is exactly its own. Raises ServerError, on MySQL also if
-    transactions are about to commit all the time: `waited_s` is then for how many seconds this was tried.
+    On MariaDB a consistent snapshot begins. Raises ServerError, also if transactions are about to commit all the time:
+    `waited_s` is then for how many seconds this was tried.
     """
     if server.flavour == "mariadb":
-        return begin_snapshot(server)
-    prepared = _xa_prepared(server)
+        return _settled_on_mariadb(server)
+    prepared = xa_prepared(server)
     position = server.position()
-    commits = _Commits(server, prepared)
-    deadline = time.monotonic() + _PATIENCE_S
-    while not commits.are_done():
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"{server.where}: after {_PATIENCE_S:.0f} s,"
-                f" {counted(commits.waiting, 'transaction')} still about to commit",
-                hint="XA RECOVER lists prepared XA transactions; granting XA_RECOVER_ADMIN lets "
-                "binlake tell them apart",
-                waited_s=_PATIENCE_S,
-            )
-        time.sleep(_PAUSE_S)
-        commits.look_again()
+    wait_for_commits(server, prepared)
     return position
 
 
@@ -125,12 +105,12 @@ def begin_snapshot(server: ServerConnection) -> Position:
     rests between two commits: `waited_s` is then for how many seconds this was tried.
     """
     if server.flavour == "mariadb":
-        return _mariadb_snapshot(server)
-    deadline = time.monotonic() + _PATIENCE_S
+        return _begin_on_mariadb(server)
+    deadline = time.monotonic() + PATIENCE_S
     while True:
-        prepared = _xa_prepared(server)
+        prepared = xa_prepared(server)
         before = server.position()
-        if _Commits(server, prepared).are_done():
+        if CommitsInFlight(server, prepared).are_done():
             server.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
             if server.position() == before:
                 return before
@@ -140,96 +120,75 @@ def begin_snapshot(server: ServerConnection) -> Position:
                 f"{server.where} commits without a pause of a few milliseconds: the position of a "
                 "consistent snapshot could not be found",
                 hint="try again when fewer transactions are committed, or read from a replica",
-                waited_s=_PATIENCE_S,
+                waited_s=PATIENCE_S,
             )
 
 
-def _mariadb_snapshot(server: ServerConnection) -> Position:
-    server.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+def _settled_on_mariadb(server: ServerConnection) -> Position:
+    """As `settled_position`."""
+    prepared = xa_prepared(server)
+    place = _begin_at_place(server)
+    wait_for_commits(server, prepared)
+    position = _in_log(server, place)
+    if position is None:
+        prepared = xa_prepared(server)
+        position = server.position()
+        wait_for_commits(server, prepared)
+    server.execute(_BEGIN)  # the first snapshot may lack transactions before the position
+    return position
+
+
+def _begin_on_mariadb(server: ServerConnection) -> Position:
+    """As `begin_snapshot`."""
+    moves_with_each_commit = is_on(server.variable("binlog_optimize_thread_scheduling") or "ON")
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        xa_commits, prepared = _xa_commits(server), xa_prepared(server)
+        before = _begin_at_place(server)
+        wait_for_commits(server, prepared)
+        place = _begin_at_place(server)
+        # since the first snapshot, the position has moved by commits that InnoDB shows at the same moment
+        is_exact = place == before or (
+            moves_with_each_commit
+            and place.file == before.file
+            and place.offset > before.offset
+            and _xa_commits(server) == xa_commits
+        )
+        if is_exact and (position := _in_log(server, place)) is not None:
+            return position
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"{server.where}: the exact position of a consistent snapshot could not be found because XA transactions "
+                "are committed all the time, or the server begins one log after another",
+                hint="grant PROCESS to the user of this URL, try again when fewer XA transactions are committed, or read from a replica",
+                waited_s=PATIENCE_S,
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _begin_at_place(server: ServerConnection) -> LogPosition:
+    """Begin a consistent snapshot, and return the place in the log that MariaDB reports for it."""
+    server.execute(_BEGIN)
     status = server.rows("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'", 2)
     known = {(row[0] or "").lower(): row[1] or "" for row in status}
     file = known.get("binlog_snapshot_file", "")
     if not file:
         raise ServerError(f"{server.where} writes no binary log", hint="start it with log_bin")
-    name = checked_log_name(file)
     offset = whole_number(known.get("binlog_snapshot_position"), "binlog_snapshot_position")
-    return Position(server.identity, name, offset, server.gtids_before(name, offset) or "")
+    return LogPosition(checked_log_name(file), offset)
 
 
-class _Commits:
-    """The transactions that a MySQL server may have written to its log, and that InnoDB does not show yet.
-
-    `prepared`: the XA transactions that were prepared before the position was read. Raises ServerError.
-    """
-
-    def __init__(self, server: ServerConnection, prepared: Set[_Xid]) -> None:
-        self._server = server
-        self._prepared = prepared
-        self._in_flight = _in_flight(server)
-        self._sessions = self._committing() if self._in_flight and prepared else set()
-
-    @property
-    def waiting(self) -> int:
-        """How many transactions were in flight when the position was read, and still are."""
-        return len(self._in_flight)
-
-    def look_again(self) -> None:
-        """Forget those that have ended."""
-        now = _in_flight(self._server)
-        self._in_flight = {t: thread for t, thread in self._in_flight.items() if t in now}
-        if self._sessions:
-            self._sessions &= self._committing()
-
-    def are_done(self) -> bool:
-        """Whether only XA transactions are left that were prepared before the position, and are not committed.
-
-        Their number alone does not show this: XA RECOVER also lists transactions that changed nothing, which InnoDB
-        does not show, and lists a transaction until the end of its XA COMMIT.
-        """
-        if not self._in_flight:
-            return True
-        if self._sessions:
-            return False
-        return len(self._in_flight) <= len(self._prepared & _xa_prepared(self._server))
-
-    def _committing(self) -> set[tuple[str | None, str | None]]:
-        """The sessions, and their statements, that may be committing one of the transactions."""
-        threads = set(self._in_flight.values())
-        return {
-            (row[0], row[7])
-            for row in self._server.rows("SHOW FULL PROCESSLIST", 8)
-            if (row[0] in threads and row[4] != "Sleep") or _XA_COMMIT.search(row[7] or "")
-        }
+def _in_log(server: ServerConnection, place: LogPosition) -> Position | None:
+    """A place in the log of a MariaDB server with the GTIDs before it; None if it is beyond the end of the log."""
+    gtids = server.gtids_at(*place)
+    if gtids is None:
+        end = server.end()
+        if place.file != end.file or place.offset > end.offset:
+            return None
+    return Position(server.identity, *place, gtids or "")
 
 
-def _in_flight(server: ServerConnection) -> dict[str, str]:
-    """InnoDB's transactions between the first step of their commit and the last, and the ids of their sessions, "" for
-    none. Raises ServerError, after a minute also if the list is cut off, as it is if many transactions are open.
-    """
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        # not information_schema.INNODB_TRX: it is not cut off, but shows a prepared transaction as RUNNING, like any other
-        try:
-            text = server.row("SHOW ENGINE INNODB STATUS", 3)[2] or ""
-        except ServerError as error:
-            raise error.hinted(_NEEDS_PROCESS) if error.code == _DENIED else error from None
-        if _CUT not in text:
-            return dict(_IN_FLIGHT.findall(text))
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"{server.where} has more open transactions than SHOW ENGINE INNODB STATUS lists",
-                hint="end transactions that are idle (information_schema.INNODB_TRX lists them), or read from a replica",
-                waited_s=_PATIENCE_S,
-                is_passing=True,
-            )
-        time.sleep(_CUT_PAUSE_S)
-
-
-def _xa_prepared(server: ServerConnection) -> set[_Xid]:
-    """The XA transactions that wait for their decision; none where the user may not ask."""
-    try:
-        return set(server.rows("XA RECOVER"))
-    except ServerError as error:
-        if error.retryable:
-            raise
-        return set()
+def _xa_commits(server: ServerConnection) -> str | None:
+    """The number of XA COMMIT statements that have begun since the server was started."""
+    rows = server.rows("SHOW GLOBAL STATUS LIKE 'Com\\_xa\\_commit'", 2)
+    return rows[0][1] if rows else None

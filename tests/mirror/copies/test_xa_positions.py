@@ -1,4 +1,4 @@
-"""Positions of a MySQL server on which XA transactions are prepared."""
+"""Positions of a MySQL server whose commits wait between the log and the tables, also with prepared XA transactions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from binlake.snapshot.chunks import SnapshotOptions, TableChunk
 from binlake.snapshot.read_session import begin_snapshot, open_session, settled_position
 from dev.servers import Server, running
 from support.servers.archiving import until
 from support.servers.live import url_of
+from support.servers.source_tables import source_tables
 
 pytestmark = pytest.mark.server
 
@@ -69,3 +71,21 @@ def test_a_commit_that_the_log_has_and_a_read_does_not_see_yet(
         assert (position.file, position.offset) == end[:2]
         assert reader.rows("SELECT id FROM xa.t") == [("2",)]
     commit.join()
+
+
+def test_a_row_that_an_insert_has_appended_to_a_table_without_transactions(server: Server) -> None:
+    """Other sessions see it when the table is unlocked, after the statement is logged."""
+    server.execute("CREATE TABLE xa.appended (id INT PRIMARY KEY) ENGINE=MyISAM")
+    (source,) = source_tables(url_of(server), ["xa.appended"])
+    chunk = TableChunk(source, SnapshotOptions(), 0, None, None)
+    before = server.position()
+    server.execute("SET GLOBAL rpl_semi_sync_source_enabled = 1")
+    insert = threading.Thread(target=server.execute, args=["INSERT INTO xa.appended VALUES (1)"])
+    insert.start()
+    until(lambda: server.position() != before)
+    assert server.rows("SELECT id FROM xa.appended") == [], "it waits for a replica"
+    with chunk.read(url_of(server)) as reading:
+        rows = [row for batch in reading for row in batch.to_pylist()]
+    insert.join()
+    server.execute("SET GLOBAL rpl_semi_sync_source_enabled = 0", "DROP TABLE xa.appended")
+    assert rows == [{"id": 1}]

@@ -1,18 +1,22 @@
-"""The position of a read on a MySQL server where an XA transaction is prepared meanwhile."""
+"""The position of a read: on a MySQL server where an XA transaction is prepared meanwhile, and on MariaDB, whose position
+may run ahead of the rows.
+"""
 
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from binlake.errors import ServerError
 from binlake.mirror.source.refusals import is_lasting, is_of_table, is_passing
+from binlake.snapshot.commits import wait_for_unlocks
 from binlake.snapshot.read_session import begin_snapshot, settled_position
 from binlake.snapshot.tables import SourceTable
 from binlake.values.plan import TableDefinition
-from binlake.values.position import Position
+from binlake.values.position import LogPosition, Position
 
 
 class BusyServer:
@@ -132,6 +136,157 @@ def test_transactions_that_do_not_end_concern_the_table_that_is_read(
     assert is_of_table(caught.value)
     assert is_lasting(caught.value)
     assert is_passing(caught.value) == later
+
+
+class MariaServer:
+    """A MariaDB server. `places`: what it reports for each snapshot; the last one stays."""
+
+    flavour = "mariadb"
+    where = "db1"
+    identity = "server-1"
+
+    def __init__(self, *places: tuple[str, int], xa_commits: int = 0, ordered: str = "ON") -> None:
+        self.places = list(places)
+        self.xa_commits = xa_commits
+        self.ordered = ordered
+        self.began = 0
+        self.xa_asked = 0
+        self.log_end = LogPosition("binlog.000002", 5000)
+
+    def execute(self, sql: str) -> None:
+        assert sql == "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+        self.began += 1
+
+    def variable(self, _name: str) -> str:
+        return self.ordered
+
+    def end(self) -> LogPosition:
+        return self.log_end
+
+    def position(self) -> Position:
+        return Position(self.identity, *self.log_end, "0-1-9")
+
+    def gtids_at(self, name: str, offset: int) -> str | None:
+        return "0-1-9" if (name, offset) <= self.log_end else None
+
+    def row(self, _sql: str, _columns: int = 1) -> tuple[str, str, str]:
+        raise ServerError("db1: Access denied; you need the PROCESS privilege", code=1227)
+
+    def rows(self, sql: str, _columns: int = 1) -> list[tuple[str, ...]]:
+        if "binlog" in sql:
+            file, offset = self.places.pop(0) if len(self.places) > 1 else self.places[0]
+            return [("binlog_snapshot_file", file), ("binlog_snapshot_position", str(offset))]
+        if "Com" in sql:
+            self.xa_asked += 1
+            return [("Com_xa_commit", str(self.xa_commits * self.xa_asked))]
+        return []
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", sleep)
+    return now
+
+
+OLD, NEW, LATER, LATEST = (
+    ("binlog.000001", 4000),
+    ("binlog.000002", 300),
+    ("binlog.000002", 600),
+    ("binlog.000002", 900),
+)
+
+
+@pytest.mark.parametrize(
+    ("places", "options", "expected", "snapshots"),
+    [
+        ((NEW,), {}, NEW, 2),
+        ((NEW, LATER), {}, LATER, 2),  # one commit moves the position, and is shown at that moment
+        ((OLD, NEW, LATER, LATEST), {}, LATEST, 4),  # a new log
+        ((NEW, LATER, LATEST), {"ordered": "OFF"}, LATEST, 4),
+        ((NEW, LATER, LATEST), {"xa_commits": 1}, LATEST, 4),
+    ],
+)
+def test_a_snapshot_of_mariadb_whose_position_is_exact(
+    clock: list[float],
+    places: tuple[tuple[str, int], ...],
+    options: dict[str, Any],
+    expected: tuple[str, int],
+    snapshots: int,
+) -> None:
+    server = MariaServer(*places, **options)
+    position = begin_snapshot(server)  # type: ignore[arg-type]
+    assert (position.file, position.offset) == expected
+    assert server.began == snapshots
+
+
+def test_a_position_that_the_log_of_mariadb_does_not_have(clock: list[float]) -> None:
+    """Statements that fill a log leave its offset behind, with the name of the next log."""
+    beyond = ("binlog.000002", 1 << 30)
+    position = settled_position(MariaServer(beyond))  # type: ignore[arg-type]
+    assert (position.file, position.offset) == ("binlog.000002", 5000)
+    exact = begin_snapshot(MariaServer(beyond, beyond, LATER))  # type: ignore[arg-type]
+    assert (exact.file, exact.offset) == LATER
+    assert exact.gtid_set == "0-1-9"
+
+
+def test_the_oldest_position_counts_for_rows_that_may_be_newer(clock: list[float]) -> None:
+    server = MariaServer(NEW, LATER)
+    position = settled_position(server)  # type: ignore[arg-type]
+    assert (position.file, position.offset) == NEW
+    assert server.began == 2, "the second snapshot sees all that the first may have missed"
+    assert clock[0] >= 0.1
+
+
+def test_xa_transactions_that_are_committed_all_the_time(clock: list[float]) -> None:
+    places = [("binlog.000002", 300 + number) for number in range(3000)]
+    with pytest.raises(ServerError, match="XA transactions are committed all the time") as caught:
+        begin_snapshot(MariaServer(*places, xa_commits=1))  # type: ignore[arg-type]
+    assert 60 < clock[0] < 62
+    assert is_of_table(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("state", "may_be_logged"),
+    [
+        ("query end", True),
+        ("closing tables", True),
+        ("waiting for handler commit", True),
+        ("Waiting for semi-sync ACK from replica", True),
+        ("Unlocking tables", True),
+        ("Writing to binlog", True),
+        ("", True),
+        ("Waiting for commit lock", False),
+        ("update", False),
+        ("Sending data", False),
+        ("executing", False),
+        ("Waiting for table metadata lock", False),
+    ],
+)
+def test_statements_that_may_be_logged_and_still_lock_their_tables(
+    clock: list[float], state: str, may_be_logged: bool
+) -> None:
+    looks: list[str] = []
+    insert = "INSERT INTO log VALUES (1)"
+
+    def rows(sql: str, _columns: int) -> list[tuple[str, ...]]:
+        if sql != "SHOW FULL PROCESSLIST":
+            return []
+        looks.append(sql)
+        after = "Sleep" if len(looks) > 5 else "Query"
+        return [
+            ("1", "root", "localhost", "", "Query", "0", "starting", "SHOW FULL PROCESSLIST"),
+            ("2", "app", "localhost", "", after, "0", state, insert),
+            ("3", "repl", "localhost", "", "Binlog Dump", "9", "", ""),
+        ]
+
+    wait_for_unlocks(SimpleNamespace(rows=rows, where="db1"))  # type: ignore[arg-type]
+    assert len(looks) == (6 if may_be_logged else 1)
 
 
 @pytest.mark.parametrize(

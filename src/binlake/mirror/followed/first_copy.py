@@ -212,7 +212,7 @@ class FirstCopy:
         positions = [Position.from_json(answer["position"]) for answer in answers]
         oldest = min(positions, key=position_key)
         if start is None or position_key(oldest) < position_key(start.position):
-            start = self.places.at(oldest, exact=not table.key)
+            start = self.places.at(oldest)
         files = [file for answer in answers for file in answer["files"]]
         if earlier := kept_columns(target.properties):
             try:
@@ -351,7 +351,7 @@ class FirstCopy:
             try:
                 self._check_not_purged(table, state)
                 oldest = min(positions, key=position_key)
-                start = self.places.of_oldest(table.full_name, oldest, exact=not table.key)
+                start = self.places.of_oldest(table.full_name, oldest)
             except BinlogError as error:
                 self.note(f"{table.full_name}: its copy starts again: {error}")
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
 from binlake.mirror.control import position_key
@@ -26,26 +26,29 @@ class LogPositions:
         self._newest = self._planner.latest() if found is None else found
         return self._newest
 
-    def at(self, position: Position, *, exact: bool) -> StreamOffset:
-        """Return a position with everything known about it: the transactions before it, and its log. `exact`: not one before
-        it. Raises BinlogError if the log does not have it.
+    def at(self, position: Position) -> StreamOffset:
+        """Return a position with everything known about it: the transactions before it, and its log. Raises ServerError if the
+        log ends before it, BinlogError if the log does not have its file.
         """
         found = self._from_newest(position)
         if found is None:
             found = self._from_start_of_file(position)
-        if exact and position_key(found.position) < position_key(position):
-            raise BinlogError(f"the log does not reach {position} yet")
+        if position_key(found.position) < position_key(position):
+            # changes between the two would be lost
+            raise ServerError(
+                f"the log does not reach {position}, the server's position when the mirror read a row"
+            )
         if self._newest is None or position_key(self._newest.position) < position_key(
             found.position
         ):
             self._newest = found
         return found
 
-    def of_oldest(self, table: str, oldest: Position, *, exact: bool) -> StreamOffset:
+    def of_oldest(self, table: str, oldest: Position) -> StreamOffset:
         """Return the place of the oldest chunk of a table, which `at` finds once: a copy that gives way often asks each time."""
         known = self._oldest.get(table)
         if known is None or known[0] != oldest:
-            known = oldest, self.at(oldest, exact=exact)
+            known = oldest, self.at(oldest)
             self._oldest[table] = known
         return self._planner.here(known[1])
 

@@ -366,7 +366,7 @@ class ServerConnection(Closing):
         """
         name, offset, executed = self._end()
         if self.flavour == "mariadb":
-            executed = self._gtids_at(name, offset)
+            executed = self.gtids_at(name, offset) or ""
         return Position(self.identity, name, offset, executed)
 
     def purged(self) -> str:
@@ -380,7 +380,7 @@ class ServerConnection(Closing):
         Raises ServerError.
         """
         if self.flavour == "mariadb":
-            return self._gtids_at(name, offset)
+            return self.gtids_at(name, offset) or ""
         is_oldest = (name, offset) == (self.logs()[0].name, FIRST_EVENT)
         return self.purged() if is_oldest and self.version >= (5, 6, 5) else None
 
@@ -402,9 +402,9 @@ class ServerConnection(Closing):
         newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
         return self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", columns)
 
-    def _gtids_at(self, name: str, offset: int) -> str:
-        """MariaDB's GTIDs before a position."""
-        return self.value(f"SELECT BINLOG_GTID_POS('{name}', {offset})") or ""
+    def gtids_at(self, name: str, offset: int) -> str | None:
+        """MariaDB's GTIDs before a position; None if the server does not have that position. Raises ServerError."""
+        return self.value(f"SELECT BINLOG_GTID_POS('{name}', {offset})")
 
     def close(self) -> None:
         """End the connection; never raises."""

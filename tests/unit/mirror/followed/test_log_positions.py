@@ -55,7 +55,7 @@ def test_places_are_those_of_a_search_from_the_start(case: str) -> None:
     assert len(found) > 3
     places = LogPositions(planner)
     for offset in (found[1], found[-1], found[2], found[-1]):  # also one before the newest
-        at = places.at(offset.position, exact=True)
+        at = places.at(offset.position)
         file_pos = planner.at_position(offset.position)
         assert (at.position.file, at.position.offset) == (file_pos.position.file, file_pos.position.offset)  # fmt: skip
         assert at.position.gtid_set == file_pos.position.gtid_set
@@ -70,12 +70,12 @@ def test_a_log_is_searched_from_its_start_once(tmp_path: Path) -> None:
     places = LogPositions(planner)
     before = planner.searches
     for offset in found[1:]:
-        places.at(offset.position, exact=True)
+        places.at(offset.position)
         places.end()
     assert planner.searches - before <= 1 + len(found), "of positions before the newest"
     before = planner.searches
     for _ in range(20):
-        places.at(places.end().position, exact=True)
+        places.at(places.end().position)
     assert planner.searches == before
 
 
@@ -84,6 +84,6 @@ def test_a_position_that_the_log_does_not_have(tmp_path: Path) -> None:
     places = LogPositions(planner_of(str(tmp_path)))
     end = places.end().position
     with pytest.raises(BinlogError, match="does not reach"):
-        places.at(Position(end.server_uuid, end.file, end.offset + 1), exact=True)
+        places.at(Position(end.server_uuid, end.file, end.offset + 1))
     with pytest.raises(BinlogError, match="the log does not have"):
-        places.at(Position(end.server_uuid, "binlog.000077", 4), exact=False)
+        places.at(Position(end.server_uuid, "binlog.000077", 4))
