@@ -180,11 +180,11 @@ class FirstCopy:
         table: SourceTable,
         create_table: str,
         round_number: int,
-        definition: Callable[[], str],
+        read_again: Callable[[], tuple[SourceTable, str]],
     ) -> Followed | None:
         """Copy a table into the lake, replacing its contents; None if it was interrupted.
 
-        `definition` asks the server for the CREATE TABLE again. Raises BinlogError, ServerError if the table was
+        `read_again` asks the server for the table and its CREATE TABLE again. Raises BinlogError, ServerError if the table was
         altered meanwhile: the log from the first chunk on may not contain the statement, UnsupportedError for a value that
         the lake cannot have, and LogLagsError if the log does not reach the last row yet: then the copy is to be continued.
         """
@@ -199,11 +199,11 @@ class FirstCopy:
         try:
             is_read = self._read(table, target, state, attempts, url)
         except FormatError as error:  # a value: the tasks read no log
-            self._check_definition(table, create_table, definition)
+            self._check_definition(table, create_table, read_again)
             raise UnsupportedError(f"{error}") from None
         if not is_read:
             return None
-        self._check_definition(table, create_table, definition)
+        self._check_definition(table, create_table, read_again)
         self._wait_for_log(table, state)
         # The end must be one that the log had when the last row was read, or later. An ALTER before it makes the mirror
         # copy the table again, so it is taken before earlier values are added, which may take hours.
@@ -262,10 +262,13 @@ class FirstCopy:
 
     @staticmethod
     def _check_definition(
-        table: SourceTable, create_table: str, definition: Callable[[], str]
+        table: SourceTable, create_table: str, read_again: Callable[[], tuple[SourceTable, str]]
     ) -> None:
-        """Raise AlteredError if rows may have been read with the types of another definition."""
-        if definition() != create_table:
+        """Raise AlteredError if rows may have been read with the types of another definition, or while their key did not
+        identify them: the text of the definition does not have unique keys.
+        """
+        now, text = read_again()
+        if (text, now.key, now.engine) != (create_table, table.key, table.engine):
             raise AlteredError(f"{table.full_name} was altered while it was copied")
 
     def _state(self, table: SourceTable, create_table: str, target: LakeTable) -> CopyState:

@@ -388,7 +388,7 @@ class FollowedTables:
                 table, create_table = self.source.read(name)
                 with self._kept():
                     made = self._first_copy.make(
-                        table, create_table, self._control.round, lambda: self.source.read(name)[1]
+                        table, create_table, self._control.round, lambda: self.source.read(name)
                     )
                 if made is None:  # it is continued after a round or a pause, or at the next start
                     self._put_off(full_name)

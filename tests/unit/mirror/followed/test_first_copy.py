@@ -33,6 +33,7 @@ from binlake.mirror.followed.table_record import former_properties, is_former
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import iceberg_schema
@@ -157,12 +158,12 @@ def copied(
     monkeypatch: pytest.MonkeyPatch,
     folder: Path,
     log: Log,
-    definition: Callable[[], str],
+    read_again: Callable[[], tuple[SourceTable, str]],
     adding: Callable[[], object],
 ) -> Followed | None:
-    """Copy a table. `definition` answers whether it was altered; `adding` runs while earlier values are added."""
+    """Copy a table. `read_again` answers whether it was altered; `adding` runs while earlier values are added."""
     copy = copy_of(monkeypatch, folder, log, adding, chunks=1)
-    return copy.make(TABLE, MADE, 1, definition)
+    return copy.make(TABLE, MADE, 1, read_again)
 
 
 def copy_of(
@@ -233,9 +234,9 @@ def test_a_copy_that_gives_way_seeks_its_position_once(
     log = Log()
     copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=4)
     for _ in range(3):
-        assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+        assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
         log.written()
-    made = copy.make(TABLE, MADE, 1, lambda: MADE)
+    made = copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
     assert made is not None
     assert made.offset.position.offset == 100
     assert log.sought == [100]
@@ -258,13 +259,13 @@ def test_a_copy_that_gives_way_looks_for_its_files_only_after_a_restart(
     log = Log()
     copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=6)
     for _ in range(3):
-        assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+        assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
     assert looked_for == []
     again = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=6)
     for _ in range(2):
-        assert again.make(TABLE, MADE, 1, lambda: MADE) is None
+        assert again.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
     assert looked_for == [str(data)] * 3
-    assert again.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert again.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
     assert not again.states
 
 
@@ -278,7 +279,7 @@ def test_a_copy_reports_dates_that_became_null(
     copy = copy_of(monkeypatch, tmp_path, log, lambda: None, chunks=2)
     assert replace(
         copy, gives_way=lambda: False, note=notes.append, count_zero_dates=counts.append
-    ).make(TABLE, MADE, 1, lambda: MADE)
+    ).make(TABLE, MADE, 1, lambda: (TABLE, MADE))
     assert counts == [{"shop.t.born": 2, "shop.t.made": 4}]
     assert notes[-3:] == [
         "shop.t: 4 rows copied",
@@ -301,9 +302,9 @@ def test_a_copy_waits_for_a_log_that_lags_behind(
         with pytest.raises(
             LogLagsError, match=rf"reaches binlog\.000001:{end}, .* at binlog\.000001:300"
         ):
-            copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+            copied(monkeypatch, tmp_path, log, lambda: (TABLE, MADE), lambda: None)
     log.end, log.read_at = 300, 9999
-    made = copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+    made = copied(monkeypatch, tmp_path, log, lambda: (TABLE, MADE), lambda: None)
     assert made is not None
     assert made.offset.position.offset == 100
     assert made.snapshot_until.position.offset == 300
@@ -315,9 +316,9 @@ def test_the_log_was_reset_before_a_copy_continues(
     log = Log()
     log.read_at = 300
     with pytest.raises(ServerError, match=r"the log was reset: it ends at binlog\.000001:100"):
-        copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+        copied(monkeypatch, tmp_path, log, lambda: (TABLE, MADE), lambda: None)
     log.read_at = None
-    assert copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None) is not None
+    assert copied(monkeypatch, tmp_path, log, lambda: (TABLE, MADE), lambda: None) is not None
 
 
 def test_rows_of_another_server_than_the_log(
@@ -328,9 +329,9 @@ def test_rows_of_another_server_than_the_log(
     with pytest.raises(
         ServerError, match="read from server 4-5-6, but the log is from server 1-2-3"
     ):
-        copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None)
+        copied(monkeypatch, tmp_path, log, lambda: (TABLE, MADE), lambda: None)
     log.read_on = "1-2-3"
-    assert copied(monkeypatch, tmp_path, log, lambda: MADE, lambda: None) is not None
+    assert copied(monkeypatch, tmp_path, log, lambda: (TABLE, MADE), lambda: None) is not None
 
 
 def test_a_table_altered_while_earlier_values_are_added_is_not_copied_again(
@@ -340,12 +341,12 @@ def test_a_table_altered_while_earlier_values_are_added_is_not_copied_again(
     log = Log()
     altered: list[Position] = []
 
-    def definition() -> str:
+    def read_again() -> tuple[SourceTable, str]:
         """The table was altered and altered back before the server answers."""
         altered.append(log.written())
-        return MADE
+        return TABLE, MADE
 
-    made = copied(monkeypatch, tmp_path, log, definition, lambda: altered.append(log.written()))
+    made = copied(monkeypatch, tmp_path, log, read_again, lambda: altered.append(log.written()))
     assert made is not None
     assert [made.was_copied_after(place) for place in altered] == [True, False]
     assert made.offset.position.offset == 100
@@ -356,8 +357,26 @@ def test_a_table_altered_while_its_rows_are_read_is_not_committed(
 ) -> None:
     added: list[str] = []
     with pytest.raises(ServerError, match=r"shop\.t was altered while it was copied"):
-        copied(monkeypatch, tmp_path, Log(), lambda: MADE + " ", lambda: added.append("values"))
+        copied(
+            monkeypatch,
+            tmp_path,
+            Log(),
+            lambda: (TABLE, MADE + " "),
+            lambda: added.append("values"),
+        )
     assert added == []
+
+
+@pytest.mark.parametrize(
+    "now",
+    [replace(TABLE, key=("id", "c")), replace(TABLE, key=()), replace(TABLE, engine="myisam")],
+)
+def test_a_table_whose_key_or_engine_is_another_after_its_rows_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: SourceTable
+) -> None:
+    """The recorded definition has no unique keys."""
+    with pytest.raises(AlteredError, match=r"shop\.t was altered while it was copied"):
+        copied(monkeypatch, tmp_path, Log(), lambda: (now, MADE), lambda: None)
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -381,15 +400,15 @@ def test_a_table_that_ends_the_process_again_and_again_is_refused(
     engine.run = die
     for _ in range(3):
         with pytest.raises(BinlogError, match=r"shop\.t, chunk 1 of 3: Spark failed"):
-            copy.make(TABLE, MADE, 1, lambda: MADE)
+            copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
         for kept in tmp_path.glob("*.kept"):  # nothing has run since
             kept.rename(kept.with_suffix(".attempts"))
     why = "the process was killed" if is_killed else "Spark failed: Python worker exited"
     with pytest.raises(UnsupportedError, match=rf"shop\.t: 3 attempts in a row .*: .*{why}"):
-        copy.make(TABLE, MADE, 1, lambda: MADE)
+        copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
 
     engine.run = read  # a resync, with more memory
-    while copy.make(TABLE, MADE, 1, lambda: MADE) is None:
+    while copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None:
         pass
     assert [*tmp_path.glob("*.attempts")] == []
 
@@ -414,7 +433,7 @@ def test_an_error_that_says_nothing_about_the_table_does_not_count(
     engine.run = fail
     for _ in range(5):
         with pytest.raises(type(error)):
-            copy.make(TABLE, MADE, 1, lambda: MADE)
+            copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
 
 
 def test_a_lake_table_of_a_former_name_that_a_user_has_dropped(
@@ -427,7 +446,7 @@ def test_a_lake_table_of_a_former_name_that_a_user_has_dropped(
     lake.others = {("old", "t"): record}
     assert copy.mirrored.by_name() == {"shop.t": [("old", "t")]}
     del lake.others["old", "t"]
-    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
 
 
 def test_only_the_lake_table_of_a_former_name_is_dropped(
@@ -442,7 +461,7 @@ def test_only_the_lake_table_of_a_former_name_is_dropped(
         ("shop_backup", "t"): record | {"binlake.lake-table": "shop.t"},
         ("unrecorded", "t"): record,
     }
-    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
     assert [*lake.others] == [("shop_backup", "t"), ("unrecorded", "t")]
     assert lake.properties["binlake.lake-table"] == "shop.t"
 
@@ -457,7 +476,7 @@ def test_a_lake_table_that_the_catalog_lists_in_another_case_is_not_dropped(
     lake.others = {("Shop", "T"): record | {"binlake.lake-table": "shop.t"}}
     mirrored = MirroredTables(lake, {"Shop"})
     copy = replace(copy, mirrored=mirrored, former=replace(copy.former, mirrored=mirrored))
-    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
     assert [*lake.others] == [("Shop", "T")]
 
 
@@ -493,7 +512,7 @@ def test_a_former_lake_table_with_more_than_the_rows_of_now_is_not_dropped(
     notes: list[str] = []
     options = MirrorOptions(format=table_format)
     copy = replace(copy, former=replace(copy.former, note=notes.append, options=options))
-    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
     if not why:
         assert lake.others == {}
         assert notes == ["shop.t: the lake table is now shop.t"]
@@ -503,7 +522,7 @@ def test_a_former_lake_table_with_more_than_the_rows_of_now_is_not_dropped(
     assert control.former_lake_tables == {"shop.t": [("old", "t")]}
     copy.mirrored.forget()
     assert copy.mirrored.by_name() == {}, "the mirror does not follow it any more"
-    assert copy.make(TABLE, MADE, 2, lambda: MADE) is not None
+    assert copy.make(TABLE, MADE, 2, lambda: (TABLE, MADE)) is not None
     assert [*lake.others] == [("old", "t")]
 
 
@@ -514,7 +533,7 @@ def test_a_table_that_is_copied_into_its_former_lake_table(
     lake: Any = copy.lake
     lake.properties |= former_properties("old.t")
     lake.others = {("old", "t"): dict(RENAMED)}
-    assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
     assert not is_former(lake.properties)
     assert lake.others == {}
 
@@ -531,14 +550,14 @@ def test_a_former_lake_table_with_values_that_are_hidden_now(
     rules = MirrorOptions(exclude_columns=("shop.t.c",)).column_rules
     copy = replace(copy, former=replace(copy.former, rules=rules))
     if not tags:
-        assert copy.make(TABLE, MADE, 1, lambda: MADE) is not None
+        assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
         assert lake.others == {}
         return
     why = (
         r"shop\.t: its former lake table old\.t has to be dropped, because column c is now left out"
     )
     with pytest.raises(UnsupportedError, match=why):
-        copy.make(TABLE, MADE, 1, lambda: MADE)
+        copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
     assert "binlake.lake-table" not in lake.properties
     assert [*lake.others] == [("old", "t")]
 
@@ -555,9 +574,9 @@ def test_a_copy_that_is_given_up_begins_again(
     copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=4)
     copy = replace(copy, rules=rules, note=notes.append)
     for _ in range(2):
-        assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+        assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
     assert len(list(tmp_path.glob("*.copy.jsonl"))) == 1
     copy.give_up("shop.t")
     assert not list(tmp_path.glob("*.copy.jsonl"))
-    assert copy.make(TABLE, MADE, 1, lambda: MADE) is None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
     assert notes == ["shop.t: copying about 0 rows in 4 chunks"] * 2
