@@ -20,6 +20,7 @@ from binlake.source.replica.health import replication_rows, replication_state, u
 from binlake.source.replica.health_settings import LogFilters, log_is_off, settable, values_of
 
 _FORMAT = ("binlog_format",)
+_COMMITS = ("innodb_support_xa",)
 # With other values of these the log lacks columns, which the mirror takes from the lake where it can.
 _IMAGES = ("binlog_row_image", "binlog_row_value_options")
 _Look = Callable[[ServerConnection], Iterable[Finding]]
@@ -77,8 +78,9 @@ def check_server(
     options: MirrorOptions,
     note: Callable[[str], None],
 ) -> None:
-    """Raise IncompleteError for settings with which the log of a server lacks changes of the `wanted` tables; `note` receives
-    a message for other settings that matter. Settings that the user may not read are not checked. Raises as `connect`.
+    """Raise IncompleteError for settings with which the log of a server lacks changes of the `wanted` tables, or a copy can lack
+    rows; `note` receives a message for other settings that matter. Settings that the user may not read are not checked.
+    Raises as `connect`.
     """
     gaps: list[_Look] = [log_is_off, _unlogged_replica, lambda server: _filtered(server, wanted)]
     notes: list[_Look] = [
@@ -88,17 +90,20 @@ def check_server(
     ]
     (gaps if options.on_statement == "error" else notes).append(_format)
     with open_session(url) as server:
-        found = list(_findings(server, gaps))
-        if not found:
-            for finding in _findings(server, notes):
-                note(str(finding))
-            return
-        what = "; ".join(map(str, found))
-        raise IncompleteError(
-            f"{server.where}: the server's log lacks changes of tables to mirror: {what}",
-            hint="the lake would not get these changes; if it has such tables already, run `binlake mirror resync LAKE '*.*'` "
-            "when you have corrected the setting",
-        )
+        if found := list(_findings(server, gaps)):
+            raise IncompleteError(
+                f"{server.where}: the server's log lacks changes of tables to mirror: {'; '.join(map(str, found))}",
+                hint="the lake would not get these changes; if it has such tables already, run `binlake mirror resync LAKE '*.*'` "
+                "when you have corrected the setting",
+            )
+        if found := list(_findings(server, [_commits])):
+            raise IncompleteError(
+                f"{server.where}: copies of tables can lack rows: {'; '.join(map(str, found))}",
+                hint="when you have corrected the setting, let the applications connect again, because it concerns new sessions; "
+                "if the lake has tables already, run `binlake mirror resync LAKE '*.*'`",
+            )
+        for finding in _findings(server, notes):
+            note(str(finding))
 
 
 def _findings(server: ServerConnection, looks: Iterable[_Look]) -> Iterator[Finding]:
@@ -112,6 +117,10 @@ def _findings(server: ServerConnection, looks: Iterable[_Look]) -> Iterator[Find
 
 def _format(server: ServerConnection) -> Iterator[Finding]:
     return values_of(server, _FORMAT)
+
+
+def _commits(server: ServerConnection) -> Iterator[Finding]:
+    return values_of(server, _COMMITS)
 
 
 def _unlogged_replica(server: ServerConnection) -> Iterator[Finding]:

@@ -45,6 +45,7 @@ _SETTINGS = (
     _Setting("binlog_error_action", ("abort_server",), _PROBLEM, "the server continues without a log if it cannot write the log", "SET GLOBAL binlog_error_action = 'ABORT_SERVER'", "mysql"),
     _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can undo transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
     _Setting("innodb_flush_log_at_trx_commit", ("1",), _PROBLEM, "after a crash tables and log can differ", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
+    _Setting("innodb_support_xa", ("on", "1"), _PROBLEM, "InnoDB does not mark transactions that are being committed: tables and log can differ after a crash, and binlake cannot tell which transactions of the log a SELECT sees", "SET GLOBAL innodb_support_xa = ON"),
     _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs a follower cannot continue on another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
     _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position is then ambiguous", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
     _Setting("read_binlog_speed_limit", ("0",), _NOTE, "kB/s: the server sends no more than that to a replica", "SET GLOBAL read_binlog_speed_limit = 0", "mariadb"),
