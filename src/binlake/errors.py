@@ -155,7 +155,7 @@ class IncompleteError(BinlogError):
 
 class ServerError(BinlogError):
     """A live server refused. Context: code, sqlstate; waited_s, for how long it was asked again; is_passing, if it is likely
-    to answer later.
+    to answer later; is_of_rows, if it sent rows of a table that cannot be read.
     """
 
 

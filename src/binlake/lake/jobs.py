@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.2
 # the line of a task's error that has what its message does not contain: Spark transfers errors as text
 _FACTS = "binlake facts"
-_NAMES_OF_FACTS = ("code", "sqlstate", "waited_s", "is_passing")
+_NAMES_OF_FACTS = ("code", "sqlstate", "waited_s", "is_passing", "is_of_rows")
 _DEAD_WORKER = "Python worker exited unexpectedly"
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 

@@ -7,11 +7,13 @@ of which this side knows nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 from binlake.errors import ServerError
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY
+from binlake.snapshot.table_rows import text_rows
 from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.answers import integer
 from binlake.source.replica.connection import ServerConnection
@@ -28,6 +30,11 @@ _AS_UNSIGNED = (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 _SPARSE = 16
 #: More parts than any table needs: a bound is a query, and a part is held until it is copied.
 _MOST_BOUNDS = 1 << 20
+#: Rows of the first step along a key; about how many seconds each of the others takes, and how many times more rows it
+#: reads than the one before: the first rows may be in the server's memory, and the others on a slow disk.
+_FIRST_STEP_ROWS = 50_000
+_STEP_S = 20.0
+_MOST_GROWTH = 4.0
 _INTRODUCERS = {"utf8mb3": "utf8"}  # the name that every server knows
 
 
@@ -45,30 +52,47 @@ def between(table: SourceTable, lower: Bound | None, upper: Bound | None) -> str
 def walked_bounds(
     server: ServerConnection, table: SourceTable, rows: int, most_bounds: int = _MOST_BOUNDS
 ) -> Iterator[Bound]:
-    """Every `rows`-th key, in the order of the server. It walks along the key's index.
+    """Every `rows`-th key, in the order of the server. It walks along the key's index, in steps that do not take the server
+    long: a query that sends nothing for minutes is taken for lost.
 
     Raises ServerError, also for more than `most_bounds`.
     """
     types = _key_types(table)
     names = ", ".join(kind.sql_name for kind in types)
     literals = ", ".join(map(_literal, types))
-    bound: Bound | None = None
-    for _ in range(most_bounds):
-        beyond = f" WHERE {between(table, bound, None)}" if bound is not None else ""
-        found = server.rows(
-            f"SELECT {literals} FROM {table.sql_name}{beyond} ORDER BY {names} LIMIT 1 OFFSET {rows - 1}",
+    key: Bound | None = None
+    step, left = min(rows, _FIRST_STEP_ROWS), rows
+    found = 0
+    while found < most_bounds:
+        beyond = f" WHERE {between(table, key, None)}" if key is not None else ""
+        began = time.monotonic()
+        answer = text_rows(
+            server,
+            f"SELECT {literals} FROM {table.sql_name}{beyond} ORDER BY {names} LIMIT 1 OFFSET {step - 1}",
             len(types),
         )
-        if not found:
+        # an empty answer also means that fewer rows are left than would make a part
+        if (
+            not answer or answer[0] == key
+        ):  # or two keys that one literal stands for: the rest is one part
             return
-        after = tuple(value or "" for value in found[0])
-        if after == bound:  # two keys that one literal stands for: the rest is one part
-            return
-        bound = after
-        yield bound
+        key = answer[0]
+        left -= step
+        next_step = _step_rows(step, time.monotonic() - began)
+        if not left:
+            found += 1
+            left = rows
+            yield key
+        step = min(left, next_step)
     raise ServerError(
         f"{server.where}: binlake refuses to copy {table.full_name} in more than {most_bounds:,} parts"
     )
+
+
+def _step_rows(rows: int, took_s: float) -> int:
+    """How many rows to read in the next step, after one that took so long."""
+    growth = min(_MOST_GROWTH, _STEP_S / max(took_s, 0.001))
+    return max(_FIRST_STEP_ROWS, int(rows * growth))
 
 
 def even_bounds(

@@ -24,6 +24,7 @@ from itertools import islice, pairwise
 import pyarrow as pa
 
 from binlake.errors import OptionError, ServerError, UnsupportedError
+from binlake.format import column_types as ct
 from binlake.snapshot.bounds import Bound, between, even_bounds, walked_bounds
 from binlake.snapshot.commits import wait_for_unlocks
 from binlake.snapshot.read_session import (
@@ -45,6 +46,21 @@ _MOST_CHUNKS = 100_000
 # A mirror that is stopped waits for the chunks that it reads, and one that is killed reads them again.
 _MOST_CHUNK_BYTES = 1 << 30
 _MOST_CHUNK_S = 20
+_FEWEST_CHUNK_ROWS = 64
+# The servers' limit for the columns of a row, without the content of BLOB, TEXT, JSON, GEOMETRY and VECTOR.
+_MOST_ROW_BYTES = 65_535
+_LARGE_TYPES = frozenset(
+    {
+        ct.MYSQL_TYPE_TINY_BLOB,
+        ct.MYSQL_TYPE_MEDIUM_BLOB,
+        ct.MYSQL_TYPE_LONG_BLOB,
+        ct.MYSQL_TYPE_BLOB,
+        ct.MYSQL_TYPE_BLOB_COMPRESSED,
+        ct.MYSQL_TYPE_JSON,
+        ct.MYSQL_TYPE_GEOMETRY,
+        ct.MYSQL_TYPE_VECTOR,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +122,19 @@ def _chunk_rows(table: SourceTable, options: SnapshotOptions) -> int:
     """About how many rows a chunk has."""
     rows = options.chunk_rows
     if table.row_bytes:
-        rows = min(rows, _MOST_CHUNK_BYTES // table.row_bytes)
+        rows = min(rows, max(_FEWEST_CHUNK_ROWS, _MOST_CHUNK_BYTES // _row_bytes(table)))
     if options.max_rows_per_s:
         rows = min(rows, _MOST_CHUNK_S * options.max_rows_per_s)
     return max(1, rows)
+
+
+def _row_bytes(table: SourceTable) -> int:
+    """The average size of a row. The server's estimate includes the space of deleted rows, which may be a gigabyte a row in a
+    table that is used as a queue.
+    """
+    if any(column.type_code in _LARGE_TYPES for column in table.definition.columns):
+        return table.row_bytes
+    return min(table.row_bytes, _MOST_ROW_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

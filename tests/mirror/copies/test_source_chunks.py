@@ -153,7 +153,16 @@ def test_chunks_are_small_where_rows_are_large_or_the_rate_is_bounded(filled: Se
     assert table.row_bytes > 0
     url = url_of(filled)
     assert len(chunks_of(url, table)) == 1
-    assert len(chunks_of(url, replace(table, row_bytes=1 << 26))) > 3
+    filled.execute(
+        "DROP TABLE IF EXISTS parts.large",
+        "CREATE TABLE parts.large (k INT PRIMARY KEY, t LONGTEXT)",
+        f"INSERT INTO parts.large (k) VALUES {', '.join(f'({number})' for number in range(256))}",
+    )
+    (large,) = source_tables(url, ["parts.large"])
+    assert len(chunks_of(url, replace(large, rows=256, row_bytes=1 << 26))) > 3
+    # the space of deleted rows counts as that of rows
+    assert len(chunks_of(url, replace(large, rows=256, row_bytes=1 << 30))) == 4
+    assert len(chunks_of(url, replace(table, row_bytes=1 << 30))) == 1
     assert len(chunks_of(url, table, SnapshotOptions(max_rows_per_s=1))) > 1
 
 

@@ -269,11 +269,9 @@ def test_a_table_does_not_divide_without_end() -> None:
     assert found is not None
     assert len(found) == 9
 
-    def talk(conversation: Conversation) -> None:
-        for number in range(100):
-            conversation.hear()
-            conversation.result((str(number),))
-
+    codes = (_VARCHAR,)
+    rows = [b"\0\0" + bytes([len(key)]) + key for key in (b"%d" % n for n in range(100))]
+    talk = binary(*(packets for row in rows for packets in (prepared(codes), result(codes, [row]), [])))  # fmt: skip
     with connected(talk) as server, pytest.raises(ServerError, match="more than 10 parts"):
         list(walked_bounds(server, TABLE, 10, most_bounds=10))
 

@@ -35,6 +35,7 @@ from binlake.mirror.selection import TableSelection
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import (
     AlteredError,
+    concerns_other_tables,
     is_lasting,
     is_of_table,
     is_passing,
@@ -43,7 +44,6 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED, is_overflow
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
-from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
 from binlake.values.quantities import counted
 from binlake.values.table_names import full_name_of, table_name
 
@@ -384,6 +384,7 @@ class FollowedTables:
             return
         self.namespaces.add(self._options.lake_name(*name)[0])
         for attempt in range(_COPIES):
+            began = time.monotonic()
             try:
                 table, create_table = self.source.read(name)
                 with self._kept():
@@ -410,7 +411,7 @@ class FollowedTables:
                     raise
                 continue
             except BinlogError as error:
-                if not self._begins_again(full_name, error, attempt):
+                if not self._begins_again(full_name, error, attempt, time.monotonic() - began):
                     return
                 continue
             self.forget(full_name)
@@ -421,7 +422,9 @@ class FollowedTables:
             self._after_copy(full_name)
             return
 
-    def _begins_again(self, full_name: str, error: BinlogError, attempt: int) -> bool:
+    def _begins_again(
+        self, full_name: str, error: BinlogError, attempt: int, took_s: float
+    ) -> bool:
         """Whether a copy that has met an error begins again. If not, the table has been left out or quarantined, or its copy
         waits. Raises the error if it does not concern the table alone.
         """
@@ -433,11 +436,14 @@ class FollowedTables:
         if is_passing(error):
             # the rounds of other tables have at least half of the time
             self._busy_until = time.monotonic() + LOCK_WAIT_S
-            # no other table could be copied now, unless a lock on this one was the reason
-            self._busy = None if error.code == LOCK_WAIT_TIMEOUT else error
+            self._busy = error if concerns_other_tables(error) else None
             self._wait(full_name, error)
             return False
         is_last = attempt == _COPIES - 1
+        if error.retryable and took_s > LOCK_WAIT_S:
+            # the server is there, but a query on this table may take it longer than binlake waits: the other tables go on
+            self._wait(full_name, error)
+            return False
         is_once = self._wanted_from_now is not None
         if is_last and is_once and isinstance(error, AlteredError):
             self._leave_to_next_run(full_name)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from binlake.errors import AuthError, PositionLostError, ServerError
-from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT
+from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED
 
 #: Codes of answers that do not depend on the table: too little memory, too many connections of the user, and a privilege
 #: of the whole server that the user lacks.
 _OF_SERVER = (1037, 1038, 1226, 1227)
+#: Codes of answers that the server gives for now, to whatever it is asked: a disk that is full (also while it sorts), a query
+#: that may not examine so many rows, no memory for a thread, a query that another session has ended, and too many prepared
+#: statements.
+_PASSING = (1021, 1028, 1104, 1114, 1135, QUERY_INTERRUPTED, 1461)
 #: Codes of answers that another attempt does not change: no privilege for the table or a column, a table that is damaged,
 #: or that its engine does not have.
 _LASTING = (1142, 1143, 1194, 1195, 1932)
@@ -22,12 +26,13 @@ class AlteredError(ServerError):
 def is_of_table(error: ServerError) -> bool:
     """Whether an error concerns the table that was read, and not the connection, the login or the log.
 
-    Such errors have the server's code for the table, or `waited_s`: the server was too busy to read it.
+    Such errors have the server's code for the table, `waited_s` if the server was too busy to read it, or `is_of_rows`.
     """
     if error.retryable or isinstance(error, AuthError | PositionLostError):
         return False
     is_answer = error.code is not None and error.code not in _OF_SERVER
-    return is_answer or error.waited_s is not None or isinstance(error, AlteredError)
+    is_met = error.waited_s is not None or bool(error.is_of_rows)
+    return is_answer or is_met or isinstance(error, AlteredError)
 
 
 def is_absent(error: ServerError) -> bool:
@@ -36,8 +41,15 @@ def is_absent(error: ServerError) -> bool:
 
 
 def is_passing(error: ServerError) -> bool:
-    """Whether to read the table later: another session had locked it for too long, or too many transactions were open."""
-    return error.code == LOCK_WAIT_TIMEOUT or bool(error.is_passing)
+    """Whether to read the table later: another session had locked it for too long or has ended the query, or the whole server
+    is short of something, such as disk space.
+    """
+    return error.code in (LOCK_WAIT_TIMEOUT, *_PASSING) or bool(error.is_passing)
+
+
+def concerns_other_tables(error: ServerError) -> bool:
+    """Whether an error that `is_passing` would also be met by the copies of other tables."""
+    return error.code not in (LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED)
 
 
 def is_lasting(error: ServerError) -> bool:

@@ -57,6 +57,8 @@ _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 12
 _TLS_BROKEN = 2026
 #: Code of the error that a session has waited too long for a table that another session has locked.
 LOCK_WAIT_TIMEOUT = 1205
+#: Code of the error that another session has ended a query: KILL QUERY.
+QUERY_INTERRUPTED = 1317
 _MOST_CHARACTERS = 2000
 # sql_select_limit cuts results off silently; with sql_big_selects=0, the server refuses to examine many rows
 _ALL_ROWS = "SET SESSION sql_select_limit = 18446744073709551615, sql_big_selects = 1"

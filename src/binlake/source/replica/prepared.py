@@ -140,7 +140,7 @@ def _execute(
     try:
         return BinaryRows(plans, wires, limits.rows, limits.bytes)
     except ValueError as error:
-        raise ServerError(f"{server.where}: {error}") from None
+        raise ServerError(f"{server.where}: {error}", is_of_rows=True) from None
 
 
 def _patience_s(server: ServerConnection) -> float:
@@ -185,7 +185,9 @@ def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[Ima
                     received += len(payload)
                     continue
         except FormatError as error:
-            raise ServerError(f"{server.where} sent a malformed row: {error.message}") from None
+            raise ServerError(
+                f"{server.where} sent a malformed row: {error.message}", is_of_rows=True
+            ) from None
         except SilenceError:
             raise ConnectionLostError(
                 f"{server.where}: the server has sent no row for {patience_s:g} seconds",
@@ -214,13 +216,16 @@ def _payload(receiver: Receiver) -> bytes:
         size = int.from_bytes(receiver.take(_HEADER_BYTES)[:3], "little")
         total += size
         if total > _MOST_ROW_BYTES:
-            raise ServerError(f"the server sends a row of more than {_MOST_ROW_BYTES >> 20} MB")
+            raise ServerError(
+                f"the server sends a row of more than {_MOST_ROW_BYTES >> 20} MB", is_of_rows=True
+            )
         parts.append(receiver.take(size))
         if receiver.most_inflated is not None and total > receiver.most_inflated:
             raise ServerError(
                 f"the server sends a row of at least {total >> 20} MB, which is out of proportion"
                 " to the bytes of the compressed connection",
                 hint="connect without the option compress",
+                is_of_rows=True,
             )
         if size < MAX_PACKET_BYTES:
             break

@@ -9,9 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from binlake.errors import (
-    ServerError,
-)
+from binlake.errors import ConnectionLostError, ServerError
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.source.refusals import AlteredError
 from unit.mirror.followed.fake_lake import (
@@ -32,6 +30,11 @@ def lake() -> FakeLake:
     [
         ServerError("db1: Lock wait timeout exceeded", code=1205),
         ServerError("db1 has more open transactions than", waited_s=60.0, is_passing=True),
+        ServerError("db1: Disk full (/tmp/#sql_1); waiting for someone to free space", code=1021),
+        ServerError("db1: The table '/tmp/#sql_1' is full", code=1114),
+        ServerError("db1: Can't create a new thread (errno 11)", code=1135),
+        ServerError("db1: Query execution was interrupted", code=1317),
+        ServerError("db1: Can't create more than max_prepared_stmt_count statements", code=1461),
     ],
 )
 def test_a_table_is_copied_later_if_the_server_is_busy(
@@ -110,7 +113,9 @@ def test_a_copy_is_reported(
     ("error", "times"),
     [
         (ServerError("db1 has more open transactions than", waited_s=60.0, is_passing=True), 1),
+        (ServerError("db1: Can't create more than max_prepared_stmt_count", code=1461), 1),
         (ServerError("db1: Lock wait timeout exceeded", code=1205), 3),  # a lock on one table
+        (ServerError("db1: Query execution was interrupted", code=1317), 3),  # one query
     ],
 )
 def test_a_busy_server_is_not_asked_again_for_each_table(
@@ -182,3 +187,34 @@ def test_a_table_that_is_requested_again_and_again_in_one_run(
         tables.copy("shop.t")
     with pytest.raises(AlteredError, match=r"shop\.t: each of 4 copies"):
         tables.note_left()
+
+
+def test_a_query_that_takes_the_server_longer_than_binlake_waits(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tables are followed."""
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    error = ConnectionLostError("db1: the server has sent no row for 600 seconds")
+    names = [("shop", name) for name in ("bad", "good")]
+    read: list[str] = []
+    made = SimpleNamespace(full_name="shop.good", shard_column="", offset=OFFSET)
+    copies = SimpleNamespace(make=lambda *_of: made)
+    monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
+
+    def answer(name: tuple[str, str]) -> tuple[None, str]:
+        read.append(name[1])
+        if name[1] == "bad":
+            clock[0] += 600.0
+            raise error
+        return None, ""
+
+    tables, control = started(lake, tmp_path)
+    tables.source = SimpleNamespace(names=lambda: names, has=names.__contains__, read=answer)  # type: ignore[assignment]
+    tables.unfinished |= {"shop.bad", "shop.good"}
+    tables.continue_copies()
+    assert read.count("bad") == 1
+    assert tables.lagging == {"shop.bad": error}
+    tables.continue_copies()
+    assert tables.followed.keys() == {"shop.good"}
+    assert not control.quarantined
