@@ -16,8 +16,6 @@ from binlake.mirror.stopped import PausedError
 from binlake.mirror.verification import ComparedMirror, Verification, compare_tables
 from binlake.values.quantities import counted
 
-# Each look at a lake in a store is a request.
-_LOOK_S = 10.0
 #: Compares tables of a mirror (all without names) with the source. Raises BinlogError.
 ComparesTables = Callable[[ComparedMirror, Sequence[str], VerifyOptions], Verification]
 
@@ -26,7 +24,7 @@ class ScheduledVerification:
     """Compares every `verify_every_s` seconds, also counted over restarts; 0: never. Each time compares the next sample.
 
     `compare` compares the tables of the mirror with the source. `control` records whether the mirror is paused, which ends a
-    comparison.
+    comparison. It looks every `look_s` seconds, because that is a request to a lake in a store.
     """
 
     _look_at = float("inf")
@@ -38,7 +36,9 @@ class ScheduledVerification:
         note: Callable[[str], None],
         compare: ComparesTables = compare_tables,
         control: Control | None = None,
+        look_s: float = 10.0,
     ) -> None:
+        self._look_s = look_s
         self._control = control
         self._compare = compare
         self._every_s = options.verify_every_s
@@ -102,7 +102,7 @@ class ScheduledVerification:
     def check_not_paused(self) -> None:
         """Raise PausedError if the mirror was paused while `work` compares. It looks every few seconds."""
         if self._control is not None and time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + _LOOK_S
+            self._look_at = time.monotonic() + self._look_s
             self._control.refresh()
             self._control.check_not_paused()
 

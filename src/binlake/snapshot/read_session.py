@@ -125,7 +125,7 @@ def begin_snapshot(server: ServerConnection) -> Position:
 
 
 def _settled_on_mariadb(server: ServerConnection) -> Position:
-    """As `settled_position`."""
+    """Return what `settled_position` returns."""
     prepared = xa_prepared(server)
     place = _begin_at_place(server)
     wait_for_commits(server, prepared)
@@ -139,7 +139,7 @@ def _settled_on_mariadb(server: ServerConnection) -> Position:
 
 
 def _begin_on_mariadb(server: ServerConnection) -> Position:
-    """As `begin_snapshot`."""
+    """Do what `begin_snapshot` does."""
     moves_with_each_commit = is_on(server.variable("binlog_optimize_thread_scheduling") or "ON")
     deadline = time.monotonic() + PATIENCE_S
     while True:

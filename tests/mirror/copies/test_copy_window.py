@@ -267,6 +267,34 @@ def test_hidden_columns_of_unique_texts(server: Server, iceberg_spark: Any, tmp_
     ]
 
 
+def test_a_unique_key_that_changes_before_the_first_chunk_is_read(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The statement is before the position of the copy, so the mirror does not find it in the log."""
+    with server.session(DATABASE) as session:
+        session.execute(
+            "CREATE TABLE rekeyed (u INT NOT NULL, n INT NOT NULL, v INT, UNIQUE KEY uk (u))",
+            f"INSERT INTO rekeyed VALUES {', '.join(f'({i}, 1, {i})' for i in range(ROWS))}",
+        )
+    lake = lake_of(server, iceberg_spark, tmp_path, "rekeyed")
+    read: list[int] = []
+
+    def before(number: int) -> None:
+        if not read:
+            server.execute(
+                f"ALTER TABLE {DATABASE}.rekeyed DROP INDEX uk, ADD UNIQUE KEY (u, n)",
+                f"INSERT INTO {DATABASE}.rekeyed VALUES (1, 2, 0), (2, 2, 0)",
+            )
+        read.append(number)
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert any("was altered while it was copied" in note for note in lake.notes)
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.rekeyed") == [f"{DATABASE}.rekeyed"]
+    assert lake.table(f"{DATABASE}.rekeyed").num_rows == ROWS + 2
+
+
 def test_a_log_that_is_purged_during_a_copy(
     server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

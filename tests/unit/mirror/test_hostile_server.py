@@ -21,6 +21,7 @@ pytest.importorskip("pymysql")
 
 from binlake.errors import BinlogError, ConnectionLostError, SchemaError, ServerError
 from binlake.format import column_types as ct
+from binlake.mirror.source.refusals import is_of_table
 from binlake.snapshot.bounds import even_bounds, walked_bounds
 from binlake.snapshot.chunks import _moment_us
 from binlake.snapshot.table_rows import RowSelect, text_rows
@@ -293,6 +294,17 @@ def test_only_a_range_with_few_gaps_is_divided_evenly(
     with connected(text(("1", str(most)))) as server:
         found = even_bounds(server, table, 100)
     assert (None if found is None else len(found) + 1) == parts
+
+
+def test_rows_that_cannot_be_read_concern_their_table() -> None:
+    """After ten attempts, the mirror quarantines the table; otherwise the error would end it at each start."""
+    cut = row(7, b"seven")[:-3]
+    with (
+        connected(binary(prepared(COLUMNS), result(COLUMNS, [cut]))) as server,
+        pytest.raises(ServerError, match="sent a malformed row") as caught,
+    ):
+        read(server)
+    assert is_of_table(caught.value)
 
 
 @pytest.mark.parametrize("drips", [0, 6000])

@@ -389,9 +389,9 @@ class Running(Mirror):
         self._stop = threading.Event()
         self._patience_s = 1.0
         self.notes: list[str] = []
-        pulse = Pulse(folder, lambda: logs, lambda: None)
+        self._pulse = Pulse(folder, lambda: logs, lambda: None)
         self._verification = ScheduledVerification(
-            options, pulse, self.notes.append, compare, self._control
+            options, self._pulse, self.notes.append, compare, self._control, look_s=0.0
         )
 
     def _round(self, _until: StreamOffset | None) -> bool:
@@ -413,11 +413,8 @@ def pause(mirror: Running) -> None:
 
 
 @pytest.mark.parametrize("is_at_a_round", [True, False])
-def test_a_pause_ends_a_comparison_and_not_the_mirror(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_at_a_round: bool
-) -> None:
+def test_a_pause_ends_a_comparison_and_not_the_mirror(tmp_path: Path, is_at_a_round: bool) -> None:
     """The rounds to the next position and the rows that are read may both take hours."""
-    monkeypatch.setattr(scheduled, "_LOOK_S", 0.0)
     compared: list[int] = []
 
     def compare(mirror: Any, _names: Any, _options: VerifyOptions) -> Verification:
@@ -478,7 +475,6 @@ def test_a_stop_ends_the_search_for_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     def stop() -> None:
         raise StoppedError("the mirror was stopped")
 
-    monkeypatch.setattr(source_rows, "_LIMITS", None)
     monkeypatch.setattr(
         source_rows, "RowSelect", lambda *_: SimpleNamespace(batches_to_the_end=batches)
     )

@@ -336,7 +336,7 @@ def _completed(
 
 
 def _are_known(places: Indices, sources: Iterable[Indices]) -> npt.NDArray[np.bool_] | bool:
-    """A mask of the rows all of whose columns have a place. Columns with the same sources have one array."""
+    """A mask of the rows whose columns all have a place. Columns with the same sources have one array."""
     known: npt.NDArray[np.bool_] | bool = True
     for numbers in {id(numbers): numbers for numbers in sources}.values():
         known &= places[numbers] >= 0

@@ -44,7 +44,7 @@ _FEWEST_PARTS, _MOST_PARTS = 16, 65_536
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
     """How a table is compared: `sample` is the share of its rows (above 0, up to 1); `most_differences`
-    ends the search. `parts` 0: as many as the table's size needs. Consecutive `sample_number`s choose other rows, until
+    ends the search, which has about `most_values` values in memory. `parts` 0: as many as the table's size needs. Consecutive `sample_number`s choose other rows, until
     each row has had its turn. Raises OptionError.
     """
 
@@ -52,6 +52,7 @@ class VerifyOptions:
     most_differences: int = 1000
     parts: int = 0
     sample_number: int = 0
+    most_values: int = 2_000_000
 
     def __post_init__(self) -> None:
         if not 0 < self.sample <= 1:
@@ -132,7 +133,8 @@ def compare(
         return TableComparison(table.full_name, 0, 0, 0, 0, tuple(differences))
     source = SourceRows(server, parts, columns, pause)
     there, here = source.sums(), parts.of_rows(lake.scan())
-    search = Search(source, lake, parts, options.most_differences - len(differences))
+    most = options.most_differences - len(differences)
+    search = Search(source, lake, parts, most, options.most_values)
     differing = search.look(there, here)
     return TableComparison(
         table.full_name,

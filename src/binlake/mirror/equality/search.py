@@ -17,9 +17,8 @@ from binlake.mirror.equality.source_rows import SourceRows
 from binlake.mirror.equality.sums import ALL_ROWS, PartSum, RowTexts, TableParts
 from binlake.mirror.equality.value_texts import SEPARATOR
 
-# Of both sides. A value takes up to 65 bytes, the digits of a digest and a separator, and a row about 400 more.
-_VALUES_AT_ONCE = 2_000_000
-_ROWS_AT_ONCE = 200_000
+# A value takes up to 65 bytes, the digits of a digest and a separator, and a row about 400 bytes more: at least as much as these values.
+_VALUES_OF_A_ROW = 10
 # The rows of a table without a key are shown with all their values.
 _BYTES_AT_ONCE = 256 << 20
 _NOTHING = PartSum(0, 0)
@@ -57,12 +56,13 @@ class TableDifference:
 
 @dataclass(slots=True)
 class Search:
-    """Compares the rows of parts; `found` has at most `most` differences."""
+    """Compares the rows of parts; `found` has at most `most` differences. About `most_values` values of both sides are in memory."""
 
     source: SourceRows
     lake: LakeRows
     parts: TableParts
     most: int
+    most_values: int
     found: list[TableDifference] = field(default_factory=list)
 
     @property
@@ -111,7 +111,7 @@ class Search:
         self, left: Sequence[int], there: Mapping[int, PartSum], here: Mapping[int, PartSum]
     ) -> list[int]:
         """The first parts, as many as fit into memory, and at least one."""
-        most = min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // len(self.parts.fields))
+        most = self.most_values // max(_VALUES_OF_A_ROW, len(self.parts.fields))
         table = self.parts.table
         if not table.key and table.row_bytes:
             most = min(most, _BYTES_AT_ONCE // table.row_bytes)

@@ -37,7 +37,6 @@ from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.former_tables import FormerTables
-from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.kept_columns import files_with_kept_values
 from binlake.mirror.followed.key_charsets import remarks_on_keys
 from binlake.mirror.followed.log_positions import LogPositions
@@ -150,7 +149,7 @@ class FirstCopy:
     `host`: the server. `targets` opens the lake tables. `note` receives messages for the user, `watch` the progress of
     a copy, `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. A copy ends early, to
     be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
-    `shards_in` finds the shards of a lake table that are followed. `mirrored`: the tables that the lake has; `begun`:
+    `shards_in` finds the shards of a lake table that are followed. `begun`:
     those whose copies began or continued in this run, and `states` the states of those that gave way; `former`: the lake tables
     of other names; `places` finds places in the log.
     """
@@ -168,7 +167,6 @@ class FirstCopy:
     is_interrupted: Callable[[], bool]
     gives_way: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
-    mirrored: MirroredTables
     former: FormerTables
     places: LogPositions
     count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
@@ -189,7 +187,6 @@ class FirstCopy:
         the lake cannot have, and LogLagsError if the log does not reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
-        self.former.check(table)
         url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
@@ -232,7 +229,6 @@ class FirstCopy:
         made.replace_rows(files, properties, kept)
         state.remove()
         self.former.leave(table, target)
-        self.mirrored.copied(table.full_name, self.targets.name(table))
         self._note_copied(table, sum(file["record-count"] for file in files), answers)
         return made
 
@@ -495,6 +491,8 @@ class FirstCopy:
         for column in table.definition.columns:
             if "\0" in column.name:
                 raise SchemaError(f"{table.full_name}: the name of a column contains a zero byte")
+        if table.full_name not in self.begun:
+            self.former.check(table)
 
     @staticmethod
     def _refuse_shard(full_name: str, column: str, names: Sequence[str], mode: Mode) -> None:

@@ -61,7 +61,8 @@ class FormerTables:
         for name in self._others(table.full_name, ".".join(target)):
             there = self.lake.load(*name)
             known = there.describe()
-            if self.lake.exists(*target) and known["uuid"] == self._uuid(target):
+            is_own = _is_of_one(table.full_name, name, known["properties"])
+            if not is_own or (self.lake.exists(*target) and known["uuid"] == self._uuid(target)):
                 continue
             column = newly_hidden_column(self.rules, known)
             if column is not None and (tags := there.tags()):
@@ -88,6 +89,7 @@ class FormerTables:
                 continue
             self.note(f"{table.full_name}: the lake table is now {target.full_name}")
             self._leave_one(table.full_name, name, there, known, target.full_name)
+        self.mirrored.copied(table.full_name, self.options.lake_name(table.schema, table.name))
 
     def _others(self, full_name: str, target: str) -> list[TableName]:
         """The lake tables of a table under other names than `target`."""
@@ -111,7 +113,7 @@ class FormerTables:
             self.note(
                 f"{full_name}: {shown} may be a copy and stays; drop it if you do not need it"
             )
-        elif sources(properties).keys() != {full_name}:
+        elif not _is_of_one(full_name, name, properties):
             self.control.keep_former(full_name, name)
             there.set_properties(without_shard(properties, full_name))
         elif newly_hidden_column(self.rules, known) is None and (
@@ -128,7 +130,7 @@ class FormerTables:
             self.lake.drop(*name)
 
     def _why_kept(self, kept: Mapping[str, str], there: StoredTable) -> str:
-        """What a lake table has that no copy has; "" if it has nothing more."""
+        """The contents of a lake table that no copy has, as text; "" if there are none."""
         if tags := there.tags():
             return f"tags: {few_of(tags)}"
         if mode_named(mode_of(kept)).fields:
@@ -136,6 +138,12 @@ class FormerTables:
         if self.options.format == DELTA and self.control.moments:  # a Delta table has no tags
             return "the rows of moments that have names"
         return ""
+
+
+def _is_of_one(full_name: str, name: TableName, properties: Mapping[str, str]) -> bool:
+    """Whether a lake table is certainly one of the mirror, and has the rows of this table only."""
+    is_certain = place_of(properties) == ".".join(name)
+    return is_certain and sources(properties).keys() == {full_name}
 
 
 def newly_hidden_column(rules: ColumnRules, known: Mapping[str, Any]) -> str | None:

@@ -264,15 +264,18 @@ class Followed:
                 f"the table was copied in the mode {copied_in!r}, but should be in the mode {mode!r}",
                 MODE_OPTIONS.get(copied_in, MODE_OPTIONS.get(mode, "")),
             )
-        wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
+        declared = self.declared
+        wanted = rules.described(*self.id, [column.name for column in declared.columns])
         if treated_columns(self._kept) != wanted:
             raise self._differs(
                 "the excluded columns, the hashed columns or the hash key have changed since the table was copied",
                 "exclude_columns",
             )
-        self._check_storage(rules, options)
+        self._check_storage(declared, rules, options)
 
-    def _check_storage(self, rules: ColumnRules, options: MirrorOptions) -> None:
+    def _check_storage(
+        self, declared: DeclaredTable, rules: ColumnRules, options: MirrorOptions
+    ) -> None:
         """Raise OptionError if it was copied with other types of columns, or with another kind of deletes."""
         stored = self.lake.properties.get("binlake.deletes", options.deletes)
         if stored != options.deletes:
@@ -280,7 +283,6 @@ class Followed:
                 f"its lake table was made with option deletes {stored!r}, but should have {options.deletes!r}",
                 "deletes",
             )
-        declared = self.declared
         if not has_such_columns(declared):
             return
         option, what = changed_type_option(

@@ -128,7 +128,6 @@ class FollowedTables:
             is_interrupted,
             self._gives_way,
             self.shards_in,
-            self._mirrored,
             FormerTables(lake, control, options, rules, self._mirrored, note),
             LogPositions(planner),
             count_zero_dates,

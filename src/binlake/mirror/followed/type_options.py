@@ -52,8 +52,9 @@ def changed_type_option(
     read = options.read_options()
     names = _names(declared)
     there = {caseless(field.name): field.type for field in lake if caseless(field.name) in names}
+    few = tuple(column for column in declared.columns if column.lower_name in names)
     try:
-        definition = definition_of(declared, flavour)
+        definition = definition_of(replace(declared, columns=few, primary_key=()), flavour)
         wrong = _wrong_columns(definition, there, read, rules)
         for changed in (*((name,) for name in _DECIDING), _DECIDING) if wrong else ():
             for values in product(*(_CHOICES[name] for name in changed)):

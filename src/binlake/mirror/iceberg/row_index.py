@@ -124,7 +124,7 @@ class RowIndex:
             pass
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Forget the files that are not among these, and those of which it has lost entries."""
+        """Forget the files that are not among these, and those whose entries are lost."""
         self._forget_lost()
         there = set(paths)
         self.forget([path for path in self._numbers if path not in there])

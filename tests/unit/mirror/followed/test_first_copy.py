@@ -29,7 +29,7 @@ from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
-from binlake.mirror.followed.table_record import former_properties, is_former
+from binlake.mirror.followed.table_record import former_properties, is_former, sources
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
@@ -216,7 +216,6 @@ def copy_of(
         is_interrupted=lambda: False,
         gives_way=lambda: True,
         shards_in=lambda _name: {},
-        mirrored=mirrored,
         former=FormerTables(
             lake, control, MirrorOptions(), ColumnRules(), mirrored, lambda _: None
         ),
@@ -444,7 +443,7 @@ def test_a_lake_table_of_a_former_name_that_a_user_has_dropped(
     lake: Any = copy.lake
     record = {"binlake.table": "shop.t", "binlake.create-table": MADE, "binlake.lake-table": "old.t"}  # fmt: skip
     lake.others = {("old", "t"): record}
-    assert copy.mirrored.by_name() == {"shop.t": [("old", "t")]}
+    assert copy.former.mirrored.by_name() == {"shop.t": [("old", "t")]}
     del lake.others["old", "t"]
     assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
 
@@ -475,7 +474,7 @@ def test_a_lake_table_that_the_catalog_lists_in_another_case_is_not_dropped(
     record = {"binlake.table": "shop.t", "binlake.create-table": MADE}
     lake.others = {("Shop", "T"): record | {"binlake.lake-table": "shop.t"}}
     mirrored = MirroredTables(lake, {"Shop"})
-    copy = replace(copy, mirrored=mirrored, former=replace(copy.former, mirrored=mirrored))
+    copy = replace(copy, former=replace(copy.former, mirrored=mirrored))
     assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
     assert [*lake.others] == [("Shop", "T")]
 
@@ -520,8 +519,8 @@ def test_a_former_lake_table_with_more_than_the_rows_of_now_is_not_dropped(
     [stays] = notes[1:]
     assert stays.startswith(f"shop.t: old.t stays, because it has {why}")
     assert control.former_lake_tables == {"shop.t": [("old", "t")]}
-    copy.mirrored.forget()
-    assert copy.mirrored.by_name() == {}, "the mirror does not follow it any more"
+    copy.former.mirrored.forget()
+    assert copy.former.mirrored.by_name() == {}, "the mirror does not follow it any more"
     assert copy.make(TABLE, MADE, 2, lambda: (TABLE, MADE)) is not None
     assert [*lake.others] == [("old", "t")]
 
@@ -560,6 +559,23 @@ def test_a_former_lake_table_with_values_that_are_hidden_now(
         copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
     assert "binlake.lake-table" not in lake.properties
     assert [*lake.others] == [("old", "t")]
+
+
+def test_a_former_lake_table_with_other_shards_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tags and its columns are those of the other shards, too."""
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    lake: Any = copy.lake
+    shards = {f"binlake.shard {name} binlake.create-table": MADE for name in ("shop.t", "shop.u")}
+    lake.others = {("old", "t"): {"binlake.lake-table": "old.t", **shards}}
+    lake.tags["old", "t"] = ["end-of-2026"]
+    rules = MirrorOptions(exclude_columns=("shop.t.c",)).column_rules
+    copy = replace(copy, former=replace(copy.former, rules=rules))
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
+    assert sources(lake.others["old", "t"]).keys() == {"shop.u"}
+    control: Any = copy.former.control
+    assert control.former_lake_tables == {"shop.t": [("old", "t")]}
 
 
 def test_a_copy_that_is_given_up_begins_again(

@@ -68,10 +68,10 @@ def names(directory: Path) -> set[str]:
 
 @pytest.mark.parametrize("hashed", [False, True])
 def test_many_indexes_with_few_open_files(tmp_path: Path, hashed: bool) -> None:
-    """The arrays of the runs are 420 to 630 files; a merge of eight runs has a few of them open."""
+    """The arrays of the runs are 210 to 315 files; a merge of eight runs has a few of them open."""
     with room_for_files(16):
-        indexes = [index_of(tmp_path / str(number), 14, hashed, 10) for number in range(30)]
-        indexes += [RowIndex(tmp_path / str(number)) for number in range(30)]
+        indexes = [index_of(tmp_path / str(number), 14, hashed, 10) for number in range(15)]
+        indexes += [RowIndex(tmp_path / str(number)) for number in range(15)]
         assert {found(index, 14, hashed, 10) for index in indexes} == {140}
         assert len(list(tmp_path.glob("0/*.npy"))) == (7 * 3 if hashed else 7 * 2)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 import zlib
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
@@ -15,10 +14,10 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.mirror.equality import compare as comparison
-from binlake.mirror.equality import search, source_rows, sums
+from binlake.mirror.equality import source_rows
 from binlake.mirror.equality.compare import LakeRows, TableComparison, VerifyOptions, compare
-from binlake.mirror.equality.search import Search
 from binlake.mirror.equality.sums import NO_PART, PartSum, RowTexts, TableParts
+from binlake.mirror.equality.value_texts import SHA256
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
@@ -28,7 +27,7 @@ SLOTS = 65_536
 
 class Server:
     """A server with one table. It counts the rows whose `strange` column is odd to the part after theirs, as one that writes
-    floats in fewer digits. `read`: how many rows it has sent.
+    floats in fewer digits. `read`: how many rows it has sent; `scans`: how often the lake was read.
     """
 
     flavour, version = "mysql", (8, 0)
@@ -38,7 +37,7 @@ class Server:
         key = tuple(name for name in rows.column_names if name.startswith("id"))
         self.table = SourceTable("a", "t", definition_of(declared, "mysql"), key)
         self.rows = rows
-        self.read = 0
+        self.read = self.scans = 0
         self.parts: TableParts | None = None
         monkeypatch.setattr(comparison, "take_raw_text", lambda _server: None)
         monkeypatch.setattr(TableParts, "of_server", lambda parts, _: self._sums(parts))
@@ -81,11 +80,18 @@ class Server:
         self.read += rows.num_rows
         yield from rows.to_batches(1000)
 
-    def compared(self, lake: pa.Table, parts: int, most: int = 1000) -> TableComparison:
+    def compared(
+        self, lake: pa.Table, parts: int, most: int = 1000, most_values: int = 2_000_000
+    ) -> TableComparison:
         """The result of comparing the table with one of the lake."""
         made: Any = self
-        options = VerifyOptions(parts=parts, most_differences=most)
-        return compare(made, self.table, LakeRows(lake.schema, lambda: [lake]), options=options)
+        options = VerifyOptions(parts=parts, most_differences=most, most_values=most_values)
+
+        def scan() -> list[pa.Table]:
+            self.scans += 1
+            return [lake]
+
+        return compare(made, self.table, LakeRows(lake.schema, scan), options=options)
 
 
 def wide(rows: int, columns: int, add: int) -> pa.Table:
@@ -98,24 +104,28 @@ def test_a_wide_table_that_differs_everywhere_does_not_fill_the_memory(
 ) -> None:
     """Otherwise the process is killed before it records the comparison, which then begins again."""
     rows, columns = 1_200, 30
-    monkeypatch.setattr(search, "_VALUES_AT_ONCE", 6_000)
-    monkeypatch.setattr(sums, "_VALUES_AS_TEXTS", 2_000)
     listed = ", ".join(f"c{n} INT" for n in range(columns))
     server = Server(
         monkeypatch, f"CREATE TABLE a.t (id INT PRIMARY KEY, {listed})", wide(rows, columns, 0)
     )
     lake = wide(rows, columns, 1)
-    tracemalloc.start()
-    try:
-        found = server.compared(lake, 60, most=50)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    found = server.compared(lake, 60, most=50, most_values=6_000)
     assert found.is_cut
     assert {one.kind for one in found.differences} == {"changed"}
     assert {len(one.columns) for one in found.differences} == {columns}
-    assert server.read < rows / 2, "the first parts are enough"
-    assert peak < 2 << 20, f"{peak:,}"
+    assert 50 <= server.read <= 6_000 / columns / 2 + rows / 60, "the first parts are enough"
+
+
+def test_rows_become_texts_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group has a million rows, and each value as text takes a hundred bytes."""
+    columns = 60
+    listed = ", ".join(f"c{n} INT" for n in range(columns))
+    rows = wide(5_000, columns, 0)
+    server = Server(monkeypatch, f"CREATE TABLE a.t (id INT PRIMARY KEY, {listed})", rows)
+    parts = TableParts(server.table, SHA256, tuple(rows.schema), 16)
+    pieces = [piece.num_rows for piece, _ in RowTexts.pieces([rows], parts)]
+    assert sum(pieces) == 5_000
+    assert max(pieces) * columns <= 200_000
 
 
 FLOATS = "CREATE TABLE a.t (id DOUBLE PRIMARY KEY, strange INT)"
@@ -128,14 +138,13 @@ def floats(rows: Iterable[int]) -> pa.Table:
     return pa.table({"id": pa.array([n + 0.5 for n in values], pa.float64()), "strange": strange})
 
 
-@pytest.mark.parametrize("values", [60, 2_000_000], ids=["groups", "one group"])
+@pytest.mark.parametrize("values", [300, 2_000_000], ids=["groups", "one group"])
 def test_rows_that_the_server_counts_to_other_parts(
     monkeypatch: pytest.MonkeyPatch, values: int
 ) -> None:
     """They are compared in as many groups as other rows."""
-    monkeypatch.setattr(search, "_VALUES_AT_ONCE", values)
     server = Server(monkeypatch, FLOATS, floats(range(300)))
-    equal = server.compared(floats(range(300)), 50)
+    equal = server.compared(floats(range(300)), 50, most_values=values)
     assert equal.is_equal
     assert equal.differing_parts > 40
     assert server.read <= 300
@@ -145,7 +154,7 @@ def test_rows_that_the_server_counts_to_other_parts(
         "strange",
         pa.array([9, *floats(range(2, 250))["strange"].to_pylist(), 1, 1, 0, 1], pa.int32()),
     )
-    found = server.compared(lake, 50)
+    found = server.compared(lake, 50, most_values=values)
     kinds: dict[str, set[str]] = {}
     for one in found.differences:
         kinds.setdefault(one.kind, set()).add(one.key[0][1])
@@ -179,7 +188,6 @@ def test_parts_that_only_seem_to_differ_are_not_searched_group_by_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each group reads all of the lake: of a large table with long floats, that would be hundreds of times."""
-    monkeypatch.setattr(search, "_VALUES_AT_ONCE", 60)
     rows = pa.table(
         {"id": pa.array(range(300), pa.int32()), "c": pa.array([n / 3 for n in range(300)])}
     )
@@ -192,20 +200,12 @@ def test_parts_that_only_seem_to_differ_are_not_searched_group_by_group(
         }
 
     monkeypatch.setattr(TableParts, "of_server", in_fewer_digits)
-    looked: list[int] = []
-    look_at = Search._look_at
-
-    def counted(of: Search, numbers: Any, of_lake: Any) -> None:
-        looked.append(len(numbers))
-        look_at(of, numbers, of_lake)
-
-    monkeypatch.setattr(Search, "_look_at", counted)
-    found = server.compared(rows, 50)
+    found = server.compared(rows, 50, most_values=300)
     assert found.is_equal
     assert found.differing_parts > 40
-    assert len(looked) == 1
+    assert server.scans == 2, "for the checksums, and for the first group"
     other = rows.set_column(1, "c", pa.array([n / 3 + (n in (7, 250)) for n in range(300)]))
-    different = {str(one) for one in server.compared(other, 50).differences}
+    different = {str(one) for one in server.compared(other, 50, most_values=300).differences}
     assert different == {"changed (id=7) c", "changed (id=250) c"}
 
 
