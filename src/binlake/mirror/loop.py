@@ -231,7 +231,10 @@ class Mirror:
 
     def _is_interrupted(self) -> bool:
         """Whether a copy is to be continued later."""
-        self._pulse.busy()
+        if self._tables.followed:
+            self._pulse.busy()
+        else:  # there are no rounds beside the copy
+            self._pulse.beat(None)
         self._control.refresh()
         self._lease.keep()
         return self._stop.is_set() or self._control.paused

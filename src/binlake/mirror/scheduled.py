@@ -16,6 +16,8 @@ from binlake.mirror.stopped import PausedError
 from binlake.mirror.verification import ComparedMirror, Verification, compare_tables
 from binlake.values.quantities import counted
 
+# of a table: the message of the mirror shows the first. More take more reads of the lake's table, during which there are no rounds.
+_MOST_DIFFERENCES = 10
 #: Compares tables of a mirror (all without names) with the source. Raises BinlogError.
 ComparesTables = Callable[[ComparedMirror, Sequence[str], VerifyOptions], Verification]
 
@@ -42,7 +44,9 @@ class ScheduledVerification:
         self._control = control
         self._compare = compare
         self._every_s = options.verify_every_s
-        self._options = VerifyOptions(sample=options.verify_sample)
+        self._options = VerifyOptions(
+            sample=options.verify_sample, most_differences=_MOST_DIFFERENCES
+        )
         self._pulse = pulse
         self._note = note
         pulse.schedule_verification(self._every_s)

@@ -17,10 +17,12 @@ from binlake.values.quantities import counted
 #: Seconds for which binlake waits for commits.
 PATIENCE_S = 60.0
 _PAUSE_S = 0.002
+_LONGEST_PAUSE_S = 0.1  # the server makes the whole list of its transactions each time
 _CUT_PAUSE_S = 0.5
 # Of a server that does not show its commits: most take less, and those that wait for a replica at most its usual timeout.
 _COMMIT_S = 0.1
 _REPLICA_S = 10.0
+_SEMI_SYNC_PAUSE_S = 0.02
 _DENIED = 1227
 # the lines of a transaction begin with its state; one of them names its session
 _IN_FLIGHT = re.compile(
@@ -29,13 +31,15 @@ _IN_FLIGHT = re.compile(
 )
 _XA_COMMIT = re.compile(r"\bXA\s+COMMIT\b", re.IGNORECASE)
 _CUT = "... truncated..."
-# States of a session from the write to the log until its tables are unlocked. While it waits for the commit lock, the
-# statement is not logged yet.
+# States of a session from the write to the log until its tables are unlocked. While it waits for the commit lock, or on a
+# replica for an earlier transaction, the statement is not logged yet.
 _ENDING = re.compile(
-    r"(?!.*commit lock)(?:|end|query end|closing tables|freeing items|cleaning up|unlocking tables|.*\bcommit\b.*"
+    r"(?!.*(?:commit lock|(?:preceding|prior|dependent) transaction))(?:|end|query end|closing tables|freeing items|cleaning up|unlocking tables|.*\bcommit\b.*"
     r"|.*semi-?sync.*|writing to binlog|reset for next command)",
     re.IGNORECASE,
 )
+_NOT_TOLD_APART = "XA RECOVER lists prepared XA transactions; granting XA_RECOVER_ADMIN lets binlake tell them apart"
+_COMMITS_WAIT = "SHOW PROCESSLIST shows what they wait for: a semi-synchronous replica, a full disk, or an earlier transaction on a replica"
 _NEEDS_PROCESS = "GRANT PROCESS ON *.* TO the user of this URL"
 _Xid = tuple[str | None, ...]
 _Statement = tuple[str | None, str | None]
@@ -46,13 +50,14 @@ def wait_for_commits(server: ServerConnection, prepared: Set[_Xid]) -> None:
     before.
 
     A user of MariaDB need not have the privilege to see commits: then this waits for as long as commits take. Raises
-    ServerError, also if commits take more than a minute: `waited_s` is then for how many seconds this waited.
+    ServerError, also if commits take more than a minute: `waited_s` is then for how many seconds this waited. On MariaDB, that
+    error `is_passing`: each user sees all prepared XA transactions there, so these are commits that wait for something.
     """
     is_optional = server.flavour == "mariadb"
     try:
         _wait(CommitsInFlight(server, prepared, 0.0 if is_optional else PATIENCE_S), server)
     except ServerError as error:
-        if not is_optional or (error.code != _DENIED and not error.is_passing):
+        if not is_optional or (error.code != _DENIED and error.waited_s != 0.0):
             raise
         _wait_as_long_as_usual(server)
 
@@ -91,28 +96,41 @@ def _ending(server: ServerConnection) -> set[_Statement]:
 def _wait_as_long_as_usual(server: ServerConnection) -> None:
     """Wait for as long as commits take on a server of which binlake does not see the commits."""
     time.sleep(_COMMIT_S)
+    waiting, answered = _semi_sync(server)
     deadline = time.monotonic() + _REPLICA_S
-    while time.monotonic() < deadline:
-        waiting = server.rows(
-            "SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_%\\_wait\\_sessions'", 2
-        )
-        if not any(whole_number(row[1], row[0] or "") for row in waiting):
+    while waiting and time.monotonic() < deadline:
+        time.sleep(_SEMI_SYNC_PAUSE_S)
+        still, now = _semi_sync(server)
+        # replicas answer in the order of the log
+        if not still or now >= answered + waiting:
             return
-        time.sleep(_PAUSE_S)
+
+
+def _semi_sync(server: ServerConnection) -> tuple[int, int]:
+    """How many sessions wait for a semi-synchronous replica, and how many transactions no longer do."""
+    rows = server.rows("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_%'", 2)
+    numbers = {(row[0] or "").lower(): row[1] for row in rows}
+    found = [
+        sum(whole_number(text, name) for name, text in numbers.items() if name.endswith(ends))
+        for ends in (("_wait_sessions",), ("_yes_tx", "_no_tx"))
+    ]
+    return found[0], found[1]
 
 
 def _wait(commits: CommitsInFlight, server: ServerConnection) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline, pause_s = time.monotonic() + PATIENCE_S, _PAUSE_S
     while not commits.are_done():
         if time.monotonic() > deadline:
+            is_mariadb = server.flavour == "mariadb"
             raise ServerError(
                 f"{server.where}: after {PATIENCE_S:.0f} s,"
                 f" {counted(commits.waiting, 'transaction')} still about to commit",
-                hint="XA RECOVER lists prepared XA transactions; granting XA_RECOVER_ADMIN lets "
-                "binlake tell them apart",
+                hint=_COMMITS_WAIT if is_mariadb else _NOT_TOLD_APART,
                 waited_s=PATIENCE_S,
+                is_passing=is_mariadb,
             )
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         commits.look_again()
 
 
@@ -183,7 +201,7 @@ def _in_flight(server: ServerConnection, patience_s: float) -> dict[str, str]:
             raise ServerError(
                 f"{server.where} has more open transactions than SHOW ENGINE INNODB STATUS lists",
                 hint="end transactions that are idle (information_schema.INNODB_TRX lists them), or read from a replica",
-                waited_s=PATIENCE_S,
+                waited_s=patience_s,
                 is_passing=True,
             )
         time.sleep(_CUT_PAUSE_S)

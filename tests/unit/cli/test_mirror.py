@@ -206,7 +206,7 @@ def test_copies_that_are_left_are_noted(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
     tables = (*STATUS.tables, TableStatus("shop.b", "copying"), TableStatus("shop.c", "resync"))
     command._note_copies_left(replace(STATUS, tables=tables))
-    assert "2 tables still wait for a copy, for example shop.b; the next start continues" in (
+    assert "2 tables still wait for a copy: shop.b, …. The next start continues the copies" in (
         capsys.readouterr().err
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -216,6 +217,23 @@ def test_the_beat_of_another_lake_does_not_count(tmp_path: Path) -> None:
     found = last_beat(tmp_path, "second")
     assert found is not None
     assert found.different == ()
+
+
+def test_a_beat_of_an_earlier_commit(tmp_path: Path) -> None:
+    """It names no lake, and has only the names of the tables that were different."""
+    earlier = {
+        "checked_s": 1.0, "behind_bytes": 0, "changes_per_second": 0.0, "verified_s": 2.0, "complete_s": 1.0, "different": ["a.b"],
+        "not_compared": {"a.c": "it is quarantined"}, "verify_due_s": 3.0, "comparisons": 4, "zero_dates": {"a.b.born": 5},
+    }  # fmt: skip
+    (tmp_path / "pulse.json").write_text(json.dumps(earlier))
+    pulse = Pulse(tmp_path, lambda: LOGS, lambda: None, lake="first")
+    assert (pulse.verified_s, pulse.comparisons) == (2.0, 4)
+    pulse.beat_now(LOGS.end)
+    assert last_beat(tmp_path, "second") is None
+    found = last_beat(tmp_path, "first")
+    assert found is not None
+    assert (found.different, found.not_compared) == (("a.b",), {"a.c": "it is quarantined"})
+    assert found.zero_dates == {"a.b.born": 5}
 
 
 def test_results_of_comparisons_are_not_shown_when_none_is_scheduled_any_more(

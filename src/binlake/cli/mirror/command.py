@@ -201,8 +201,8 @@ def _note_copies_left(found: MirrorStatus) -> None:
     """Report the tables that the lake does not show yet: the position does not concern them."""
     if names := found.to_copy:
         note(
-            f"{counted(len(names), 'table')} still {'waits' if len(names) == 1 else 'wait'} for a copy, for example {names[0]};"
-            " the next start continues"
+            f"{counted(len(names), 'table')} still {'waits' if len(names) == 1 else 'wait'} for a copy: {names[0]}"
+            f"{', …' if names[1:] else ''}. The next start continues the copies"
         )
 
 

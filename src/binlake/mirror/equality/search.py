@@ -22,6 +22,7 @@ _VALUES_OF_A_ROW = 10
 # The rows of a table without a key are shown with all their values.
 _BYTES_AT_ONCE = 256 << 20
 _NOTHING = PartSum(0, 0)
+_MOST_GROUPS = 20  # of parts that are compared row by row, if there are differences among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ class Search:
     most: int
     most_values: int
     found: list[TableDifference] = field(default_factory=list)
+    groups: int = 0
 
     @property
     def is_full(self) -> bool:
-        """Return whether the limit on differences is reached."""
-        return len(self.found) >= self.most
+        """Return whether enough differences are found: each group of parts reads all of the lake's table."""
+        return len(self.found) >= self.most or bool(self.found and self.groups >= _MOST_GROUPS)
 
     def look(self, there: Mapping[int, PartSum], here: Mapping[int, PartSum]) -> int:
         """Compare the rows of the parts whose checksums differ, those of the server (`there`) and of the lake (`here`), until the
@@ -84,6 +86,7 @@ class Search:
         while left and not self.is_full:
             group, before = self._first_of(left, there, here), len(self.found)
             self._look_at(group, of_lake)
+            self.groups += 1
             left = left[len(group) :]
             if left and not is_exact and len(self.found) == before:
                 # Other parts, too, may only seem to differ: each group reads all of the lake.
@@ -130,7 +133,7 @@ class Search:
             (*source, *lake)
         ):  # in the order in which the server sends its rows
             for difference in self._of_key(source.get(key, []), lake.get(key, [])):
-                if self.is_full:
+                if len(self.found) >= self.most:
                     return
                 self.found.append(difference)
 

@@ -18,6 +18,7 @@ from binlake.mirror.followed.in_lake import MirroredTables
 from binlake.mirror.followed.table_record import (
     former_properties,
     is_former,
+    kept_columns,
     mode_of,
     place_of,
     sources,
@@ -117,7 +118,7 @@ class FormerTables:
             self.control.keep_former(full_name, name)
             there.set_properties(without_shard(properties, full_name))
         elif newly_hidden_column(self.rules, known) is None and (
-            why := self._why_kept(sources(properties)[full_name], there)
+            why := self._why_kept(full_name, properties, there)
         ):
             self.control.keep_former(full_name, name)  # first, so that a kill loses no round
             there.set_properties(former_properties(now))
@@ -129,11 +130,13 @@ class FormerTables:
                 self.control.keep_former(full_name, name)
             self.lake.drop(*name)
 
-    def _why_kept(self, kept: Mapping[str, str], there: StoredTable) -> str:
+    def _why_kept(self, full_name: str, properties: Mapping[str, str], there: StoredTable) -> str:
         """The contents of a lake table that no copy has, as text; "" if there are none."""
         if tags := there.tags():
             return f"tags: {few_of(tags)}"
-        if mode_named(mode_of(kept)).fields:
+        if columns := kept_columns(properties):
+            return f"values from before a change of type: {few_of(list(columns))}"
+        if mode_named(mode_of(sources(properties)[full_name])).fields:
             return "rows that the server no longer has, or earlier versions of them"
         if self.options.format == DELTA and self.control.moments:  # a Delta table has no tags
             return "the rows of moments that have names"

@@ -276,13 +276,7 @@ class Followed:
     def _check_storage(
         self, declared: DeclaredTable, rules: ColumnRules, options: MirrorOptions
     ) -> None:
-        """Raise OptionError if it was copied with other types of columns, or with another kind of deletes."""
-        stored = self.lake.properties.get("binlake.deletes", options.deletes)
-        if stored != options.deletes:
-            raise self._differs(
-                f"its lake table was made with option deletes {stored!r}, but should have {options.deletes!r}",
-                "deletes",
-            )
+        """Raise OptionError if it was copied with other types of columns."""
         if not has_such_columns(declared):
             return
         option, what = changed_type_option(

@@ -49,6 +49,7 @@ from binlake.values.table_names import full_name_of, table_name
 
 _TRIES = 3
 _COPIES = 10
+_LONGEST_WAIT_S = 600.0
 # Of one table, in a run that is to end: a statement can make each of them useless.
 _MOST_COPIES = 4
 #: Seconds after which a copy gives way to the rounds of other tables.
@@ -95,7 +96,7 @@ class FollowedTables:
         self.followed: dict[str, Followed] = {}
         self.unfinished: set[str] = set()
         self.namespaces: set[str] = set()
-        self.lagging: dict[str, BinlogError] = {}
+        self.lagging, self._failed_at = dict[str, BinlogError](), dict[str, float]()
         self._busy_until = self._copy_until = 0.0
         self.left_out, self.restless = set[str](), set[str]()
         self.apply_departure: Callable[[Followed], bool] = lambda _table: False
@@ -182,6 +183,22 @@ class FollowedTables:
             if full_name not in self._control.to_resync:
                 known.check_rules(self._rules, self._options)
             self._take(known)
+        self._note_other_deletes()
+
+    def _note_other_deletes(self) -> None:
+        """Report the tables that keep the kind of deletes of their copies: both kinds are right, but not for each reader."""
+        wanted = self._options.deletes
+        others = [
+            name
+            for name, table in self.followed.items()
+            if table.lake.properties.get("binlake.deletes", wanted) != wanted
+        ]
+        if others:
+            few = ", ".join([*others[:3], *(["…"] if others[3:] else [])])
+            self._note(
+                f"these tables keep the deletes of their first copy, and not {wanted!r}: {few}. To change them, run"
+                " `binlake mirror resync`"
+            )
 
     def limit(self) -> None:
         """Let the mirror come to an end although the server makes DDL all the time: from now on, copy only tables that the
@@ -241,7 +258,7 @@ class FollowedTables:
     def continue_copies(self) -> None:
         """Continue copies that are not complete, until one gives way or the time for copies is over."""
         ends = time.monotonic() + self._copy_s
-        for full_name in sorted(self.unfinished, key=lambda name: (name in self.lagging, name)):
+        for full_name in sorted(self.unfinished, key=self._turn):
             # several tables that wait for the server take no more of the time than one
             busy = self._busy or self.lagging.get(full_name)
             if time.monotonic() < self._busy_until and isinstance(busy, ServerError):
@@ -257,6 +274,10 @@ class FollowedTables:
             if time.monotonic() >= ends:
                 break
         self._copies_ended = time.monotonic()
+
+    def _turn(self, full_name: str) -> tuple[bool, float, str]:
+        """The order of copies: those that wait come last, and of them the one that has failed last."""
+        return full_name in self.lagging, self._failed_at.get(full_name, 0.0), full_name
 
     def _put_off(self, full_name: str) -> None:
         """Continue a copy later. A followed table is forgotten, because rounds would take it past the change that makes
@@ -433,15 +454,12 @@ class FollowedTables:
         if not isinstance(error, ServerError) or isinstance(error, PositionLostError):
             raise error
         if is_passing(error):
-            # the rounds of other tables have at least half of the time
-            self._busy_until = time.monotonic() + LOCK_WAIT_S
-            self._busy = error if concerns_other_tables(error) else None
-            self._wait(full_name, error)
+            self._later(full_name, error, LOCK_WAIT_S)
             return False
         is_last = attempt == _COPIES - 1
         if error.retryable and took_s > LOCK_WAIT_S:
-            # the server is there, but a query on this table may take it longer than binlake waits: the other tables go on
-            self._wait(full_name, error)
+            # the server is there, but a query on this table may take it longer than binlake waits
+            self._later(full_name, error, took_s)
             return False
         is_once = self._wanted_from_now is not None
         if is_last and is_once and isinstance(error, AlteredError):
@@ -455,6 +473,19 @@ class FollowedTables:
             raise error
         self.quarantine(full_name, f"{error}; {RESYNC}")
         return False
+
+    def _later(self, full_name: str, error: ServerError, took_s: float) -> None:
+        """Continue a copy later: other copies come first, and the rounds of other tables have at least half of the time, but
+        copies wait no longer than a query may be silent.
+        """
+        now = time.monotonic()
+        self._failed_at[full_name] = now
+        if now >= self._busy_until:
+            self._busy = None
+        self._busy_until = max(self._busy_until, now + min(took_s, _LONGEST_WAIT_S))
+        if concerns_other_tables(error):
+            self._busy = error
+        self._wait(full_name, error)
 
     def _missing(self, full_name: str) -> None:
         """Stop following a table that should be copied, but that the server does not list, unless the log is of an archive that may
@@ -483,6 +514,7 @@ class FollowedTables:
         """Follow a table no longer, here and in this run."""
         self.followed.pop(full_name, None)
         self.lagging.pop(full_name, None)
+        self._failed_at.pop(full_name, None)
         self._absent.forget(full_name)
         for shards in self._shards.values():
             shards.pop(full_name, None)

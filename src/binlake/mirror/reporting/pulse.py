@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
@@ -115,7 +116,7 @@ class Pulse:
         self._next = self._busy_next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
         known = last_beat(directory, lake) or Beat(0.0, None, 0.0, lake=lake)
-        self._last = replace(known, complete_s=0.0)
+        self._last = replace(known, complete_s=0.0, lake=lake)
         self._verify_every_s = 0.0
 
     @property
@@ -253,12 +254,14 @@ class Pulse:
 
 def last_beat(directory: Path, lake: str | None = None) -> Beat | None:
     """The newest beat; None where there is none on this machine. `lake`: the identity of the lake, None if it is known that
-    no other one uses the directory.
+    no other one uses the directory. Earlier commits wrote no identity, and only the names of tables that were different.
     """
     try:
         known = json.loads((directory / PULSE).read_text("utf-8"))
+        earlier: dict[str, Any] = {name: {} for name in known.pop("different", ())}
         differences = {
-            name: Difference(**found) for name, found in dict(known["differences"]).items()
+            name: Difference(**found)
+            for name, found in dict(known.get("differences", earlier)).items()
         }
         beat = Beat(**{**known, "differences": differences})
         found = replace(
@@ -267,9 +270,9 @@ def last_beat(directory: Path, lake: str | None = None) -> Beat | None:
             zero_dates=dict(beat.zero_dates),
             waiting=dict(beat.waiting),
         )
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
-    return found if lake in (None, found.lake) else None
+    return found if lake is None or found.lake in ("", lake) else None
 
 
 def _known_behind(now: LogsNow | None, position: Position | None) -> int | None:

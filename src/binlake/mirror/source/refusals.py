@@ -48,8 +48,8 @@ def is_passing(error: ServerError) -> bool:
 
 
 def concerns_other_tables(error: ServerError) -> bool:
-    """Whether an error that `is_passing` would also be met by the copies of other tables."""
-    return error.code not in (LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED)
+    """Whether an error after which a copy waits would also be met by the copies of other tables."""
+    return not error.retryable and error.code not in (LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED)
 
 
 def is_lasting(error: ServerError) -> bool:

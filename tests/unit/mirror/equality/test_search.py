@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
@@ -114,6 +115,22 @@ def test_a_wide_table_that_differs_everywhere_does_not_fill_the_memory(
     assert {one.kind for one in found.differences} == {"changed"}
     assert {len(one.columns) for one in found.differences} == {columns}
     assert 50 <= server.read <= 6_000 / columns / 2 + rows / 60, "the first parts are enough"
+
+
+def test_few_rows_that_differ_in_a_large_wide_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group of parts reads the whole lake table, which may take minutes."""
+    rows, columns = 1_200, 30
+    listed = ", ".join(f"c{n} INT" for n in range(columns))
+    server = Server(
+        monkeypatch, f"CREATE TABLE a.t (id INT PRIMARY KEY, {listed})", wide(rows, columns, 0)
+    )
+    few = pa.array([n % 10 == 0 for n in range(rows)])
+    changed = pc.if_else(few, 7_000_000, server.rows["c3"]).cast(pa.int32())
+    lake = server.rows.set_column(4, "c3", changed)
+    found = server.compared(lake, 60, most_values=1_200)
+    assert found.is_cut
+    assert {one.columns for one in found.differences} == {("c3",)}
+    assert 20 <= server.scans <= 22
 
 
 def test_rows_become_texts_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:

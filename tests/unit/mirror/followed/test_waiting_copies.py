@@ -139,6 +139,36 @@ def test_a_busy_server_is_not_asked_again_for_each_table(
     assert len(read) == times, "before the minute is over"
 
 
+def test_a_table_that_always_has_to_wait_does_not_keep_others_from_being_copied(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server needs a temporary file for this table, and the disk is too small for it, but not for the others."""
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    names = [("shop", name) for name in ("a", "b", "c")]
+    copies = SimpleNamespace(
+        make=lambda table, *_of: SimpleNamespace(
+            full_name=table, shard_column="", offset=OFFSET, shards={}, lake=None
+        )
+    )
+    monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
+
+    def answer(name: tuple[str, str]) -> tuple[str, str]:
+        if name[1] == "a":
+            raise ServerError("db1: The table '/tmp/#sql_1' is full", code=1114)
+        return ".".join(name), ""
+
+    tables, _ = started(lake, tmp_path)
+    tables.source = SimpleNamespace(names=lambda: names, has=names.__contains__, read=answer)  # type: ignore[assignment]
+    tables.unfinished |= {"shop.a", "shop.b", "shop.c"}
+    tables.continue_copies()
+    assert tables.lagging.keys() == {"shop.a", "shop.b", "shop.c"}
+    clock[0] += 61
+    tables.continue_copies()
+    assert tables.followed.keys() == {"shop.b", "shop.c"}
+    assert tables.lagging.keys() == {"shop.a"}
+
+
 def test_the_lease_is_kept_during_a_copy(
     lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
