@@ -92,21 +92,24 @@ class MirrorOption:
     def value_of(self, given: Any) -> Any:
         """The value that a command, a file, a lake or Python code gives. A text may contain several patterns of tables or of columns.
 
-        Raises OptionError for a text where a list is expected.
+        Raises OptionError for what is no list of texts where one is expected.
         """
         if not self.is_list:
             return given
-        if isinstance(given, str):  # else each of its characters would be an entry
+        # each character of a text would be an entry
+        is_list = isinstance(given, Iterable) and not isinstance(given, str)
+        texts = tuple(given) if is_list else (None,)
+        if not all(isinstance(text, str) for text in texts):
             raise OptionError(
                 f"option {self.name}: expected a list of texts, not {given!r}",
                 name=self.name,
                 value=given,
             )
         if self.parse is parse_column_pattern:
-            return tuple(part for text in given for part in divided_patterns(text))
+            return tuple(part for text in texts for part in divided_patterns(text))
         if self.parse is not parse_table_pattern:
-            return tuple(given)
-        return tuple(part.strip() for text in given for part in _ENDS_PATTERN.split(text))
+            return texts
+        return tuple(part.strip() for text in texts for part in _ENDS_PATTERN.split(text))
 
 
 def _option(default: Any, help: str, **written: Any) -> Any:

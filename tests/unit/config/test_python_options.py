@@ -54,10 +54,11 @@ def test_an_option_that_resembles_none_is_answered_with_all(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("option", ["tables", "exclude_columns", "rename_tables"])
-def test_a_text_in_the_place_of_a_list(tmp_path: Path, option: str) -> None:
-    """Each of its characters would be a pattern."""
-    options: dict[str, Any] = {option: "*.*.ssn"}
-    with pytest.raises(OptionError, match=f"option {option}: expected a list of texts, not '"):
+@pytest.mark.parametrize("value", ["*.*.ssn", None, 1, [None], [b"*.*.ssn"]])
+def test_what_is_no_list_of_texts(tmp_path: Path, option: str, value: Any) -> None:
+    """Each character of a text would be a pattern."""
+    options: dict[str, Any] = {option: value}
+    with pytest.raises(OptionError, match=f"option {option}: expected a list of texts, not "):
         mirror(URL, tmp_path / "lake", **options)
 
 
