@@ -83,6 +83,14 @@ APPLIED = {
     "implies": Alteration("v INT", "ALTER TABLE t ADD n VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL AFTER id", "added; existing rows have the empty string"),
     "indexes_first": Alteration("v INT", "ALTER TABLE t ADD INDEX (n), ADD COLUMN n INT NOT NULL DEFAULT 3", _DEFAULT),
     "renames_and_adds": Alteration("v INT", "ALTER TABLE t CHANGE v w INT, ADD (v INT DEFAULT 5, n INT)", "renamed, and added with the default"),
+    "invisible": Alteration(
+        "v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 7 INVISIBLE", _DEFAULT, servers=("mysql-9", "mariadb")),
+    "in_place": Alteration("v INT", "ALTER TABLE t ADD n INT NULL, ALGORITHM = INPLACE, LOCK = NONE", "added"),
+    "at_once": Alteration(
+        "v INT", "ALTER TABLE t ADD n INT NULL FIRST, ALGORITHM = INSTANT", "added at its place", servers=("mysql-9", "mariadb")),
+    "adds_missing": Alteration(
+        "v INT", "ALTER TABLE t ADD IF NOT EXISTS v BIGINT, ADD IF NOT EXISTS n INT, DROP COLUMN IF EXISTS w",
+        "`n` is added; the server ignores the rest", servers=("mariadb",)),
     "drops": Alteration("v INT, w INT", "ALTER TABLE t DROP COLUMN v", "dropped"),
     "replaces": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT DEFAULT 5", "dropped; the new column has another field id, and existing rows have the default"),
     "replaces_same": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT", "dropped; the new column has another field id"),
@@ -101,6 +109,7 @@ APPLIED = {
     "longer": Alteration(f"v {_TEXT}", "ALTER TABLE t MODIFY v VARCHAR(300) CHARACTER SET latin1", _SAME),
     "longer_text": Alteration("v TEXT CHARACTER SET utf8mb4", "ALTER TABLE t MODIFY v LONGTEXT CHARACTER SET utf8mb4", _SAME),
     "longer_bytes": Alteration("v VARBINARY(10)", "ALTER TABLE t MODIFY v VARBINARY(20)", _SAME),
+    "compresses": Alteration("v TEXT", "ALTER TABLE t MODIFY v TEXT COMPRESSED", _SAME, servers=("mariadb",)),
     "members": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('a','b','c')", _SAME),
     "more_members": Alteration("v SET('a','b')", "ALTER TABLE t MODIFY v SET('a','b','c')", _SAME),
     "not_null": Alteration("v INT", "ALTER TABLE t MODIFY v INT NOT NULL", f"{_SAME}, if no value is NULL"),
@@ -110,6 +119,16 @@ APPLIED = {
     "no_default": Alteration("v INT DEFAULT 7", "ALTER TABLE t ALTER v DROP DEFAULT", _SAME),
     "indexes": Alteration("v INT", "ALTER TABLE t ADD INDEX (v), ENGINE = InnoDB, COMMENT = 'default'", _SAME),
     "unique_key": Alteration("v INT", "ALTER TABLE t ADD UNIQUE KEY (v, id)", _SAME),
+    "renames_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t RENAME INDEX k TO i", _SAME, servers=("mysql-9", "mariadb")),
+    "hides_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t ALTER INDEX k INVISIBLE", _SAME, servers=("mysql-9",)),
+    "ignores_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t ALTER INDEX k IGNORED", _SAME, servers=("mariadb",)),
+    "searches": Alteration("v VARCHAR(10) CHARACTER SET utf8mb4", "ALTER TABLE t ADD FULLTEXT INDEX (v)", _SAME),
+    "indexes_expression": Alteration("v INT", "ALTER TABLE t ADD INDEX ((v + 1))", _SAME, servers=("mysql-9",)),
+    "hides_column": Alteration("v INT, w INT", "ALTER TABLE t ALTER COLUMN v SET INVISIBLE", _SAME, servers=("mysql-9",)),
+    "hides": Alteration("v INT", "ALTER TABLE t MODIFY v INT INVISIBLE", _SAME, servers=("mysql-9", "mariadb")),
+    "row_format": Alteration("v INT", "ALTER TABLE t ROW_FORMAT = REDUNDANT", _SAME),
+    "not_encrypted": Alteration("v INT", "ALTER TABLE t ENCRYPTION = 'N'", _SAME, servers=("mysql-9",)),
+    "sorts": Alteration("v INT", "ALTER TABLE t ORDER BY v DESC, id", _SAME),
     "indexes_off": Alteration("v INT", "/*!40000 ALTER TABLE t DISABLE KEYS */", _SAME),
     "no_index": Alteration("v INT, KEY k (v)", "ALTER TABLE t DROP KEY k", _SAME),
     "counter": Alteration("v INT", "ALTER TABLE t AUTO_INCREMENT = 100", _SAME),
@@ -126,11 +145,19 @@ APPLIED = {
         "ALTER TABLE t REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (3), PARTITION p2 VALUES LESS THAN MAXVALUE)", _SAME),
     "joins_parts": Alteration(
         "v INT) PARTITION BY HASH (id) (PARTITION a, PARTITION b, PARTITION c", "ALTER TABLE t COALESCE PARTITION 2", _SAME),
+    "rebuilds_parts": Alteration("v INT) PARTITION BY HASH (id) (PARTITION a, PARTITION b", "ALTER TABLE t REBUILD PARTITION a, b", _SAME),
+    "analyses_parts": Alteration("v INT) PARTITION BY HASH (id", "ALTER TABLE t ANALYZE PARTITION ALL", _SAME),
     "unparted": Alteration("v INT) PARTITION BY HASH (id", "ALTER TABLE t REMOVE PARTITIONING", _SAME),
     "checks": Alteration("v INT", "ALTER TABLE t ADD CONSTRAINT c CHECK (v < 1000)", _SAME, servers=("mysql-9", "mariadb")),
+    "unchecks": Alteration(
+        "v INT, CONSTRAINT low CHECK (v < 1000)", "ALTER TABLE t DROP CONSTRAINT low", _SAME, servers=("mysql-9", "mariadb")),
+    "drops_check": Alteration(
+        "v INT, CONSTRAINT lower_check CHECK (v < 1000)", "ALTER TABLE t DROP CHECK lower_check", _SAME, servers=("mysql-9",)),
     "unique_indexed": Alteration("v INT", "CREATE INDEX i ON t (v)", _SAME, key=_UNIQUE),
     "unique_off": Alteration("v INT", "ALTER TABLE t DISABLE KEYS", _SAME, key=_UNIQUE),
     "refers": Alteration("v INT", f"{_CASCADE.rpartition(' ON ')[0]}", _SAME, others=_PARENT),
+    "refers_no_more": Alteration(
+        "v INT, CONSTRAINT f FOREIGN KEY (v) REFERENCES alters2.parent (id)", "ALTER TABLE t DROP FOREIGN KEY f", _SAME, others=_PARENT),
     "cascades": Alteration(
         "v INT", _CASCADE, f"{_SAME}, if the server logs the rows that it deletes", servers=("mysql-9",), others=_PARENT),
     "empties": Alteration("v INT", "TRUNCATE TABLE t", "emptied; the snapshot before it has a tag `before-truncate-…`"),
@@ -181,6 +208,8 @@ QUARANTINED = {
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "drops_key": Alteration("v INT", "ALTER TABLE t DROP PRIMARY KEY", "", "primary key"),
+    "drops_key_constraint": Alteration(
+        "v INT", "ALTER TABLE t DROP CONSTRAINT `PRIMARY`", "", "primary key", servers=("mysql-9", "mariadb")),
     "renames_key": Alteration("v INT", "ALTER TABLE t CHANGE id number INT NOT NULL", "", "the key is dropped or renamed"),
     "drops_id": Alteration("v INT", "ALTER TABLE t DROP COLUMN id", "", "the primary key changes"),
     "drops_part_of_key": Alteration(

@@ -431,7 +431,9 @@ def _alteration(one: Alteration, outcome: str) -> str:
     shown += f"; the lake table is partitioned by `{one.partition}`" if one.partition else ""
     # a code span with a backtick has two of them around it
     ticks = "``" if "`" in one.statement else "`"
-    return f"| {shown} | {ticks}{one.statement}{ticks} | {outcome} |"
+    # a space on each side, which Markdown removes, separates them from a backtick at the end
+    statement = f" {one.statement} " if one.statement.endswith("`") else one.statement
+    return f"| {shown} | {ticks}{statement}{ticks} | {outcome} |"
 
 
 PAGES = {
