@@ -358,9 +358,7 @@ class Mirror:
         self._tables.note_unmatched()
 
     def _has_caught_up(self, progressed: bool) -> bool:
-        """Whether a comparison has little of the log to apply first, and no copies to make. While a server commits all the
-        time, each look finds something more.
-        """
+        """Whether a comparison has no copies to make first, and little to apply: a busy server always has something more."""
         if self._control.paused or self._has_copies():
             return False
         return self._rounds.is_near_end or not progressed
@@ -391,9 +389,7 @@ class Mirror:
         return max(ends, key=lambda offset: position_key(offset.position))
 
     def _waits(self) -> bool:
-        """Whether a copy waits for an archive that lags behind, or for a busy server. Raises the error of the copy if it has waited
-        too long.
-        """
+        """Whether a copy waits for an archive that lags behind, or for a busy server. Raises its error if it waits too long."""
         if not self._tables.lagging:
             self._waiting_since = None
             return False
