@@ -159,6 +159,17 @@ CHARACTER_TYPES: Mapping[str, frozenset[int]] = MappingProxyType(
         | {MYSQL_TYPE_BLOB_COMPRESSED, MYSQL_TYPE_VARCHAR_COMPRESSED, MYSQL_TYPE_GEOMETRY},
     }
 )
+#: Types whose values have a length field of their own size, and are no part of the row on the server.
+LARGE_TYPES = (
+    MYSQL_TYPE_TINY_BLOB,
+    MYSQL_TYPE_MEDIUM_BLOB,
+    MYSQL_TYPE_LONG_BLOB,
+    MYSQL_TYPE_BLOB,
+    MYSQL_TYPE_BLOB_COMPRESSED,
+    MYSQL_TYPE_JSON,
+    MYSQL_TYPE_GEOMETRY,
+    MYSQL_TYPE_VECTOR,
+)
 
 
 def is_character_type(code: int, flavour: str) -> bool:

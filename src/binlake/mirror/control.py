@@ -4,6 +4,8 @@ A row per round: its end in the log, and the snapshot of each table at that time
 can be read as of one moment. The newest round's properties also record the position of tables
 without changes, which get no new snapshot. The table's properties hold the
 options, which tables are quarantined, and which the server no longer has.
+
+One class, although it is long: each of its settings is a property of this table, read and changed in one way.
 """
 
 from __future__ import annotations

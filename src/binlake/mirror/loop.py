@@ -352,9 +352,9 @@ class Mirror:
         if once:
             self._tables.limit()
         quarantine_cascades(self._tables)
-        self._tables.find_new()
+        new = self._tables.find_new()
         self._beat(self._pulse.beat)  # the copies may take hours
-        self._tables.add()
+        self._tables.copy_new(new)
         self._tables.note_unmatched()
 
     def _has_caught_up(self, progressed: bool) -> bool:

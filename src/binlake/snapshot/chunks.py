@@ -49,18 +49,6 @@ _MOST_CHUNK_S = 20
 _FEWEST_CHUNK_ROWS = 64
 # The servers' limit for the columns of a row, without the content of BLOB, TEXT, JSON, GEOMETRY and VECTOR.
 _MOST_ROW_BYTES = 65_535
-_LARGE_TYPES = frozenset(
-    {
-        ct.MYSQL_TYPE_TINY_BLOB,
-        ct.MYSQL_TYPE_MEDIUM_BLOB,
-        ct.MYSQL_TYPE_LONG_BLOB,
-        ct.MYSQL_TYPE_BLOB,
-        ct.MYSQL_TYPE_BLOB_COMPRESSED,
-        ct.MYSQL_TYPE_JSON,
-        ct.MYSQL_TYPE_GEOMETRY,
-        ct.MYSQL_TYPE_VECTOR,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +120,7 @@ def _row_bytes(table: SourceTable) -> int:
     """The average size of a row. The server's estimate includes the space of deleted rows, which may be a gigabyte a row in a
     table that is used as a queue.
     """
-    if any(column.type_code in _LARGE_TYPES for column in table.definition.columns):
+    if any(column.type_code in ct.LARGE_TYPES for column in table.definition.columns):
         return table.row_bytes
     return min(table.row_bytes, _MOST_ROW_BYTES)
 

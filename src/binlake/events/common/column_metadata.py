@@ -101,16 +101,7 @@ _LAYOUTS: dict[int, _Layout] = {
     ),
     ct.MYSQL_TYPE_BIT: _Layout(_bit, lambda entry: bytes((entry[1] % 8, entry[1] // 8))),
     **dict.fromkeys(
-        (
-            ct.MYSQL_TYPE_TINY_BLOB,
-            ct.MYSQL_TYPE_MEDIUM_BLOB,
-            ct.MYSQL_TYPE_LONG_BLOB,
-            ct.MYSQL_TYPE_BLOB,
-            ct.MYSQL_TYPE_BLOB_COMPRESSED,
-            ct.MYSQL_TYPE_JSON,
-            ct.MYSQL_TYPE_GEOMETRY,
-            ct.MYSQL_TYPE_VECTOR,
-        ),
+        ct.LARGE_TYPES,
         _BLOB,
     ),
     **dict.fromkeys((ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE), _REAL),

@@ -6,7 +6,7 @@ server's current rows: tags, a history, deleted rows. Old rounds then show the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from binlake.snapshot.tables import SourceTable
 from binlake.values.charset_text import lower_case
 from binlake.values.table_names import table_name
 
-_FEW_TAGS = 5
+_FEW = 5
 DROP_TAGS = (
     "drop its tags (binlake mirror untag LAKE NAME, or ALTER TABLE … DROP TAG in Spark), or the lake table, then"
     " `binlake mirror resync` copies it again"
@@ -135,7 +135,7 @@ class FormerTables:
         if tags := there.tags():
             return f"tags: {few_of(tags)}"
         if columns := kept_columns(properties):
-            return f"values from before a change of type: {few_of(list(columns))}"
+            return f"values from before a change of type: {few_of(columns)}"
         if mode_named(mode_of(sources(properties)[full_name])).fields:
             return "rows that the server no longer has, or earlier versions of them"
         if self.options.format == DELTA and self.control.moments:  # a Delta table has no tags
@@ -163,6 +163,6 @@ def why_hidden(column: str) -> str:
     return f"column {column} is now left out, hashed, or hashed with another key"
 
 
-def few_of(tags: list[str]) -> str:
-    """The first tags, as text."""
-    return ", ".join(tags[:_FEW_TAGS]) + (", …" if len(tags) > _FEW_TAGS else "")
+def few_of(names: Sequence[str]) -> str:
+    """The first names, as text."""
+    return ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.followed.absent import AbsentTables
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError, LogPurgedError
-from binlake.mirror.followed.former_tables import FormerTables
+from binlake.mirror.followed.former_tables import FormerTables, few_of
 from binlake.mirror.followed.in_lake import MirroredTables, tables_in_lake
 from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed, followed_tables
@@ -194,9 +194,8 @@ class FollowedTables:
             if table.lake.properties.get("binlake.deletes", wanted) != wanted
         ]
         if others:
-            few = ", ".join([*others[:3], *(["…"] if others[3:] else [])])
             self._note(
-                f"these tables keep the deletes of their first copy, and not {wanted!r}: {few}. To change them, run"
+                f"these tables keep the deletes of their first copy, and not {wanted!r}: {few_of(others)}. To change them, run"
                 " `binlake mirror resync`"
             )
 
@@ -230,7 +229,7 @@ class FollowedTables:
         self._patterns.check_columns(is_first_start=is_first)
 
     def find_new(self) -> list[str]:
-        """The tables that are not in the lake yet, for `add`. `not_copied` has them from now on."""
+        """The tables that are not in the lake yet. `not_copied` has them from now on."""
         aside = {*self._control.quarantined, *self._control.to_resync, *self.followed}
         new = [name for name in self.source.names() if full_name_of(*name) not in aside]
         wanted = self._wanted_from_now
@@ -242,8 +241,12 @@ class FollowedTables:
 
     def add(self) -> None:
         """Copy the tables that are not in the lake yet."""
+        self.copy_new(self.find_new())
+
+    def copy_new(self, names: Sequence[str]) -> None:
+        """Copy tables that `find_new` has found; those for which there is no time wait."""
         ends = time.monotonic() + self._copy_s
-        for full_name in self.find_new():
+        for full_name in names:
             waits = self.unfinished or (self.followed and time.monotonic() >= ends)
             if waits and full_name not in self.followed:
                 self.unfinished.add(full_name)

@@ -1,4 +1,7 @@
-"""The position of the log at which a copy ends: the mirror copies a table again if it was altered before."""
+"""The position of the log at which a copy ends: the mirror copies a table again if it was altered before.
+
+One module, although it is long: all tests make copies of one table with the same stand-ins for server, log and lake.
+"""
 
 from __future__ import annotations
 
