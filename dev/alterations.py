@@ -85,6 +85,15 @@ APPLIED = {
     "renames_and_adds": Alteration("v INT", "ALTER TABLE t CHANGE v w INT, ADD (v INT DEFAULT 5, n INT)", "renamed, and added with the default"),
     "invisible": Alteration(
         "v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 7 INVISIBLE", _DEFAULT, servers=("mysql-9", "mariadb")),
+    "compressed_default": Alteration(
+        "v INT", "ALTER TABLE t ADD n VARCHAR(1000) CHARACTER SET utf8mb4 COMPRESSED NOT NULL DEFAULT 'abc'", _DEFAULT,
+        servers=("mariadb",)),
+    "checked_default": Alteration(
+        "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 CONSTRAINT c CHECK (n > 0)", _DEFAULT, servers=("mysql-9", "mariadb")),
+    "unversioned": Alteration(
+        "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 WITHOUT SYSTEM VERSIONING", _DEFAULT, servers=("mariadb",)),
+    "refers_by_default": Alteration(
+        "v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 1 REFERENCES alters2.parent (id)", _DEFAULT, others=_PARENT),
     "in_place": Alteration("v INT", "ALTER TABLE t ADD n INT NULL, ALGORITHM = INPLACE, LOCK = NONE", "added"),
     "at_once": Alteration(
         "v INT", "ALTER TABLE t ADD n INT NULL FIRST, ALGORITHM = INSTANT", "added at its place", servers=("mysql-9", "mariadb")),

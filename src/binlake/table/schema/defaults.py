@@ -12,18 +12,31 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, outer_words
+from binlake.table.schema.sql_tokens import (
+    Token,
+    UnreadableTableError,
+    closing,
+    outer_words,
+    read_name,
+)
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _BITS = re.compile(r"b'([01]+)'|0b([01]+)", re.IGNORECASE)
 _HEX = re.compile(r"x'((?:[0-9a-f]{2})*)'|0x((?:[0-9a-f]{2})+)", re.IGNORECASE)
 
-# attributes that do not matter here, by the number of words and names that follow them
-_ATTRIBUTES = {
-    "UNSIGNED": 0, "SIGNED": 0, "ZEROFILL": 0, "BINARY": 0, "ASCII": 0, "UNICODE": 0, "NULL": 0, "FIRST": 0,
-    "VISIBLE": 0, "INVISIBLE": 0, "COMMENT": 1, "COLLATE": 1, "CHARSET": 1, "AFTER": 1, "COLUMN_FORMAT": 1,
-    "STORAGE": 1,
+_ACTIONS = ("CASCADE", "RESTRICT", "NO ACTION", "SET NULL", "SET DEFAULT")
+# attributes that do not matter here, and how many words and names follow each
+_ATTRIBUTES: dict[tuple[str, ...], int] = {
+    ("NOT", "NULL"): 0, ("NULL",): 0, ("UNIQUE", "KEY"): 0, ("UNIQUE",): 0, ("FIRST",): 0, ("AFTER",): 1,
+    ("UNSIGNED",): 0, ("SIGNED",): 0, ("ZEROFILL",): 0, ("BINARY",): 0, ("ASCII",): 0, ("UNICODE",): 0,
+    ("CHARACTER", "SET"): 1, ("CHAR", "SET"): 1, ("CHARSET",): 1, ("COLLATE",): 1, ("COMMENT",): 1, ("COMPRESSED",): 0,
+    ("VISIBLE",): 0, ("INVISIBLE",): 0, ("COLUMN_FORMAT",): 1, ("STORAGE",): 1, ("SRID",): 1,
+    ("ENGINE_ATTRIBUTE",): 1, ("SECONDARY_ENGINE_ATTRIBUTE",): 1, ("NOT", "SECONDARY"): 0,
+    ("WITH", "SYSTEM", "VERSIONING"): 0, ("WITHOUT", "SYSTEM", "VERSIONING"): 0,
+    ("ENFORCED",): 0, ("NOT", "ENFORCED"): 0, ("MATCH",): 1,
+    **{("ON", event, *action.split()): 0 for event in ("DELETE", "UPDATE") for action in _ACTIONS},
 }  # fmt: skip
+_LONGEST = max(map(len, _ATTRIBUTES))
 _COMPUTED = {"AUTO_INCREMENT", "AS", "PRIMARY", "SERIAL"}
 _NOW = {"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"}
 # They have characters that SHOW CREATE TABLE, which converts all texts to utf8mb3, cannot print.
@@ -98,22 +111,31 @@ def literal_default(
     found: Constant | None = IMPLIED if nullable is False else None
     at = 0
     while at < len(attributes):
-        word, following = attributes[at].word, [token.word for token in attributes[at + 1 : at + 3]]
-        if word == "DEFAULT":
+        if attributes[at].word == "DEFAULT":
             found, at = _literal(attributes, at + 1)
-        elif word == "NOT" and following[:1] == ["NULL"]:
-            at += 2
-        elif word == "UNIQUE":
-            at += 1 + (following[:1] == ["KEY"])
-        elif word in ("CHARACTER", "CHAR") and following[:1] == ["SET"]:
-            at += 3
-        elif word == "CHECK" and following[:1] == ["("]:
-            at = closing(attributes, at + 1, "CHECK") + 1
-        elif word in _ATTRIBUTES:
-            at += 1 + _ATTRIBUTES[word]
         else:
-            raise UnreadableTableError(f"{attributes[at].text} is not understood")
+            at = _after_attribute(attributes, at)
     return _without_zone(found, sql)
+
+
+def _after_attribute(attributes: Sequence[Token], at: int) -> int:
+    """The place after an attribute that does not matter. Raises UnreadableTableError for one that is not known."""
+    words = [token.word for token in attributes[at : at + _LONGEST]]
+    word, following = words[0], words[1:2]
+    if word and following == ["="]:  # also options of an engine
+        return at + 3
+    if word == "CONSTRAINT":  # perhaps with a name, and then a CHECK
+        return at + 1 + (following != ["CHECK"])
+    if word == "CHECK" and following == ["("]:
+        return closing(attributes, at + 1, word) + 1
+    if word == "REFERENCES":
+        _, parent, at = read_name(attributes, at + 1, None)
+        is_list = [token.word for token in attributes[at : at + 1]] == ["("]
+        return closing(attributes, at, parent) + 1 if is_list else at
+    for count in range(len(words), 0, -1):
+        if (names := _ATTRIBUTES.get(tuple(words[:count]))) is not None:
+            return at + count + names
+    raise UnreadableTableError(f"{attributes[at].text} is not understood")
 
 
 def _no_default(sql: str, nullable: bool | None) -> Constant | None:
