@@ -238,7 +238,7 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
 #: The results with the decoders and archives, and with exports and the Python decoder.
 _DECODING = "2026-11-26-decoders-archive-ask"
 _OTHERS = "2026-11-26-shapes-memory-python-spark"
-_MIRROR = "2026-11-27-mirror"
+_MIRROR = "2026-11-28-mirror"
 
 #: What the comparison shows: the results, the part of the benchmark, the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
@@ -276,9 +276,20 @@ def _bench(*parts: str) -> str:
     return f'make bench ARGS="{" ".join(f"--only {part}" for part in parts)}"'
 
 
+def _results(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        (DOCS.parent / "benchmarks" / "results" / f"{name}.json").read_text()
+    )
+    return found
+
+
 def _measured(name: str) -> dict[str, dict[str, Any]]:
-    found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{name}.json").read_text())
-    return {one["name"]: one for one in found["measured"]}
+    return {one["name"]: one for one in _results(name)["measured"]}
+
+
+def _machine(name: str) -> str:
+    machine = _results(name)["machine"]
+    return f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
 
 
 def _duels_table() -> Iterator[str]:
@@ -316,19 +327,20 @@ def _applied_table() -> Iterator[str]:
 
 def comparison_page() -> str:
     """docs/comparison.md, with the measurements inserted; the rest is written by hand."""
-    found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{_DECODING}.json").read_text())
-    machine, rate = found["machine"], _measured(_DECODING)
+    rate = _measured(_DECODING)
     images = rate["java peer"]["output"]["images"] / rate["decode"]["seconds"]
     python = _measured(_OTHERS)["python-mysql-replication"]["output"]["images_per_second"]
     lines = [
         "",
-        f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 301 MB, one table of 13",
+        f"Machine: {_machine(_DECODING)}. Log: 301 MB, one table of 13",
         "columns, one of them JSON. Times are medians of wall-clock seconds. A ratio above 1 means that binlake is faster.",
         "",
         *_duels_table(),
         "",
         f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
         f"(`{_bench('decoders', 'python')}`).",
+        "",
+        f"The following changes were applied on another machine: {_machine(_MIRROR)}.",
         "",
         *_applied_table(),
         "",
