@@ -156,6 +156,11 @@ mirror-random: $(VENV)/compiled java ## mirror random DML and DDL on 30 tables o
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_random $(ARGS)
 
+.PHONY: mirror-cluster
+mirror-cluster: $(VENV)/compiled java ## kill a mirror on a cluster of two workers with a lake in S3, and mirror random statements there (ARGS="--seconds N --server NAME --seed N")
+	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-store-jars lake-readers s3
+	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_cluster $(ARGS)
+
 # The newest supported version of Spark, in an environment of its own, which uses the compiled core of .venv.
 .PHONY: setup-spark43 test-spark43
 setup-spark43: .venv-spark43/spark.jsa

@@ -25,11 +25,14 @@ from pathlib import Path
 import duckdb
 connection = duckdb.connect()
 connection.execute("SET TimeZone = 'UTC'")
-for name in ("parquet", "avro", "iceberg", "delta"):
+given = json.load(sys.stdin)
+for name in ("parquet", "avro", "httpfs", "iceberg", "delta"):
     package = importlib.import_module(f"duckdb_extension_{name}")
     [file] = Path(package.__file__).parent.rglob("*.duckdb_extension")
     connection.execute(f"LOAD '{file}'")
-for query, target in json.load(sys.stdin).items():
+for name, value in given["settings"].items():
+    connection.execute(f"SET {name} = '{value}'")
+for query, target in given["copies"].items():
     # a dictionary of DuckDB has one entry for 0.0 and -0.0
     connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, DICTIONARY_SIZE_LIMIT 1)")
 """
@@ -40,14 +43,19 @@ def provision_lake_readers() -> Path:
     return made_environment(LAKE_READERS, _LOCK)
 
 
-def duckdb_copies(copies: Mapping[str, Path]) -> None:
+def duckdb_copies(copies: Mapping[str, Path], settings: Mapping[str, str] | None = None) -> None:
     """Write the results of queries, which may use `iceberg_scan` and `delta_scan`, to Parquet files.
 
-    Raises SetupError with the message of DuckDB.
+    `settings` are DuckDB's own, such as the endpoint of an object store. Raises SetupError with the message of DuckDB.
     """
     run = subprocess.run(
         [provision_lake_readers(), "-c", _COPY],
-        input=json.dumps({query: str(target) for query, target in copies.items()}),
+        input=json.dumps(
+            {
+                "settings": dict(settings or {}),
+                "copies": {query: str(target) for query, target in copies.items()},
+            }
+        ),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if run.returncode:

@@ -103,7 +103,7 @@ class _Job:
     secret: str
     python: str
     url: str
-    folder: str
+    location: str
     catalog: str
     options: MirrorOptions
     more: dict[str, Any]
@@ -113,7 +113,7 @@ class _Job:
         mirror = Mirror(
             self._session(),
             self.url,
-            self.folder,
+            self.location,
             self.options,
             catalog=self.catalog,
             note=print,
@@ -152,10 +152,10 @@ def killed(lake: Lake, kill: Kill, **more: Any) -> int | None:
         parameters.auth_token,
         str(lake.spark.sparkContext.pythonExec),
         url_of(lake.server),
-        str(lake.folder),
+        lake.location,
         lake.catalog,
         lake.options,
-        {"split_bytes": _SPLIT_BYTES, **more},
+        {"split_bytes": _SPLIT_BYTES, "state": lake.state, **more},
     )
     process = context.Process(target=job.run, args=(kill,))
     process.start()

@@ -112,7 +112,7 @@ def test_kills_of_processes(
             held.callback(made.stop)
             return made
 
-        victims = Victims(server, folder, tmp_path / "mirror.log", OPTIONS, cluster, rng)
+        victims = Victims(lake, tmp_path / "mirror.log", OPTIONS, cluster, rng)
         load = held.enter_context(Load(server, rng).prepared())
         for name, kill in KINDS.items():
             outcome = kill(victims)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from dev.servers import Server, running
-from proof.mirror_random import RandomProof
+from proof.mirror_random import OPTIONS, RandomProof
+from support.spark.mirrored import Lake
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -34,8 +35,9 @@ def test_random_statements(server: Server, iceberg_spark: Any) -> None:
     seed = int(os.environ.get("BINLAKE_SEED") or time.time() % 100_000)
     folder = FOLDER / f"test-{server.name}-{seed}"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    proof = RandomProof(server, iceberg_spark, folder, seed, TABLES)
+    (folder / "lake").mkdir(parents=True)
+    lake = Lake(iceberg_spark, folder / "lake", server, **OPTIONS)
+    proof = RandomProof(lake, folder, seed, TABLES)
     proof.run(SECONDS, PAUSE_S)
     assert proof.load.accepted.total() > TABLES, "the server has accepted DDL after the tables"
     shutil.rmtree(folder)

@@ -20,19 +20,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from binlake.errors import BinlogError
-from binlake.mirror.loop import Mirror
 from binlake.mirror.sessions import mirror_session
-from binlake.mirror.verification import Verification, verify_tables
 from dev.servers import RefusedError, Server, Session, installation
 from proof.random_ddl import RandomTables, Step
 from support.servers.random_tables import Columns, RandomTable, row_changes
 from support.spark.mirrored import Lake, iceberg_jar, quarantined
 from support.spark.spark_processes import PATIENT
 
-__all__ = ["RandomLoad", "RandomProof"]
+__all__ = ["OPTIONS", "RandomLoad", "RandomProof"]
 
 DATABASE = "chance"
 _SESSION = (
@@ -178,23 +175,20 @@ _TRANSACTIONS: dict[tuple[str, ...], int] = {
 
 
 class RandomProof:
-    """A server with random tables, and a lake that follows it. `say` receives the lines of the report."""
+    """A server with random tables, and a lake that follows it: made with `OPTIONS`. `say` receives the lines of the report."""
 
     def __init__(
         self,
-        server: Server,
-        spark: Any,
+        lake: Lake,
         folder: Path,
         seed: int,
         tables: int,
         say: Callable[[str], None] = print,
     ) -> None:
-        self.folder, self.seed, self._say = folder, seed, say
-        (folder / "lake").mkdir(exist_ok=True)
-        self.load = RandomLoad(server, seed, tables, folder / "statements.sql")
-        self.lake = Lake(spark, folder / "lake", server, **OPTIONS)
+        self.lake, self.seed, self._say = lake, seed, say
+        self.load = RandomLoad(lake.server, seed, tables, folder / "statements.sql")
         self._rng = random.Random(f"{seed} of the mirror")
-        self._say(f"{server.name}, seed {seed}, statements in {self.load.statements}")
+        self._say(f"{lake.server.name}, seed {seed}, statements in {self.load.statements}")
 
     def run(self, seconds: float, pause_s: float) -> None:
         """Follow the server while it is written to, compare now and then, and compare all at the end.
@@ -233,7 +227,7 @@ class RandomProof:
 
     def _compare(self, *, is_last: bool) -> None:
         """Compare all tables. While DDL goes on, some may be altered each time that they are compared."""
-        found = self._verified()
+        found = self.lake.verify()
         self._check_quarantines()
         different = [table for table in found.tables if table.state == "different"]
         assert not different, "\n".join(
@@ -252,13 +246,6 @@ class RandomProof:
             f"{self.load.written} transactions, {sum(self.load.accepted.values())} DDL statements,"
             f" {copies} copies: {dict(states)}, {rows} rows"
         )
-
-    def _verified(self) -> Verification:
-        mirror: Mirror = self.lake.mirror()
-        try:
-            return verify_tables(mirror)
-        finally:
-            mirror.close()
 
 
 def say(text: str) -> None:
@@ -294,7 +281,9 @@ def main() -> None:
             config={**PATIENT, "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "1"},
         )  # fmt: skip
         held.callback(spark.stop)
-        proof = RandomProof(server, spark, folder, seed, arguments.tables, say)
+        (folder / "lake").mkdir()
+        lake = Lake(spark, folder / "lake", server, **OPTIONS)
+        proof = RandomProof(lake, folder, seed, arguments.tables, say)
         try:
             proof.run(arguments.seconds, arguments.pause)
         except AssertionError as error:

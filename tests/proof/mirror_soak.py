@@ -19,9 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from binlake.mirror import compact, resync, verify
-from binlake.mirror.control import Control
-from binlake.mirror.iceberg.lake import IcebergLake
+from binlake.mirror import compact
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
 from mirror.killed_mirror import (
@@ -31,12 +29,12 @@ from mirror.killed_mirror import (
     OF_ICEBERG,
     OF_LARGE_RANGES,
     Kill,
-    killed,
 )
+from proof.mirror_kills import Kills
 from proof.mirror_load import OPTIONS, Load
-from proof.mirror_victims import DURABLE, KINDS, Victims
+from proof.mirror_victims import DURABLE, Victims
 from support.spark.lake_histories import check_history
-from support.spark.mirrored import Lake, iceberg_jar, iceberg_table, quarantined
+from support.spark.mirrored import Lake, iceberg_jar, iceberg_table
 from support.spark.spark_processes import PATIENT, Cluster
 
 __all__: list[str] = []
@@ -55,8 +53,6 @@ _OF_PROCESSES = (
 )
 _AT_PLACES = 20 - len(_OF_PROCESSES)
 _SCANS = 5
-# small ranges are still decoded by tasks, and a log of some minutes is not a thousand tasks
-_SPLIT_BYTES = 1 << 14
 
 
 def plan(seed: int, kills: int) -> list[Kill | str]:
@@ -83,7 +79,7 @@ class Soak:
         folder = Path(arguments.state).absolute() / arguments.server
         folder.mkdir(parents=True, exist_ok=True)
         self.held, self.folder = held, folder
-        self.kills, self.rounds = arguments.kills, arguments.rounds
+        self.wanted, self.rounds = arguments.kills, arguments.rounds
         self.done = folder / "kills.jsonl"
         self.seed = self._seed(arguments.seed)
         self.rng = random.Random(f"{self.seed} {len(self._lines())}")
@@ -102,7 +98,8 @@ class Soak:
         held.callback(spark.stop)
         self.lake = Lake(spark, folder / "lake", self.server, **OPTIONS)
         log = folder / "mirror.log"
-        self.victims = Victims(self.server, folder / "lake", log, OPTIONS, self._cluster, self.rng)
+        victims = Victims(self.lake, log, OPTIONS, self._cluster, self.rng)
+        self.kills = Kills(self.lake, self.load, victims, self.rng)
         self._made: Cluster | None = None
 
     def _seed(self, given: int | None) -> int:
@@ -124,26 +121,22 @@ class Soak:
     def _lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.done.open()] if self.done.exists() else []
 
-    def round(self) -> int:
-        """The number of rounds that the lake records."""
-        return Control(IcebergLake(self.lake.spark, self.lake.catalog), None, None).round
-
     # -- kills -------------------------------------------------------------------------------------
 
     def kill_all(self) -> None:
         """The kills that are left, with a comparison after each."""
-        planned = plan(self.seed, self.kills)
+        planned = plan(self.seed, self.wanted)
         with self.load:
-            for number in range(len(self._lines()), self.kills):
+            for number in range(len(self._lines()), self.wanted):
                 began = time.monotonic()
                 what = planned[number]
-                outcome = self._kill(what)
-                self._compare(f"after kill {number + 1}, {what}")
+                outcome = self.kills.make(what)
+                self.kills.compare(f"after kill {number + 1}, {what}")
                 line = {
                     "kill": number + 1,
                     "of": what if isinstance(what, str) else what.place,
                     "outcome": outcome,
-                    "rounds": self.round(),
+                    "rounds": self.kills.round(),
                     "transactions": self.load.written,
                     "seconds": round(time.monotonic() - began, 1),
                 }
@@ -151,32 +144,11 @@ class Soak:
                     done.write(json.dumps(line) + "\n")
                 say(f"{line}: equal")
 
-    def _kill(self, what: Kill | str) -> str:
-        if isinstance(what, str):
-            return KINDS[what](self.victims)
-        if what.place in (*OF_A_REQUEST, *OF_LARGE_RANGES) and not self.round():
-            self.lake.catch_up()
-        if what.place in OF_LARGE_RANGES:  # no other transaction of the load exceeds `round_bytes`
-            self.server.execute("UPDATE shop.keyed SET v = v + 1")
-        if what.place in (*OF_A_COPY, *OF_A_REQUEST) and self.round():
-            table = self.rng.choice(("shop.keyed", "shop.keyless", "shop.parts"))
-            resync(self.folder / "lake", [table], spark=self.lake.spark, catalog=self.lake.catalog)
-        code = killed(self.lake, what, split_bytes=_SPLIT_BYTES)
-        assert code == -signal.SIGKILL, f"{what}: exit code {code}"
-        return f"{'after' if what.after else 'before'} call {what.call}"
-
-    def _compare(self, when: str) -> None:
-        """By checksums of all rows on both sides, at one position of the log."""
-        with self.load.no_ddl:
-            found = verify(self.folder / "lake", spark=self.lake.spark, catalog=self.lake.catalog)
-        assert quarantined(self.lake) == {}, when
-        assert found.is_equal, f"{when}: {found.tables}"
-
     # -- rounds ------------------------------------------------------------------------------------
 
     def make_rounds(self) -> None:
         """The rounds that are left, a transaction each, with compaction beside them; then what a scan costs."""
-        while (left := self.rounds - self.round()) > 0:
+        while (left := self.rounds - self.kills.round()) > 0:
             self.load.write(min(left, 50))
             one = Lake(
                 self.lake.spark, self.lake.folder, self.server, **OPTIONS | {"round_bytes": 1}
@@ -187,8 +159,8 @@ class Soak:
             files = {
                 name: len(iceberg_table(table).files.rows) for name, table in made.tables.items()
             }
-            self._compare(f"after round {self.round()}")
-            say(f"round {self.round()}: equal; {compacted} compactions; data files {files}")
+            self.kills.compare(f"after round {self.kills.round()}")
+            say(f"round {self.kills.round()}: equal; {compacted} compactions; data files {files}")
         self.lake.catch_up()  # the kills may have been more rounds than wanted, and writes came after the last
         names = self.lake.equals_source("shop.*")
         say(f"row by row, as Spark reads them: {', '.join(names)} equal")
@@ -198,7 +170,7 @@ class Soak:
         compact(self.folder / "lake", spark=self.lake.spark, catalog=self.lake.catalog)
         after = self._scan_s()
         say(f"a scan of shop.keyed takes {before:.2f} s, {after:.2f} s when it is compacted")
-        self._compare("after the compaction of all")
+        self.kills.compare("after the compaction of all")
         assert before <= 2 * after, "a scan takes more than twice as long as of the compacted table"
 
     def _scan_s(self) -> float:
@@ -214,7 +186,7 @@ class Soak:
         """How many of what."""
         lines = self._lines()
         kinds = Counter(line["of"] for line in lines)
-        say(f"{len(lines)} kills, {self.round()} rounds, all equal; seed {self.seed}")
+        say(f"{len(lines)} kills, {self.kills.round()} rounds, all equal; seed {self.seed}")
         say(", ".join(f"{count} of {kind}" for kind, count in sorted(kinds.items())))
 
 

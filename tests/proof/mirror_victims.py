@@ -15,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dev.servers import Server
 from support.servers.live import url_of
-from support.spark.mirrored import iceberg_jar
+from support.spark.mirrored import Lake
 from support.spark.spark_processes import Cluster, environment
 
 __all__ = ["DURABLE", "KINDS", "Victims"]
@@ -31,18 +30,22 @@ ENDS_IN_S = 120
 
 @dataclass
 class Victims:
-    """Starts the command on a lake, and kills something of it. Each method returns what the command did after that."""
+    """Starts the command on a lake, and kills something of it. Each method returns what the command did after that.
 
-    server: Server
-    lake: Path
+    `master` is where the tasks of the command run; an executor is always one of `cluster`. `log` receives what the command says.
+    """
+
+    lake: Lake
     log: Path
     options: dict[str, object]
     cluster: Callable[[], Cluster]
     rng: random.Random = field(default_factory=random.Random)
+    master: str = "local[2]"
+    others: frozenset[int] = field(default=frozenset(), init=False)  # executors of other commands
 
     def command(self) -> str:
         """The driver and all that it has started, at any moment."""
-        process = self._started("local[2]")
+        process = self._started(self.master)
         self._let_run(process)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -50,7 +53,7 @@ class Victims:
 
     def jvm(self) -> str:
         """The JVM alone: the command has to notice, and to end with an error."""
-        process = self._started("local[2]")
+        process = self._started(self.master)
         self._let_run(process)
         [jvm, *_] = _descendants(process.pid, "java")
         os.kill(jvm, signal.SIGKILL)
@@ -69,45 +72,48 @@ class Victims:
 
     def worker(self) -> str:
         """A Python process that runs tasks."""
-        process = self._started("local[2]")
+        process = self._started(self.master)
         self._let_run(process)
         [jvm, *_] = _descendants(process.pid, "java")
-        workers = _await(lambda: _descendants(jvm, "python"), process)
+        parents = [jvm] if self.master.startswith("local") else self._executors(process)
+        workers = _await(
+            lambda: [one for parent in parents for one in _descendants(parent, "python")], process
+        )
         os.kill(self.rng.choice(workers), signal.SIGKILL)
         return self._stopped(process)
 
     def executor(self) -> str:
         """An executor of a cluster, with its workers."""
         cluster = self.cluster()
-        process = self._started(cluster.url, "--conf", "spark.cores.max=2")
+        process = self._started(cluster.url)
         self._let_run(process)
-        executors = _await(cluster.executors, process)
-        os.kill(self.rng.choice(executors), signal.SIGKILL)
+        os.kill(self.rng.choice(self._executors(process)), signal.SIGKILL)
         return self._stopped(process)
 
     def source(self) -> str:
         """The server, which comes back a moment later."""
-        process = self._started("local[2]")
+        process = self._started(self.master)
         self._let_run(process)
-        self.server.kill()
+        self.lake.server.kill()
         time.sleep(self.rng.random() * 2)
-        self.server.start(DURABLE)
+        self.lake.server.start(DURABLE)
         return self._stopped(process)
 
     # -- the command -------------------------------------------------------------------------------
 
-    def _started(self, master: str, *more: str) -> subprocess.Popen[bytes]:
-        words = [
-            *(
-                sys.executable,
-                "-m",
-                "binlake_program",
-                "mirror",
-                "--config",
-                str(self._configured()),
-            ),
-            *("--master", master, "--iceberg-jar", str(iceberg_jar()), *more),
-        ]
+    def _executors(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """The executors of a command, whose program may have some of its own."""
+        return _await(
+            lambda: [one for one in self.cluster().executors() if one not in self.others], process
+        )
+
+    def _started(self, master: str) -> subprocess.Popen[bytes]:
+        more = ["--master", master]
+        if not master.startswith("local"):
+            self.others = frozenset(self.cluster().executors())
+            more += ["--conf", "spark.cores.max=2"]
+        program = [sys.executable, "-m", "binlake_program", "mirror"]
+        words = [*program, "--config", str(self._configured()), *self.lake.words(), *more]
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 words, stdout=log, stderr=log, env=environment(), start_new_session=True
@@ -115,7 +121,12 @@ class Victims:
 
     def _configured(self) -> Path:
         """A file of options: some of them have no flag."""
-        values = {"url": url_of(self.server), "lake": str(self.lake), "interval_seconds": 0.05}
+        values = {
+            "url": url_of(self.lake.server),
+            "lake": self.lake.location,
+            "interval_seconds": 0.05,
+            **({"state": self.lake.state} if self.lake.state else {}),
+        }
         lines = (f"{name} = {json.dumps(value)}" for name, value in (values | self.options).items())
         made = self.log.with_suffix(".toml")
         made.write_text("[mirror]\n" + "\n".join(lines) + "\n")
@@ -141,15 +152,11 @@ class Victims:
         return "went on" if ended is None else f"ended with {ended}: {self._last_line()}"
 
     def _await_commits(self, process: subprocess.Popen[bytes], commits: int) -> None:
-        target = self._commits() + commits
+        target = self.lake.versions() + commits
         deadline = time.monotonic() + PATIENCE_S
-        while self._commits() < target and process.poll() is None:
+        while self.lake.versions() < target and process.poll() is None:
             assert time.monotonic() < deadline, f"no commits\n{self._said()}"
             time.sleep(0.02)
-
-    def _commits(self) -> int:
-        hints = self.lake.glob("*/*/metadata/version-hint.text")
-        return sum(int(hint.read_text() or 0) for hint in hints)
 
     def _last_line(self) -> str:
         return self._said().strip().rpartition("\n")[2]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
@@ -18,52 +16,33 @@ from typing import Any
 
 import pytest
 
-from conftest import missing
 from dev.servers import Server
 from support.servers.live import url_of
 from support.spark.mirror_commands import MirrorCommands
-from support.spark.mirrored import iceberg_jar
 from support.spark.spark_processes import Cluster
+from support.spark.store_lakes import (
+    CATALOG,
+    LOCATION,
+    newest_metadata,
+    pyiceberg_properties,
+    running_store,
+    store_settings,
+)
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
-
-CATALOG = "spark.sql.catalog.prod"
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[dict[str, str]]:
-    """An S3 server with the bucket `lake`: the environment that finds it."""
-    from dev.servers.lake_jars import LAKE_STORE_JARS
-    from dev.servers.object_store import OBJECT_STORE, object_store
-    from dev.servers.packages import home
-
-    for needed in (OBJECT_STORE, LAKE_STORE_JARS):
-        if not (home() / "roots" / needed).exists():
-            missing(f"not provisioned: python -m dev.servers provision {needed}")
-    with object_store("lake") as variables:
+    with running_store() as variables:
         yield variables
 
 
 def commands_of(store: dict[str, str], master: str, folder: Path) -> MirrorCommands:
     """`binlake mirror` with a catalog in a file, and the tables in the store."""
-    from dev.servers.lake_jars import lake_store_jars
-
-    jars = [str(jar) for jar in (iceberg_jar(), *lake_store_jars())]
-    settings = {
-        f"{CATALOG}.type": "jdbc",
-        f"{CATALOG}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
-        f"{CATALOG}.jdbc.schema-version": "V1",
-        f"{CATALOG}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{CATALOG}.s3.endpoint": store["AWS_ENDPOINT_URL"],
-        f"{CATALOG}.s3.path-style-access": "true",
-        f"{CATALOG}.client.region": "us-east-1",
-        # tasks are Python: executors need none of the classes
-        "spark.driver.extraClassPath": ":".join(jars),
-        "spark.cores.max": "2",
-    }
     state = str(folder / "state")
-    lake = ["s3://lake/warehouse", "--state", state, "--catalog", "prod", "--master", master]
-    return MirrorCommands(lake, settings, store)
+    lake = [LOCATION, "--state", state, "--catalog", CATALOG, "--master", master]
+    return MirrorCommands(lake, store_settings(store, folder), store)
 
 
 def test_a_lake_in_s3_written_by_a_cluster(
@@ -167,16 +146,9 @@ def rows_in_store(store: Mapping[str, str], folder: Path) -> list[list[str]]:
     """The rows that PyIceberg reads of the only followed table, by `id`, with the SHA-256 hash of the text."""
     from pyiceberg.table import StaticTable
 
-    with closing(sqlite3.connect(folder / "catalog.db")) as catalog:
-        query = "SELECT metadata_location FROM iceberg_tables WHERE table_name = 'large'"
-        [[metadata]] = catalog.execute(query)
-    properties = {
-        "s3.endpoint": store["AWS_ENDPOINT_URL"],
-        "s3.access-key-id": store["AWS_ACCESS_KEY_ID"],
-        "s3.secret-access-key": store["AWS_SECRET_ACCESS_KEY"],
-        "s3.region": store["AWS_DEFAULT_REGION"],
-    }
-    rows = StaticTable.from_metadata(metadata, properties).scan().to_arrow().to_pylist()
+    metadata = newest_metadata(folder)["bulk.large"]
+    found = StaticTable.from_metadata(metadata, pyiceberg_properties(store))
+    rows = found.scan().to_arrow().to_pylist()
     return [
         [str(row["id"]), str(row["v"]), sha256(row["t"].encode()).hexdigest()]
         for row in sorted(rows, key=itemgetter("id"))

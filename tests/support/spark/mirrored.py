@@ -26,7 +26,7 @@ from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
-from binlake.mirror.verification import verify_tables
+from binlake.mirror.verification import Verification, verify_tables
 from binlake.snapshot.chunks import chunks_of
 from binlake.values.table_names import full_name_of, table_name
 from dev.servers import Server
@@ -159,18 +159,27 @@ def chunk_by_chunk(
 
 
 class Lake:
-    """A lake in a folder, whose catalog in the session has a name of its own."""
+    """A lake in a folder, whose catalog in the session has a name of its own.
+
+    `location` is what commands call the lake, `state` the directory of its row indexes if that is another.
+    """
+
+    state: str | None = None
 
     def __init__(self, spark: Any, folder: Path, server: Server, **options: Any) -> None:
         self.spark = spark
         self.folder = folder
+        self.location = str(folder)
         self.server = server
         self.options = MirrorOptions.of(options)
         self.url = ""  # that of the server
-        self.catalog = f"lake_{abs(hash(str(folder)))}"
+        self.catalog = self._catalog_name()
         self.notes: list[str] = []
         self.progress: list[CopyProgress] = []
         set_catalog(spark, self.catalog, self._catalog_settings())
+
+    def _catalog_name(self) -> str:
+        return f"lake_{abs(hash(str(self.folder)))}"
 
     def _catalog_settings(self) -> dict[str, str]:
         return {"type": "hadoop", "warehouse": str(self.folder)}
@@ -180,10 +189,11 @@ class Lake:
         return Mirror(
             self.spark,
             self.url or url_of(self.server),
-            str(self.folder),
+            self.location,
             self.options,
             catalog=self.catalog,
             logs=logs,
+            state=self.state,
             **{"note": self.notes.append, "watch": self.progress.append, **more},
         )
 
@@ -195,6 +205,23 @@ class Lake:
         finally:
             made.close()
         return made
+
+    def words(self) -> list[str]:
+        """The options with which commands find the catalog."""
+        return ["--iceberg-jar", str(iceberg_jar())]
+
+    def versions(self) -> int:
+        """How many versions the metadata of the tables has: a commit adds at least one."""
+        hints = self.folder.glob("*/*/metadata/version-hint.text")
+        return sum(int(hint.read_text() or 0) for hint in hints)
+
+    def verify(self) -> Verification:
+        """Bring the lake up to date, and compare it with the server."""
+        mirror = self.mirror()
+        try:
+            return verify_tables(mirror)
+        finally:
+            mirror.close()
 
     def table(self, full_name: str) -> pa.Table:
         """The rows of a table that Spark reads."""
@@ -250,7 +277,7 @@ def iceberg_table(followed: Followed) -> MirrorTable:
 
 def quarantined(lake: Lake) -> dict[str, str]:
     """Which tables, and why."""
-    found = Control(open_lake(lake.spark, lake.catalog, str(lake.folder)), None, None).quarantined
+    found = Control(open_lake(lake.spark, lake.catalog, lake.location), None, None).quarantined
     return {name: entry.reason for name, entry in found.items()}
 
 
@@ -310,10 +337,6 @@ def _difference(here: list[str], there: list[str]) -> str:
 
 def states(lake: Lake) -> dict[str, str]:
     """The report of `verify` about each table: its state, and the reason if there is one."""
-    mirror = lake.mirror()
-    try:
-        found = verify_tables(mirror).tables
-    finally:
-        mirror.close()
+    found = lake.verify().tables
     assert not [table.differences for table in found if table.differences]
     return {table.table: f"{table.state} {table.reason}".strip() for table in found}

@@ -49,12 +49,14 @@ def run_script(folder: Path, text: str, *arguments: str, **variables: str) -> An
 
 
 class Cluster:
-    """Spark's own standalone master and two workers of one core each, on this machine.
+    """Spark's own standalone master and two workers, on this machine.
 
-    `variables`: environment variables of the daemons, and so of the executors.
+    `cores` and `memory` are those of each worker, `variables` environment variables of the daemons, and so of the executors.
     """
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(
+        self, folder: Path, cores: int = 1, memory: str = "1g", /, **variables: str
+    ) -> None:
         self._variables = variables
         self._daemons: list[subprocess.Popen[str]] = []
         common = "--host", "127.0.0.1", "--webui-port", "0"
@@ -63,7 +65,7 @@ class Cluster:
         )
         for number in (1, 2):
             self._start(
-                "worker.Worker", *common, "--cores", "1", "--memory", "1g",
+                "worker.Worker", *common, "--cores", str(cores), "--memory", memory,
                 "--work-dir", str(folder / f"work{number}"), self.url,
                 until=r"(Successfully registered) with master",
             )  # fmt: skip
