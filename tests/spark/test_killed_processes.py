@@ -95,3 +95,31 @@ def test_the_error_names_a_worker_that_was_killed(run_script: Any) -> None:
     assert said.startswith("Spark failed: ")
     assert "Python worker exited unexpectedly" in said
     assert said.endswith("perhaps its machine had no memory left")
+
+
+LOST_CONNECTIONS = """
+import os, socket, struct
+from pathlib import Path
+from pyspark.accumulators import _start_update_server
+from binlake.cli.common.spark_errors import spark_errors
+with spark_errors(Path("spark.log"), "nothing is lost"):
+    server = _start_update_server("token", False)
+    os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT), 2)
+    connected = lambda: socket.create_connection(server.server_address)
+    with connected() as lost:
+        lost.sendall(b"token")
+    with connected() as refused:
+        refused.sendall(b"knock" + bytes(4))
+    with connected() as served:  # one after the other
+        served.sendall(b"token" + struct.pack("!i", 0))
+        assert served.recv(1) == bytes([1])
+answer(Path("stderr").read_text())
+"""
+
+
+def test_a_lost_connection_for_accumulators_is_no_traceback(run_script: Any) -> None:
+    """A JVM that is killed loses it. The error of a client with a wrong token is shown, as it was."""
+    shown = run_script(LOST_CONNECTIONS)
+    assert shown.count("Traceback") == 1
+    assert "EOFError" not in shown
+    assert "ValueError: The value of the provided token" in shown

@@ -6,9 +6,12 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseServer
+from typing import Any
 
 from binlake.errors import BinlogError
 
@@ -26,6 +29,7 @@ def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     logging.getLogger().addFilter(_not_of_py4j)
+    _silence_accumulators()
     try:
         yield
     except Exception as error:
@@ -46,6 +50,21 @@ def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
 def _not_of_py4j(record: logging.LogRecord) -> bool:
     """Drop the tracebacks that py4j logs, on the root logger, when its connection is lost: the command's own error already reports this."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
+
+
+def _silence_accumulators() -> None:
+    """Drop the tracebacks of the server that receives accumulators, for the same reason."""
+    from pyspark import accumulators
+
+    for name in ("AccumulatorTCPServer", "AccumulatorUnixServer"):
+        server: type[BaseServer] | None = getattr(accumulators, name, None)
+        if server is not None:
+            server.handle_error = _report_all_but_lost_connections  # type: ignore[assignment,method-assign]
+
+
+def _report_all_but_lost_connections(server: BaseServer, request: Any, client: Any) -> None:
+    if not isinstance(sys.exception(), EOFError | ConnectionError):
+        BaseServer.handle_error(server, request, client)
 
 
 def _end_of_jvm(wait_s: float) -> str:
