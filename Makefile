@@ -115,6 +115,7 @@ test-all: setup-tests ## run all tests except test-lakes; downloads the servers 
 
 # A JVM loads the jars of the table formats when it starts, so these tests need a JVM of their own.
 .PHONY: test-lakes
+test-lakes: PYTEST += -o faulthandler_timeout=2700
 test-lakes: $(VENV)/spark.jsa ## write, merge and read Iceberg and Delta tables; downloads their jars first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-store-jars lake-readers s3 hdfs percona-toolkit
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/spark $(ARGS)

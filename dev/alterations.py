@@ -86,10 +86,10 @@ APPLIED = {
     "invisible": Alteration(
         "v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 7 INVISIBLE", _DEFAULT, servers=("mysql-9", "mariadb")),
     "compressed_default": Alteration(
-        "v INT", "ALTER TABLE t ADD n VARCHAR(1000) CHARACTER SET utf8mb4 COMPRESSED NOT NULL DEFAULT 'abc'", _DEFAULT,
+        "v INT", "ALTER TABLE t ADD n VARCHAR(1000) COMPRESSED CHARACTER SET utf8mb4 NOT NULL DEFAULT 'abc'", _DEFAULT,
         servers=("mariadb",)),
     "checked_default": Alteration(
-        "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 CONSTRAINT c CHECK (n > 0)", _DEFAULT, servers=("mysql-9", "mariadb")),
+        "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 CONSTRAINT positive CHECK (n > 0)", _DEFAULT, servers=("mysql-9", "mariadb")),
     "unversioned": Alteration(
         "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 WITHOUT SYSTEM VERSIONING", _DEFAULT, servers=("mariadb",)),
     "refers_by_default": Alteration(

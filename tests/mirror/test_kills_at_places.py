@@ -1,4 +1,4 @@
-"""A mirror that is killed with -9 at places of its code, one after the other: equal after each. Runs in CI."""
+"""A mirror that is killed with -9 at places of its code, one after the other: equal after the last one in the first copy, and after each later one. Runs in CI."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
     )
     with Writer(server, rng, PAUSE_S):
         all_kills = list(kills(server.name))
+        copying = sum(kill in IN_THE_COPY for kill in all_kills)
         for number, kill in enumerate(all_kills):
             if number == len(all_kills) // 2:
                 server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
@@ -100,6 +101,8 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
             if kill.place in OF_A_REQUEST:
                 resync(tmp_path, ["shop.keyed"], spark=iceberg_spark, catalog=lake.catalog)
             assert killed(lake, kill) == -signal.SIGKILL, kill
+            if number + 1 < copying:  # a comparison ends with the copy
+                continue
             found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
             assert found.is_equal, (kill, found.tables)
             assert quarantined(lake) == {}, kill

@@ -39,5 +39,4 @@ def test_random_statements(server: Server, iceberg_spark: Any) -> None:
     lake = Lake(iceberg_spark, folder / "lake", server, **OPTIONS)
     proof = RandomProof(lake, folder, seed, TABLES)
     proof.run(SECONDS, PAUSE_S)
-    assert proof.load.accepted.total() > TABLES, "the server has accepted DDL after the tables"
     shutil.rmtree(folder)

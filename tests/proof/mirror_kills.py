@@ -36,7 +36,10 @@ class Kills:
     def make(self, what: Kill | str) -> str:
         """Run a mirror until the kill; return what became of it."""
         if isinstance(what, str):
-            return KINDS[what](self.victims)
+            try:
+                return KINDS[what](self.victims)
+            finally:
+                self.victims.end()
         if what.place in (*OF_A_REQUEST, *OF_LARGE_RANGES) and not self.round():
             self.lake.catch_up()
         if what.place in OF_LARGE_RANGES:  # no other transaction of the load exceeds `round_bytes`

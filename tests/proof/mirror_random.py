@@ -197,6 +197,8 @@ class RandomProof:
         """
         try:
             self.load.prepare()
+            self.lake.catch_up()
+            tables = self.load.accepted.total()
             until = time.monotonic() + seconds
             with self.load.running(seconds, pause_s):
                 while (left := until - time.monotonic()) > 0:
@@ -204,10 +206,15 @@ class RandomProof:
                     if time.monotonic() < until:
                         self._compare(is_last=False)
             self._compare(is_last=True)
+            assert self.load.accepted.total() > tables, "no DDL after the first copy"
         except (AssertionError, BinlogError) as error:
             raise AssertionError(
                 f"seed {self.seed}, statements in {self.load.statements}: {error}"
             ) from error
+
+    def say_statements(self) -> None:
+        """Report how many DDL statements the server has accepted and refused, by their first words."""
+        self._say(f"accepted: {dict(self.load.accepted)}; refused: {dict(self.load.refused)}")
 
     def _follow(self, seconds: float) -> None:
         """Run a new mirror for a while."""
@@ -289,7 +296,7 @@ def main() -> None:
         except AssertionError as error:
             say(str(error))
             sys.exit(1)
-        say(f"accepted: {dict(proof.load.accepted)}; refused: {dict(proof.load.refused)}")
+        proof.say_statements()
     shutil.rmtree(folder)
 
 

@@ -42,6 +42,13 @@ class Victims:
     rng: random.Random = field(default_factory=random.Random)
     master: str = "local[2]"
     others: frozenset[int] = field(default=frozenset(), init=False)  # executors of other commands
+    newest: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def end(self) -> None:
+        """End the newest command, if it still runs."""
+        if self.newest is not None:
+            _kill_group(self.newest)
+            self.newest.wait()
 
     def command(self) -> str:
         """The driver and all that it has started, at any moment."""
@@ -115,9 +122,10 @@ class Victims:
         program = [sys.executable, "-m", "binlake_program", "mirror"]
         words = [*program, "--config", str(self._configured()), *self.lake.words(), *more]
         with self.log.open("wb") as log:
-            return subprocess.Popen(
+            self.newest = subprocess.Popen(
                 words, stdout=log, stderr=log, env=environment(), start_new_session=True
             )
+        return self.newest
 
     def _configured(self) -> Path:
         """A file of options: some of them have no flag."""

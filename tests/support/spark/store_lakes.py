@@ -19,6 +19,7 @@ __all__ = [
     "LOCATION",
     "StoreLake",
     "duckdb_settings",
+    "need_store",
     "newest_metadata",
     "pyiceberg_properties",
     "running_store",
@@ -31,16 +32,24 @@ LOCATION = "s3://lake/warehouse"
 EXECUTOR_MEMORY = "512m"
 
 
-@contextmanager
-def running_store() -> Iterator[dict[str, str]]:
-    """An S3 server with the bucket `lake`: the environment that finds it."""
+def need_store() -> None:
+    """Skip a test, or have it fail, without what a lake in a store needs."""
     from dev.servers.lake_jars import LAKE_STORE_JARS
-    from dev.servers.object_store import OBJECT_STORE, object_store
+    from dev.servers.object_store import OBJECT_STORE
     from dev.servers.packages import home
 
+    iceberg_jar()
     for needed in (OBJECT_STORE, LAKE_STORE_JARS):
         if not (home() / "roots" / needed).exists():
             missing(f"not provisioned: python -m dev.servers provision {needed}")
+
+
+@contextmanager
+def running_store() -> Iterator[dict[str, str]]:
+    """An S3 server with the bucket `lake`: the environment that finds it."""
+    from dev.servers.object_store import object_store
+
+    need_store()
     with object_store("lake") as variables:
         yield variables
 

@@ -77,9 +77,8 @@ cdef int search(
     cdef double scale = entries / (<double> (<uint64_t> high[entries - 1] - <uint64_t> high[0]) + 1)
     for lane in range(LANES + 1):
         begins[lane] = wanted * lane // LANES
-    for lane in range(LANES):
-        if begins[lane] < wanted:
-            firsts[lane] = first_not_less(high, 0, entries, entries * lane // LANES, wanted_high[begins[lane]])
+    for lane in range(LANES):  # also of a lane without keys, the beginning is the number of a key
+        firsts[lane] = first_not_less(high, 0, entries, entries * lane // LANES, wanted_high[begins[lane]])
     for turn in range(wanted // LANES + 1):
         for lane in range(LANES):
             number = begins[lane] + turn

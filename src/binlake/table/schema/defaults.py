@@ -109,12 +109,15 @@ def literal_default(
     if "DEFAULT" not in words and nullable is not False:
         return _no_default(sql, nullable)
     found: Constant | None = IMPLIED if nullable is False else None
-    at = 0
+    is_given, at = False, 0
     while at < len(attributes):
         if attributes[at].word == "DEFAULT":
             found, at = _literal(attributes, at + 1)
+            is_given = True
         else:
             at = _after_attribute(attributes, at)
+    if not is_given and nullable is not False:  # another attribute has the word DEFAULT
+        return _no_default(sql, nullable)
     return _without_zone(found, sql)
 
 
@@ -124,8 +127,8 @@ def _after_attribute(attributes: Sequence[Token], at: int) -> int:
     word, following = words[0], words[1:2]
     if word and following == ["="]:  # also options of an engine
         return at + 3
-    if word == "CONSTRAINT":  # perhaps with a name, and then a CHECK
-        return at + 1 + (following != ["CHECK"])
+    if word == "CONSTRAINT":  # perhaps with a name, and then CHECK or REFERENCES
+        return at + 1 + (following not in (["CHECK"], ["REFERENCES"]))
     if word == "CHECK" and following == ["("]:
         return closing(attributes, at + 1, word) + 1
     if word == "REFERENCES":
