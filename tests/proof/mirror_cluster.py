@@ -96,11 +96,13 @@ class ClusterProof:
         for name in (_KILLED, _RANDOM):
             (folder / name).mkdir()
         settings = store_settings(self.store, folder / _KILLED, _KILLED)
+        jars = settings["spark.driver.extraClassPath"].replace(":", ",")
         self.spark = mirror_session(
             f"s3://lake/{_KILLED}", master=cluster.url, catalog=_KILLED,
             config={
                 **PATIENT, **settings, "spark.executor.memory": EXECUTOR_MEMORY, "spark.log.level": "OFF",
                 "spark.sql.shuffle.partitions": "1",
+                "spark.jars": jars,  # executors read tables for the comparison, which is not the mirror's work
             },
         )  # fmt: skip
         held.callback(self.spark.stop)
