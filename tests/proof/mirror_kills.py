@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 
 from binlake.mirror import resync, verify
-from binlake.mirror.control import Control
+from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from mirror.killed_mirror import OF_A_COPY, OF_A_REQUEST, OF_LARGE_RANGES, Kill, killed
 from proof.mirror_load import Load
@@ -30,8 +30,9 @@ class Kills:
     rng: random.Random
 
     def round(self) -> int:
-        """The number of rounds that the lake records."""
-        return Control(IcebergLake(self.lake.spark, self.lake.catalog), None, None).round
+        """The number of rounds that the lake records; 0 for one that no mirror has come to."""
+        tables = IcebergLake(self.lake.spark, self.lake.catalog)
+        return Control(tables).round if tables.exists(NAMESPACE, ROUNDS) else 0
 
     def make(self, what: Kill | str) -> str:
         """Run a mirror until the kill; return what became of it."""
