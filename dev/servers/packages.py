@@ -91,18 +91,27 @@ def _install(name: str, fill: Callable[[Path], None]) -> Path:
 
 
 def made_environment(name: str, lock: Path) -> Path:
-    """The Python of an environment with the packages of a lock file; installs them when it is not there.
+    """The Python of an environment with the packages of a lock file; installs them when it is not there, or has those of
+    another one.
 
     Raises SetupError.
     """
+    folder = home() / "roots" / name
+    installed = folder / "installed.lock"
+    with _locked():
+        if folder.exists() and not (
+            installed.is_file() and installed.read_bytes() == lock.read_bytes()
+        ):
+            shutil.rmtree(folder)
 
     def fill(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", folder])
         # an environment that is moved keeps running through its python, not through its scripts
         pip = folder / "bin" / "python", "-m", "pip", "install", "--quiet"
         _run([*pip, "--require-hashes", "--requirement", lock])
+        shutil.copyfile(lock, folder / "installed.lock")
 
-    return made_once(home() / "roots" / name, fill) / "bin" / "python"
+    return made_once(folder, fill) / "bin" / "python"
 
 
 def debian_mirror() -> str:

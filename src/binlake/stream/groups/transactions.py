@@ -328,7 +328,7 @@ class TransactionReader:
             ledger=self._ledger,
             on_damage=Damage(self._options.on_error),
         )
-        self.reached = FIRST_EVENT
+        self.reached = FIRST_EVENT if part.start is None else part.start
         for window in windows:
             self.reached = window.end
             yield window
