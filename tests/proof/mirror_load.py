@@ -91,7 +91,7 @@ class Load(Writer):
 
     def _uuid_statement(self) -> str:
         name = uuid.UUID(int=self.rng.getrandbits(128))
-        return f"INSERT INTO uuids VALUES ('{name}', {self.rng.randrange(9)}, 1.25)"
+        return f"INSERT IGNORE INTO uuids VALUES ('{name}', {self.rng.randrange(9)}, 1.25)"
 
     def _alter(self, session: Session) -> None:
         """Change the columns of `altered`, by what it has now: a kill may have come between; or empty a table."""
