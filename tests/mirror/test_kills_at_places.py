@@ -52,8 +52,8 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
         yield started
 
 
-def kills(server: str) -> Iterator[Kill]:
-    """Those in the first copy, then places in turn, in their first calls or later ones.
+def planned(server: str) -> tuple[list[Kill], list[Kill]]:
+    """The kills in the first copy, and those after it: places in turn, in their first calls or later ones.
 
     If there are few kills, each server has its own half of the places.
     """
@@ -62,12 +62,13 @@ def kills(server: str) -> Iterator[Kill]:
     if KILLS // len(SERVERS) < len(in_the_copy) + len(places):
         share = slice(SERVERS.index(server), None, len(SERVERS))
         in_the_copy, places = in_the_copy[share], places[share]
-    yield from in_the_copy
+    later = []
     for number in range(KILLS // len(SERVERS) - len(in_the_copy)):
         place = places[number % len(places)]
         rare = (*OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
         call = 1 if place in rare else rng.randrange(1, 6)
-        yield Kill(place, call, after=rng.random() < 0.5)
+        later.append(Kill(place, call, after=rng.random() < 0.5))
+    return in_the_copy, later
 
 
 def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
@@ -90,8 +91,8 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
         compact_files=4,
     )
     with Writer(server, rng, PAUSE_S):
-        all_kills = list(kills(server.name))
-        copying = sum(kill in IN_THE_COPY for kill in all_kills)
+        in_the_copy, later = planned(server.name)
+        all_kills = [*in_the_copy, *later]
         for number, kill in enumerate(all_kills):
             if number == len(all_kills) // 2:
                 server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
@@ -101,7 +102,7 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
             if kill.place in OF_A_REQUEST:
                 resync(tmp_path, ["shop.keyed"], spark=iceberg_spark, catalog=lake.catalog)
             assert killed(lake, kill) == -signal.SIGKILL, kill
-            if number + 1 < copying:  # a comparison ends with the copy
+            if number + 1 < len(in_the_copy):  # a comparison ends with the copy
                 continue
             found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
             assert found.is_equal, (kill, found.tables)
