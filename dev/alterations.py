@@ -90,8 +90,6 @@ APPLIED = {
         servers=("mariadb",)),
     "checked_default": Alteration(
         "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 CONSTRAINT positive CHECK (n > 0)", _DEFAULT, servers=("mysql-9",)),
-    "unversioned": Alteration(
-        "v INT", "ALTER TABLE t ADD n INT DEFAULT 7 WITHOUT SYSTEM VERSIONING", _DEFAULT, servers=("mariadb",)),
     "refers_by_default": Alteration(
         "v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 1 REFERENCES alters2.parent (id)", _DEFAULT, others=_PARENT),
     "in_place": Alteration("v INT", "ALTER TABLE t ADD n INT NULL, ALGORITHM = INPLACE, LOCK = NONE", "added"),
