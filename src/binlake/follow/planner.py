@@ -24,7 +24,7 @@ from binlake.source.log_file import Damage, LogFile
 from binlake.stream.filters import LATEST_US, TransactionFilter
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
-from binlake.stream.positions.gtid_search import head_gtids
+from binlake.stream.positions.gtid_search import head_gtids, is_barely_begun
 from binlake.stream.positions.splits import Split, StreamSplit
 from binlake.table.counting.row_totals import RowTotals
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
@@ -64,9 +64,9 @@ class StreamPlanner:
         return self._latest(self._logs.look())
 
     def _latest(self, now: LogsNow) -> StreamOffset:
-        start = self._file_start(now, now.numbers[-1])
-        if start.log_created is None and len(now.numbers) > 1:  # its beginning is not written yet
-            start = self._file_start(now, now.numbers[-2])
+        # the beginning of a file that is barely begun does not have the GTIDs before it
+        begun = (n for n in reversed(now.numbers) if not self._is_barely_begun(now, n))
+        start = self._file_start(now, next(begun, now.numbers[0]))
         return self._advanced(now, start, UNLIMITED, None)
 
     def after_gtids(self, gtids: str) -> StreamOffset:
@@ -105,8 +105,10 @@ class StreamPlanner:
                 lambda group: group.commit_us >= time_us,
             )
             if found is not None:
-                return found
-        return self._latest(now)
+                break
+        else:
+            found = self._latest(now)
+        return self._without_hole(now, first, found)
 
     def at_position(self, position: FilePosition) -> StreamOffset:
         """Return the place before the first transaction at or after FILE:POS. Raises OptionError,
@@ -234,6 +236,8 @@ class StreamPlanner:
         if not numbers or (first == last and self._at_end(now, start, stops.get(last))):
             return start
         numbers = self._begun(now, numbers)
+        # without a next file that has begun, a file may still be written, or copied
+        growing = numbers[-1] if last == now.numbers[-1] else None
         if not limits.any:
             numbers = self._only_newest(now, start, numbers)
         # the beginning of a file contains the GTIDs before it, except those shown elsewhere
@@ -251,7 +255,7 @@ class StreamPlanner:
             ) as log:
                 if number == first and not _is_of(log, start):
                     raise PositionLostError(_another(start.position), hint=self._remedy)
-                walk = scan.as_far_as if number == now.numbers[-1] else scan.through
+                walk = scan.as_far_as if number == growing else scan.through
                 walk(log, begin, stops.get(number))
                 created = log.created
                 fingerprint = (
@@ -291,6 +295,8 @@ class StreamPlanner:
         if len(numbers) == 1:
             return numbers
         with self._logs.open(now, numbers[-1]) as log:
+            if is_barely_begun(log):
+                return numbers
             known = head_gtids(log) is not None
         return numbers[-1:] if known or not start.position.gtid_set else numbers
 
@@ -313,8 +319,17 @@ class StreamPlanner:
         """Return the last boundary in a file; the beginning of the next file if there is one."""
         following = [n for n in now.numbers if n > number]
         if following:
-            return self._file_start(now, following[0])
+            return self._without_hole(now, number, self._file_start(now, following[0]))
         return self._advanced(now, self._file_start(now, number), UNLIMITED, None)
+
+    def _is_barely_begun(self, now: LogsNow, number: int) -> bool:
+        with self._logs.open(now, number) as log:
+            return is_barely_begun(log)
+
+    def _without_hole(self, now: LogsNow, first: int, found: StreamOffset) -> StreamOffset:
+        """Return a place that was looked for from a file on. Raises PositionLostError if a file before it is missing."""
+        now.between(first, self._number(now, found), self._remedy)
+        return found
 
     def _begun_before(self, now: LogsNow, number: int, time_us: int) -> bool:
         # in whole seconds: the file before may have transactions of the same second
@@ -352,7 +367,8 @@ class StreamPlanner:
         On one server (or an unknown one) nothing else is possible: logs that were reset number
         transactions from the start, so one GTID has two meanings.
         """
-        oldest = self._file_start(now, now.numbers[0])
+        begun = (n for n in now.numbers if not self._is_barely_begun(now, n))
+        oldest = self._file_start(now, next(begun, now.numbers[0]))
         seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
         number = _NUMBER.search(offset.position.file)
         later = number is not None and int(number[1]) < now.numbers[0]
@@ -390,7 +406,11 @@ class StreamPlanner:
         shown = GtidProgress(text)
         first, head = None, GtidProgress()
         for number in reversed(now.numbers):
-            head = GtidProgress(self._file_start(now, number).position.gtid_set)
+            with self._logs.open(now, number) as log:
+                known = head_gtids(log)
+            if known is None and number != now.numbers[0]:
+                continue  # what came before is not known: a crash came first, or the log is of a relay
+            head = GtidProgress("" if known is None else str(known))
             if shown.has_all(head):
                 first = number
                 break
@@ -426,6 +446,7 @@ class StreamPlanner:
                 break
         else:
             found = self._latest(now)
+        self._without_hole(now, first, found)
         later = GtidProgress(found.position.gtid_set).rest_of(shown_before(shown.text))
         return replace(found, position=replace(found.position, gtid_set=shown.text), shown=later)
 

@@ -20,7 +20,7 @@ from binlake.table.row_json import change_batch
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from binlake.values.position import Position
+from binlake.values.position import FilePosition, Position
 from support.logs.stream_log import SID, StreamLog
 from support.oracles.reading import row_lines
 
@@ -135,3 +135,107 @@ def test_a_batch_over_many_files_is_planned_by_asking_for_them_together(
     assert len(expected) == 8
     monkeypatch.setattr(DirectoryLogs, "created", waits)
     assert logs.created_all(now, now.numbers) == expected
+
+
+def gtid_logs(folder: Path, *names: str) -> list[Path]:
+    """The first logs of a server with GTIDs, under the names in `names`."""
+    found = sorted((GOLDEN / "mysql-9.7" / "gtid").glob("binlog.0*[0-9]"))
+    logs = [folder / name for name in names]
+    for log, golden in zip(logs, found, strict=False):
+        log.write_bytes(golden.read_bytes())
+    return logs
+
+
+def planner_of(folder: Path) -> StreamPlanner:
+    options = ReadOptions()
+    return StreamPlanner(DirectoryLogs([str(folder)], options), options)
+
+
+def description_of(log: Path) -> bytes:
+    """The log up to its format description, as a server leaves it that is killed while it begins a log."""
+    content = log.read_bytes()
+    return content[: 4 + int.from_bytes(content[13:17], "little")]
+
+
+@pytest.mark.parametrize("begun", ["", "magic", "half", "description"])
+@pytest.mark.parametrize("place", ["between", "newest"])
+def test_a_log_without_gtids_at_its_beginning(tmp_path: Path, begun: str, place: str) -> None:
+    """A crash came before the server had written them."""
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    for folder in (whole, torn):
+        folder.mkdir()
+    gtid_logs(whole, "binlog.000001", "binlog.000003", "binlog.000004")
+    names = ["binlog.000001", "binlog.000003", "binlog.000004"]
+    if place == "newest":
+        names = ["binlog.000001", "binlog.000002", "binlog.000003"]
+    [first, *_] = gtid_logs(torn, *names)
+    description = description_of(first)
+    torn_at = "binlog.000002" if place == "between" else "binlog.000004"
+    content = {
+        "": b"",
+        "magic": description[:4],
+        "half": description[:40],
+        "description": description,
+    }
+    (torn / torn_at).write_bytes(content[begun])
+    start = planner_of(torn).earliest()
+    seen = planner_of(torn).advance(start, Limits(transactions=3))
+    assert seen.position.file == "binlog.000001"
+    found = planner_of(torn).after_gtids(seen.position.gtid_set)
+    assert (found.position.file, found.position.offset) == ("binlog.000001", seen.position.offset)
+    [last, *_] = sorted(torn.iterdir(), reverse=True)[place == "newest" :]
+    newest = planner_of(torn).latest().position
+    assert newest.gtid_set == planner_of(torn).advance(start, UNLIMITED).position.gtid_set != ""
+    assert newest.file in (last.name, torn_at)
+
+
+def test_the_end_of_a_purged_log_before_one_without_gtids(tmp_path: Path) -> None:
+    logs = gtid_logs(tmp_path, "binlog.000001", "binlog.000003", "binlog.000004")
+    planner = planner_of(tmp_path)
+    until = StreamOffset(Position("", "binlog.000001", logs[0].stat().st_size))
+    (tmp_path / "binlog.000002").write_bytes(description_of(logs[0]))
+    end = planner.advance(planner.earliest(), UNLIMITED, until)
+    assert end.position.file == "binlog.000001"
+    logs[0].unlink()
+    found = planner_of(tmp_path).here(end).position
+    assert (found.file, found.offset, found.gtid_set) == ("binlog.000003", 4, end.position.gtid_set)
+
+
+def test_a_log_that_is_still_copied_before_an_empty_one(tmp_path: Path) -> None:
+    """The rest of its last transaction comes later."""
+    boundary = len(StreamLog().plain(1).bytes())
+    part = StreamLog().plain(1).gtid(2).query(b"BEGIN").rows().bytes()
+    (tmp_path / "binlog.000001").write_bytes(part)
+    (tmp_path / "binlog.000002").write_bytes(b"")
+    planner = planner_of(tmp_path)
+    end = planner.advance(planner.earliest(), Limits.of_memory(1 << 26))
+    assert (end.position.file, end.position.offset) == ("binlog.000001", boundary)
+    StreamLog().plain(1).plain(2).rotate("binlog.000002").write(tmp_path)
+    StreamLog().plain(3).write(tmp_path, "binlog.000002")
+    later = planner.advance(end, Limits.of_memory(1 << 26))
+    options = ReadOptions()
+    rows = [
+        row["gtid"]
+        for changes in LogPart(tuple(planner.splits(end, later))).changes(
+            options, Target.TEXT, Ledger()
+        )
+        for row in change_batch(changes, options).to_pylist()
+    ]
+    assert [gtid.rpartition(":")[2] for gtid in rows] == ["2", "3"]
+
+
+def test_a_place_behind_a_missing_log(tmp_path: Path) -> None:
+    logs = gtid_logs(tmp_path, "binlog.000001", "binlog.000002", "binlog.000003")
+    planner = planner_of(tmp_path)
+    size = logs[0].stat().st_size
+    end = planner.advance(
+        planner.earliest(), UNLIMITED, StreamOffset(Position("", "binlog.000001", size))
+    )
+    whole = planner.at_position(FilePosition("binlog.000001", size)).position
+    assert (whole.file, whole.offset) == ("binlog.000002", 4)
+    logs[1].unlink()
+    message = "the log between binlog.000001 and binlog.000003 is missing"
+    with pytest.raises(PositionLostError, match=message):
+        planner_of(tmp_path).at_position(FilePosition("binlog.000001", size))
+    with pytest.raises(PositionLostError, match=message):
+        planner_of(tmp_path).after_gtids(end.position.gtid_set)

@@ -18,7 +18,7 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
-from binlake.format.event_types import GTID_EVENT
+from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT, GTID_EVENT
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.access import DEFAULT_ACCESS, Access
 from binlake.source.bytes import pipe_in
@@ -221,6 +221,19 @@ def head_event(log: LogFile) -> PreviousGtidsEvent | GtidListEvent | None:
             if event is None or isinstance(event, PreviousGtidsEvent | GtidListEvent):
                 return event
     return None
+
+
+def is_barely_begun(log: LogFile) -> bool:
+    """Return whether a file has no event but its format description, or not even that, as after a crash of a server that
+    began the file. Reads the beginning of the file only. Raises BinlogError.
+    """
+    if log.format is None:
+        return True
+    return all(
+        code == FORMAT_DESCRIPTION_EVENT
+        for window in log.windows(None, FIRST_EVENT + HEAD_BYTES)
+        for code in window.block.type_code[: len(window)]
+    )
 
 
 def _previous(log: LogFile) -> AnyGtidSet | None:
