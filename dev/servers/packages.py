@@ -98,11 +98,15 @@ def made_environment(name: str, lock: Path) -> Path:
     """
     folder = home() / "roots" / name
     installed = folder / "installed.lock"
-    with _locked():
-        if folder.exists() and not (
-            installed.is_file() and installed.read_bytes() == lock.read_bytes()
-        ):
-            shutil.rmtree(folder)
+
+    def is_of_another_lock() -> bool:
+        known = installed.read_bytes() if installed.is_file() else b""
+        return folder.exists() and known != lock.read_bytes()
+
+    if is_of_another_lock():
+        with _locked():
+            if is_of_another_lock():  # no other process has made it again meanwhile
+                shutil.rmtree(folder)
 
     def fill(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", folder])

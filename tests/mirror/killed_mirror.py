@@ -32,6 +32,7 @@ __all__ = [
     "OF_COMPACTION",
     "OF_ICEBERG",
     "OF_LARGE_RANGES",
+    "RARE",
     "Kill",
     "killed",
 ]
@@ -66,6 +67,8 @@ OF_A_COPY = ("tasks of a copy",)
 OF_A_REQUEST = ("properties",)
 #: A mirror comes to these when compaction is due.
 OF_COMPACTION = ("rewritten file", "commit of a compaction", "index of a compaction")
+#: A running mirror may come to these only once.
+RARE = (*OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from dev.servers import Server, running
 from mirror.killed_mirror import (
     OF_A_COPY,
     OF_A_REQUEST,
-    OF_COMPACTION,
     OF_ICEBERG,
     OF_LARGE_RANGES,
+    RARE,
     Kill,
     killed,
 )
@@ -65,8 +65,7 @@ def planned(server: str) -> tuple[list[Kill], list[Kill]]:
     later = []
     for number in range(KILLS // len(SERVERS) - len(in_the_copy)):
         place = places[number % len(places)]
-        rare = (*OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
-        call = 1 if place in rare else rng.randrange(1, 6)
+        call = 1 if place in RARE else rng.randrange(1, 6)
         later.append(Kill(place, call, after=rng.random() < 0.5))
     return in_the_copy, later
 

@@ -27,18 +27,11 @@ from binlake.mirror import compact
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
 from dev.servers.lake_readers import duckdb_copies
-from mirror.killed_mirror import (
-    OF_A_COPY,
-    OF_A_REQUEST,
-    OF_COMPACTION,
-    OF_ICEBERG,
-    OF_LARGE_RANGES,
-    Kill,
-)
+from mirror.killed_mirror import OF_A_COPY, OF_ICEBERG, RARE, Kill
 from proof.mirror_kills import Kills
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_random import OPTIONS as RANDOM_OPTIONS
-from proof.mirror_random import RandomProof
+from proof.mirror_random import RandomProof, say
 from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.spark.lake_histories import check_history
 from support.spark.mirrored import rows_of
@@ -75,10 +68,11 @@ def plan(rng: random.Random) -> Iterator[Kill | str]:
     """The kills: in the copy, then one of each other process and place."""
     yield from _IN_THE_COPY
     later: list[Kill | str] = [name for name in KINDS if name != "executor"]
-    for place in OF_ICEBERG:
-        if place not in OF_A_COPY:
-            is_rare = place in (*OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
-            later.append(Kill(place, 1 if is_rare else rng.randrange(1, 6), rng.random() < 0.5))
+    later += [
+        Kill(place, 1 if place in RARE else rng.randrange(1, 6), rng.random() < 0.5)
+        for place in OF_ICEBERG
+        if place not in OF_A_COPY
+    ]
     yield from rng.sample(later, len(later))
 
 
@@ -163,11 +157,6 @@ class ClusterProof:
         proof = RandomProof(lake, self.folder, self.seed, _TABLES, say)
         proof.run(seconds, _PAUSE_S)
         proof.say_statements()
-
-
-def say(text: str) -> None:
-    """A line of the report, with the time."""
-    print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
 def main() -> None:

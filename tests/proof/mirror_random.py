@@ -29,7 +29,7 @@ from support.servers.random_tables import Columns, RandomTable, row_changes
 from support.spark.mirrored import Lake, iceberg_jar, quarantined
 from support.spark.spark_processes import PATIENT
 
-__all__ = ["OPTIONS", "RandomLoad", "RandomProof"]
+__all__ = ["OPTIONS", "RandomLoad", "RandomProof", "say"]
 
 DATABASE = "chance"
 _SESSION = (

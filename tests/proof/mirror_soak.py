@@ -22,16 +22,10 @@ from typing import Any
 from binlake.mirror import compact
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
-from mirror.killed_mirror import (
-    OF_A_COPY,
-    OF_A_REQUEST,
-    OF_COMPACTION,
-    OF_ICEBERG,
-    OF_LARGE_RANGES,
-    Kill,
-)
+from mirror.killed_mirror import OF_A_COPY, OF_ICEBERG, RARE, Kill
 from proof.mirror_kills import Kills
 from proof.mirror_load import OPTIONS, Load
+from proof.mirror_random import say
 from proof.mirror_victims import DURABLE, Victims
 from support.spark.lake_histories import check_history
 from support.spark.mirrored import Lake, iceberg_jar, iceberg_table
@@ -65,8 +59,7 @@ def plan(seed: int, kills: int) -> list[Kill | str]:
         for _ in range(_AT_PLACES):
             places = places or rng.sample(sorted(OF_ICEBERG), len(OF_ICEBERG))
             place = places.pop()
-            rare = (*OF_A_COPY, *OF_A_REQUEST, *OF_COMPACTION, *OF_LARGE_RANGES)
-            call = 1 if place in rare else rng.randrange(1, 9)
+            call = 1 if place in (*OF_A_COPY, *RARE) else rng.randrange(1, 9)
             some.append(Kill(place, call, after=rng.random() < 0.5))
         planned += rng.sample(some, len(some))
     return planned[:kills]
@@ -188,11 +181,6 @@ class Soak:
         kinds = Counter(line["of"] for line in lines)
         say(f"{len(lines)} kills, {self.kills.round()} rounds, all equal; seed {self.seed}")
         say(", ".join(f"{count} of {kind}" for kind, count in sorted(kinds.items())))
-
-
-def say(text: str) -> None:
-    """A line of the report, with the time."""
-    print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
 def main() -> None:

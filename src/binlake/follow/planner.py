@@ -13,7 +13,7 @@ place again by GTID set, or the place is lost. A stream never begins elsewhere o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from binlake.errors import OptionError, PositionLostError
@@ -65,8 +65,7 @@ class StreamPlanner:
 
     def _latest(self, now: LogsNow) -> StreamOffset:
         # the beginning of a file that is barely begun does not have the GTIDs before it
-        begun = (n for n in reversed(now.numbers) if not self._is_barely_begun(now, n))
-        start = self._file_start(now, next(begun, now.numbers[0]))
+        start = self._first_start(now, [*reversed(now.numbers)])
         return self._advanced(now, start, UNLIMITED, None)
 
     def after_gtids(self, gtids: str) -> StreamOffset:
@@ -309,11 +308,16 @@ class StreamPlanner:
 
     def _file_start(self, now: LogsNow, number: int) -> StreamOffset:
         with self._logs.open(now, number) as log:
-            head = head_gtids(log)
-            position = Position(
-                now.server_uuid, log.name, FIRST_EVENT, "" if head is None else str(head)
-            )
-            return StreamOffset(position, log.created)
+            return _start_of(log, now)
+
+    def _first_start(self, now: LogsNow, numbers: Sequence[int]) -> StreamOffset:
+        """Return the beginning of the first of some files that is more than barely begun; that of the last one if none is."""
+        for number in numbers:
+            with self._logs.open(now, number) as log:
+                start = _start_of(log, now)
+                if not is_barely_begun(log):
+                    break
+        return start
 
     def _end_of_file(self, now: LogsNow, number: int) -> StreamOffset:
         """Return the last boundary in a file; the beginning of the next file if there is one."""
@@ -321,10 +325,6 @@ class StreamPlanner:
         if following:
             return self._without_hole(now, number, self._file_start(now, following[0]))
         return self._advanced(now, self._file_start(now, number), UNLIMITED, None)
-
-    def _is_barely_begun(self, now: LogsNow, number: int) -> bool:
-        with self._logs.open(now, number) as log:
-            return is_barely_begun(log)
 
     def _without_hole(self, now: LogsNow, first: int, found: StreamOffset) -> StreamOffset:
         """Return a place that was looked for from a file on. Raises PositionLostError if a file before it is missing."""
@@ -367,8 +367,7 @@ class StreamPlanner:
         On one server (or an unknown one) nothing else is possible: logs that were reset number
         transactions from the start, so one GTID has two meanings.
         """
-        begun = (n for n in now.numbers if not self._is_barely_begun(now, n))
-        oldest = self._file_start(now, next(begun, now.numbers[0]))
+        oldest = self._first_start(now, now.numbers)
         seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
         number = _NUMBER.search(offset.position.file)
         later = number is not None and int(number[1]) < now.numbers[0]
@@ -472,6 +471,12 @@ class StreamPlanner:
         """Return the excluded GTIDs: the GTIDs of the option, and the GTIDs that were shown before."""
         asked = self._options.exclude_gtid
         return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
+
+
+def _start_of(log: LogFile, now: LogsNow) -> StreamOffset:
+    head = head_gtids(log)
+    gtids = "" if head is None else str(head)
+    return StreamOffset(Position(now.server_uuid, log.name, FIRST_EVENT, gtids), log.created)
 
 
 def _is_of(log: LogFile, offset: StreamOffset) -> bool:

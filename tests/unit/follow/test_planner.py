@@ -161,14 +161,10 @@ def description_of(log: Path) -> bytes:
 @pytest.mark.parametrize("place", ["between", "newest"])
 def test_a_log_without_gtids_at_its_beginning(tmp_path: Path, begun: str, place: str) -> None:
     """A crash came before the server had written them."""
-    whole, torn = tmp_path / "whole", tmp_path / "torn"
-    for folder in (whole, torn):
-        folder.mkdir()
-    gtid_logs(whole, "binlog.000001", "binlog.000003", "binlog.000004")
     names = ["binlog.000001", "binlog.000003", "binlog.000004"]
     if place == "newest":
         names = ["binlog.000001", "binlog.000002", "binlog.000003"]
-    [first, *_] = gtid_logs(torn, *names)
+    [first, *_] = gtid_logs(tmp_path, *names)
     description = description_of(first)
     torn_at = "binlog.000002" if place == "between" else "binlog.000004"
     content = {
@@ -177,15 +173,15 @@ def test_a_log_without_gtids_at_its_beginning(tmp_path: Path, begun: str, place:
         "half": description[:40],
         "description": description,
     }
-    (torn / torn_at).write_bytes(content[begun])
-    start = planner_of(torn).earliest()
-    seen = planner_of(torn).advance(start, Limits(transactions=3))
+    (tmp_path / torn_at).write_bytes(content[begun])
+    start = planner_of(tmp_path).earliest()
+    seen = planner_of(tmp_path).advance(start, Limits(transactions=3))
     assert seen.position.file == "binlog.000001"
-    found = planner_of(torn).after_gtids(seen.position.gtid_set)
+    found = planner_of(tmp_path).after_gtids(seen.position.gtid_set)
     assert (found.position.file, found.position.offset) == ("binlog.000001", seen.position.offset)
-    [last, *_] = sorted(torn.iterdir(), reverse=True)[place == "newest" :]
-    newest = planner_of(torn).latest().position
-    assert newest.gtid_set == planner_of(torn).advance(start, UNLIMITED).position.gtid_set != ""
+    [last, *_] = sorted(tmp_path.iterdir(), reverse=True)[place == "newest" :]
+    newest = planner_of(tmp_path).latest().position
+    assert newest.gtid_set == planner_of(tmp_path).advance(start, UNLIMITED).position.gtid_set != ""
     assert newest.file in (last.name, torn_at)
 
 
