@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 from binlake.archive.layout import STATE, ArchiveState
 from binlake.errors import (
@@ -27,6 +28,7 @@ from binlake.source.bytes import pipe_in
 from binlake.source.chain import Chain, LogPath, of_source
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
+from binlake.source.reader import source_error
 from binlake.source.resolve import survey
 from binlake.source.stores.heads import ObjectHeads
 from binlake.source.stores.opened_ahead import opened_ahead
@@ -94,6 +96,7 @@ class StreamLogs(ABC):
     def __init__(self, options: ReadOptions) -> None:
         self._access = Access.of(options)
         self._last: LogsNow | None = None
+        self._ends: dict[Hashable, int] = {}
         self._known: set[tuple[str, str, LogFingerprint]] = set()
         self._wait_s = 0.0
 
@@ -167,6 +170,32 @@ class StreamLogs(ABC):
         self._known.add((now.server_uuid, now.files[number].name, fingerprint))
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
+
+    def stamp(self, now: LogsNow, number: int) -> Hashable:
+        """Return what changes with the content of a compressed file; None for another file. Raises BinlogError."""
+        file = now.files[number]
+        if file.size is not None:
+            return None
+        if file.version:
+            return file.path, file.version
+        try:
+            state = Path(file.path).stat()
+        except OSError as error:
+            raise source_error(file.path, error) from error
+        return file.path, state.st_size, state.st_mtime_ns
+
+    def has_ended(self, stamp: Hashable, offset: int) -> None:
+        """Note where the last transaction of a compressed file ends, of the `stamp` from before it was read."""
+        self._ends = {stamp: offset}  # only of the newest: the others have a next file
+
+    def end_of(self, now: LogsNow, number: int) -> int | None:
+        """Return how far a file has been read, or, if it is not compressed, its size; None if that is unknown. Raises BinlogError."""
+        size = now.files[number].size
+        return size if size is not None else self._ends.get(self.stamp(now, number))
+
+    def gives_gtids(self) -> bool | None:
+        """Return whether every new transaction gets a GTID; None: unknown, as for files. Raises BinlogError."""
+        return None
 
     def close(self) -> None:
         """Release resources."""

@@ -12,13 +12,13 @@ place again by GTID set, or the place is lost. A stream never begins elsewhere o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from binlake.errors import OptionError, PositionLostError
 from binlake.follow.logs import LogsNow, StreamLogs
 from binlake.follow.offsets import StreamOffset
+from binlake.follow.stream_filter import excluded_gtids, number_in, stream_filter
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.log_file import Damage, LogFile
 from binlake.stream.filters import LATEST_US, TransactionFilter
@@ -27,11 +27,10 @@ from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import head_gtids, is_barely_begun
 from binlake.stream.positions.splits import Split, StreamSplit
 from binlake.table.counting.row_totals import RowTotals
-from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
+from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import ReadOptions
-from binlake.values.position import ChainPosition, FilePosition, Position, is_log_of
+from binlake.values.position import FilePosition, Position, is_log_of
 
-_NUMBER = re.compile(r"\.(\d+)$")
 _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to where it begins"
 
 
@@ -75,11 +74,13 @@ class StreamPlanner:
         return self._by_gtids(self._logs.look(), gtids, "option starting_offsets")
 
     def head(self) -> StreamOffset:
-        """Return approximately where the logs end, without reading them. Raises BinlogError."""
+        """Return approximately where the logs end, without reading them, except a compressed newest one, once. Raises BinlogError."""
         now = self._logs.look()
         newest = now.files[now.numbers[-1]]
-        end = now.end or Position(now.server_uuid, newest.name, newest.size or FIRST_EVENT)
-        return StreamOffset(end)
+        size = self._logs.end_of(now, now.numbers[-1])
+        if size is None:
+            return self._latest(now)
+        return StreamOffset(now.end or Position(now.server_uuid, newest.name, size or FIRST_EVENT))
 
     def at_time(self, time_us: int) -> StreamOffset:
         """Return the place before the first transaction committed at a time or later. Raises
@@ -132,11 +133,15 @@ class StreamPlanner:
         return self._end_of_file(now, number)
 
     def begins_after(self, position: Position) -> bool:
-        """Return whether the logs no longer have the file of a position, only later ones. Raises BinlogError."""
+        """Return whether the logs no longer have the file of a position, only later ones, and may lack transactions after it.
+
+        Raises BinlogError.
+        """
         now = self._logs.look()
-        number = _NUMBER.search(position.file)
+        number = number_in(position.file)
         is_same = not position.server_uuid or is_log_of(now.server_uuid, position.server_uuid)
-        return number is not None and is_same and int(number[1]) < now.numbers[0]
+        is_earlier = number is not None and is_same and number < now.numbers[0]
+        return is_earlier and not self.has(StreamOffset(position))
 
     # -- the end of the next batch --------------------------------------------------------------
 
@@ -157,7 +162,7 @@ class StreamPlanner:
         Raises PositionLostError, BinlogError.
         """
         now = self._logs.look()
-        filters = self._filters(now)
+        filters = stream_filter(self._options)
         begin = self._valid(now, start)
         if self._misfit(now, end) is not None:
             # the batch was planned on a server that is no longer available: the same transactions, by GTID
@@ -166,7 +171,7 @@ class StreamPlanner:
             filters = replace(filters, at_gtid=wanted)
             end = self._latest(now) if again.shown else again
         if begin.shown:
-            filters = replace(filters, excluded_gtids=self._excluded(begin.shown))
+            filters = replace(filters, excluded_gtids=excluded_gtids(self._options, begin.shown))
         return [*self._ranges(now, begin, end, filters)]
 
     def here(self, offset: StreamOffset) -> StreamOffset:
@@ -249,6 +254,7 @@ class StreamPlanner:
         for number in self._logs.in_turn(now, numbers):
             begin = start.position.offset if number == first else FIRST_EVENT
             fingerprint = start.fingerprint if number == first else None
+            stamp = self._logs.stamp(now, number) if number == growing else None
             with self._logs.open(
                 now, number, begin if fingerprint is None else fingerprint.start
             ) as log:
@@ -265,6 +271,8 @@ class StreamPlanner:
             if scan.full:
                 self.is_cut = True
                 break
+            if stamp is not None and number not in stops:
+                self._logs.has_ended(stamp, scan.offset)
         if passed is not gtids:
             gtids.add_all(passed)
         position = Position(now.server_uuid, now.files[number].name, scan.offset, gtids.text)
@@ -272,11 +280,15 @@ class StreamPlanner:
             return start
         commit_us = start.commit_us if scan.commit_us is None else scan.commit_us
         shown = passed.rest_of(start.shown)
-        return StreamOffset(position, created, shown, commit_us, fingerprint=fingerprint)
+        newest = passed.last_is_anonymous
+        return StreamOffset(
+            position, created, shown, commit_us, is_anonymous=start.is_anonymous if newest is None else newest,
+            fingerprint=fingerprint,
+        )  # fmt: skip
 
     def _at_end(self, now: LogsNow, start: StreamOffset, stop: int | None) -> bool:
         """Whether no transaction can follow `start` in its file."""
-        end = now.files[self._number(now, start)].size if stop is None else stop
+        end = self._logs.end_of(now, self._number(now, start)) if stop is None else stop
         return end is not None and end <= start.position.offset
 
     def _begun(self, now: LogsNow, numbers: list[int]) -> list[int]:
@@ -343,7 +355,7 @@ class StreamPlanner:
             if offset is None:
                 return None
             position = Position(now.server_uuid, log.name, offset, gtids.text)
-            return StreamOffset(position, log.created)
+            return StreamOffset(position, log.created, is_anonymous=bool(gtids.last_is_anonymous))
 
     # -- is it the same log? --------------------------------------------------------------------
 
@@ -353,12 +365,18 @@ class StreamPlanner:
         if why is None:
             return offset
         position = offset.position
-        if not position.gtid_set:
+        if not position.gtid_set or offset.is_anonymous:
             raise PositionLostError(
                 why, hint=f"without GTIDs binlake cannot find the place again; {self._remedy}"
             )
         if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
-            return self._by_gtids(now, position.gtid_set, why)
+            found = self._by_gtids(now, position.gtid_set, why)
+            if self._is_anonymous_after(now, found):
+                raise PositionLostError(
+                    f"{why}; the transaction at {found.position} has no GTID, so it may have been seen, or not",
+                    hint=self._remedy,
+                )
+            return found
         return self._behind_purged(now, offset, why)
 
     def _behind_purged(self, now: LogsNow, offset: StreamOffset, why: str) -> StreamOffset:
@@ -369,13 +387,36 @@ class StreamPlanner:
         """
         oldest = self._first_start(now, now.numbers)
         seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
-        number = _NUMBER.search(offset.position.file)
-        later = number is not None and int(number[1]) < now.numbers[0]
+        number = number_in(offset.position.file)
+        later = number is not None and number < now.numbers[0]
         if later and seen.has_all(head) and head.has_all(seen):
+            self._check_purged(now, oldest, why)
             return oldest
         missing = seen.lacks(head) if later else ""
         purged = f"; the server has purged transactions that it has not seen: {missing}"
         raise PositionLostError(why + (purged if missing else ""), hint=self._remedy)
+
+    def _check_purged(self, now: LogsNow, oldest: StreamOffset, why: str) -> None:
+        """Raise PositionLostError if the logs before the beginning of one may have had transactions without GTIDs, which its
+        GTID set does not show.
+        """
+        if GtidProgress(oldest.position.gtid_set).is_of_mariadb:
+            return
+        is_anonymous = self._is_anonymous_after(now, oldest)
+        if is_anonymous is None:
+            is_anonymous = not self._logs.gives_gtids()
+        if is_anonymous:
+            raise PositionLostError(
+                f"{why}; the logs before {oldest.position.file} may have had transactions without GTIDs (gtid_mode)",
+                hint=self._remedy,
+            )
+
+    def _is_anonymous_after(self, now: LogsNow, place: StreamOffset) -> bool | None:
+        """Whether the first transaction after a place has no GTID; None if there is none."""
+        was_cut = self.is_cut
+        after = self._advanced(now, replace(place, commit_us=None), Limits(transactions=1), None)
+        self.is_cut = was_cut
+        return None if after.commit_us is None else after.is_anonymous
 
     def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
         """Return why an offset does not belong to these logs; None if it does."""
@@ -403,16 +444,7 @@ class StreamPlanner:
     def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
         """Return the place before the first transaction that is not in a GTID set."""
         shown = GtidProgress(text)
-        first, head = None, GtidProgress()
-        for number in reversed(now.numbers):
-            with self._logs.open(now, number) as log:
-                known = head_gtids(log)
-            if known is None and number != now.numbers[0]:
-                continue  # what came before is not known: a crash came first, or the log is of a relay
-            head = GtidProgress("" if known is None else str(known))
-            if shown.has_all(head):
-                first = number
-                break
+        first, head = self._first_with_all(now, shown)
         if first is None:
             raise PositionLostError(
                 f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head)}",
@@ -426,7 +458,34 @@ class StreamPlanner:
                 hint=f"the server is not a replacement for the other one, or it lags; {self._remedy}",
                 is_passing=True,
             )
+        if shown.text and head.has_all(shown):
+            self._check_purged(now, self._file_start(now, first), why)
         return self._first_unseen(now, first, shown)
+
+    def _first_with_all(self, now: LogsNow, shown: GtidProgress) -> tuple[int | None, GtidProgress]:
+        """Return the newest log before which only transactions of a set lie, and the GTIDs before it; None, and those before the
+        oldest log, if there is none.
+
+        For MySQL it is the newest one that has a transaction of the set, if there is one: a log after it that begins with exactly
+        the set may follow transactions without GTIDs, which are not in the set.
+        """
+        first, before = None, GtidProgress()
+        for number in reversed(now.numbers):
+            if first is not None and number + 1 not in now.files:
+                break
+            with self._logs.open(now, number) as log:
+                known = head_gtids(log)
+            if known is None and number != now.numbers[0]:
+                continue  # what came before is not known: a crash came first, or the log is of a relay
+            head = GtidProgress("" if known is None else str(known))
+            if first is not None and not shown.has_all(head):
+                break
+            before = head
+            if shown.has_all(head):
+                first = number
+                if shown.is_of_mariadb or not head.has_all(shown):
+                    break
+        return first, before
 
     def _first_unseen(self, now: LogsNow, first: int, shown: GtidProgress) -> StreamOffset:
         known = parse_gtid_filter(shown_before(shown.text))
@@ -449,29 +508,6 @@ class StreamPlanner:
         later = GtidProgress(found.position.gtid_set).rest_of(shown_before(shown.text))
         return replace(found, position=replace(found.position, gtid_set=shown.text), shown=later)
 
-    # -- filters --------------------------------------------------------------------------------
-
-    def _filters(self, now: LogsNow) -> TransactionFilter:
-        """Return the options' filters; positions in them name files by number (see `StreamSplit`)."""
-        options = self._options
-        if options.at is not None:
-            raise OptionError(
-                "option at selects one transaction, but a stream does not end",
-                name="at",
-                hint="use spark.read.format('binlog') to read that transaction",
-            )
-        filters = TransactionFilter.of(replace(options, start=None, stop=None), ())
-        return replace(
-            filters,
-            start=_numbered_position(options.start, "start"),
-            stop=_numbered_position(options.stop, "stop"),
-        )
-
-    def _excluded(self, shown: str) -> GtidFilter:
-        """Return the excluded GTIDs: the GTIDs of the option, and the GTIDs that were shown before."""
-        asked = self._options.exclude_gtid
-        return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
-
 
 def _start_of(log: LogFile, now: LogsNow) -> StreamOffset:
     head = head_gtids(log)
@@ -488,17 +524,3 @@ def _is_of(log: LogFile, offset: StreamOffset) -> bool:
 
 def _another(position: Position) -> str:
     return f"the stream had reached {position}, but that file is another log now"
-
-
-def _numbered_position(position: FilePosition | None, option: str) -> ChainPosition | None:
-    if position is None:
-        return None
-    number = _NUMBER.search(position.file)
-    if number is None:
-        raise OptionError(
-            f"option {option}: {str(position)!r}: a position needs a file, because a stream's"
-            " logs come and go",
-            name=option,
-            hint="use FILE:POS, for example binlog.000012:4",
-        )
-    return ChainPosition(int(number[1]), position.file, position.offset)

@@ -111,6 +111,13 @@ class ServerLogs(StreamLogs):
             created = self._created[key] = super().created(now, number)
         return created
 
+    def gives_gtids(self) -> bool | None:
+        return patiently(self._asked_for_gtids, self._patience_s, self.close, stop=self._stop)
+
+    def _asked_for_gtids(self) -> bool:
+        server = self._connected()
+        return server.flavour == "mariadb" or (server.variable("gtid_mode") or "").upper() == "ON"
+
     def close(self) -> None:
         super().close()
         if self._server is not None:

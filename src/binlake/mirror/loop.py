@@ -73,10 +73,9 @@ class Mirror:
     this machine for the row indexes, which can be rebuilt. `note` receives messages for the user,
     `watch` the progress of a copy, `show` the status, as often as `beats` sets. `split_bytes` of log are
     half of what one task decodes. Tasks read the keys of the lake's rows if a row index lacks at least `key_task_rows` of them.
-    After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`:
-    how long a copy waits for an archive that lags behind or for a busy server, where the mirror cannot continue without it.
-    `round_error` is the error that has ended `reach`. Raises OptionError for a URL with a password, SourceError while another process mirrors
-    into the lake.
+    After `copy_s` seconds, a copy gives way to the rounds of other tables. `patience_s`: how long a copy waits for an archive that
+    lags behind or for a busy server, where the mirror cannot continue without it. `round_error` is the error that has ended `reach`.
+    Raises OptionError for a URL with a password, SourceError while another process mirrors into the lake.
     """
 
     round_error: BinlogError | None = None
@@ -441,7 +440,7 @@ class Mirror:
             until = StreamOffset(replace(position, server_uuid=log.server_uuid))
         else:
             until = StreamOffset(position)
-        wait = ArchiveWait(self._planner, self._stop, self._patience_s)
+        wait = self._archive_wait()
         while not self._is_interrupted():
             self._lease.keep()
             if self._round(until):
@@ -456,8 +455,11 @@ class Mirror:
 
     def may_have_changed(self, table: Followed, until: Position) -> bool:
         """See `later_statements.may_have_changed`. Raises the errors of `keep_lease`, too."""
-        wait = ArchiveWait(self._planner, self._stop, self._patience_s)
+        wait = self._archive_wait()
         return may_have_changed(self._planner, self.options, table, until, wait, self.keep_lease)
+
+    def _archive_wait(self) -> ArchiveWait:
+        return ArchiveWait(self._planner, self._host, self._stop, self._patience_s)
 
     def keep_lease(self) -> None:
         """Renew the lease if it is time to, in a comparison. Raises LakeInUseError if another process has taken it over,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from binlake.errors import PositionLostError, SourceError
 from binlake.follow.logs import DirectoryLogs, LogsNow
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
-from binlake.stream.positions.boundary import UNLIMITED, Limits
+from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Limits
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.table.log_part import LogPart
 from binlake.table.row_json import change_batch
@@ -235,3 +237,32 @@ def test_a_place_behind_a_missing_log(tmp_path: Path) -> None:
         planner_of(tmp_path).at_position(FilePosition("binlog.000001", size))
     with pytest.raises(PositionLostError, match=message):
         planner_of(tmp_path).after_gtids(end.position.gtid_set)
+
+
+def test_a_compressed_newest_log_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but reading tells where it ends. While it is still copied, its end moves."""
+    logs = gtid_logs(tmp_path, "binlog.000001", "binlog.000002", "binlog.000003")
+    whole = planner_of(tmp_path).latest().position
+    content = logs[2].read_bytes()
+    logs[2].unlink()
+    newest = tmp_path / "binlog.000003.gz"
+    newest.write_bytes(gzip.compress(content[:-200]))
+    planner = planner_of(tmp_path)
+    part = planner.advance(planner.earliest(), UNLIMITED)
+    assert part.position.file == "binlog.000003"
+    assert part.position.offset < whole.offset
+    newest.write_bytes(gzip.compress(content))
+    os.utime(newest, ns=(0, 0))
+    assert planner.head().position == whole
+    end = planner.advance(part, Limits.of_memory(1 << 26))
+    assert end.position == whole
+    planner.here(end)
+    with monkeypatch.context() as patch:
+        patch.delattr(BoundaryScan, "as_far_as")
+        patch.delattr(BoundaryScan, "through")
+        assert planner.advance(end, UNLIMITED) == planner.advance(end, UNLIMITED, end) == end
+        assert planner.head().position.offset == whole.offset
+    (tmp_path / "binlog.000004").write_bytes(b"")
+    assert planner.advance(end, UNLIMITED).position == whole

@@ -15,7 +15,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
-from binlake.mirror.followed.first_copy import LogLagsError, lags
+from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import definition_properties, text_properties
 from binlake.mirror.followed.tables import FollowedTables
@@ -140,9 +140,9 @@ class SchemaChanges:
 
     def _lag(self) -> LogLagsError | None:
         """The error that the archive, if the log is one, does not reach the end of the server's log; None if it does."""
-        end = self.tables.source.end_beyond_archive()
         log = self.planner.head().position
-        if end is None or not lags(log, end):
+        end = self.tables.source.end_beyond_archive(log)
+        if end is None:
             return None
         return LogLagsError(
             f"the archive reaches {log.file}:{log.offset}, but not yet {end.file}:{end.offset}, and the server no longer has the table",

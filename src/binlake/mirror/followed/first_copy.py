@@ -77,12 +77,6 @@ class LogLagsError(BinlogError):
     """The log does not contain yet all changes that copied rows may contain: it is an archive that lags behind."""
 
 
-def lags(log: Position, position: Position) -> bool:
-    """Whether the end of a log is before a position of the same server."""
-    is_same = is_log_of(log.server_uuid, position.server_uuid)
-    return is_same and position_key(log) < position_key(position)
-
-
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
     """The progress of the copy of a table: chunks, and rows and bytes as the server sent them.
@@ -315,7 +309,7 @@ class FirstCopy:
                 f"{table.full_name} was read from server {min(others)}, but the log is from server {log.server_uuid}"
             )
         end = max(ends, key=position_key)
-        if not lags(log, end):
+        if self.host.is_reached(log, end):
             return
         places = f"{log.file}:{log.offset}, but the last row was read at {end.file}:{end.offset}"
         if not self.host.has_archive:

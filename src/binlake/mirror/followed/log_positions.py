@@ -6,17 +6,20 @@ from binlake.errors import BinlogError, OptionError, PositionLostError, ServerEr
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
 from binlake.mirror.control import position_key
+from binlake.mirror.source.archive_lag import lags
+from binlake.mirror.source.host import SourceHost
 from binlake.stream.positions.boundary import UNLIMITED
 from binlake.values.position import FilePosition, Position
 
 
 class LogPositions:
-    """Finds places in a log. It remembers the newest one, and reads the log from there on: without it, a file of the log is
-    read from its start, and a mirror may copy thousands of tables.
+    """Finds places in the log of `host`. It remembers the newest one, and reads the log from there on: without it, a file of the
+    log is read from its start, and a mirror may copy thousands of tables.
     """
 
-    def __init__(self, planner: StreamPlanner) -> None:
+    def __init__(self, planner: StreamPlanner, host: SourceHost) -> None:
         self._planner = planner
+        self._host = host
         self._newest: StreamOffset | None = None
         self._oldest: dict[str, tuple[Position, StreamOffset]] = {}
 
@@ -33,7 +36,8 @@ class LogPositions:
         found = self._from_newest(position)
         if found is None:
             found = self._from_start_of_file(position)
-        if position_key(found.position) < position_key(position):
+        is_before = position_key(found.position) < position_key(position)
+        if is_before and not self._is_same_place(found.position, position):
             # changes between the two would be lost
             raise ServerError(
                 f"the log does not reach {position}, the server's position when the mirror read a row"
@@ -74,7 +78,24 @@ class LogPositions:
         try:
             return self._planner.at_position(FilePosition(position.file, position.offset))
         except OptionError as error:
+            found = self._without_its_file(position)
+            if found is not None:
+                return found
             raise BinlogError(
                 f"the log does not have {position}, the server's position when the mirror read the first row",
                 hint=f"{error.hint}; read the log of the same server, from that position on",
             ) from None
+
+    def _without_its_file(self, position: Position) -> StreamOffset | None:
+        """The place of a position whose file the log no longer has, or an archive does not have yet; None if there is none."""
+        end = self.end()
+        if self._is_same_place(end.position, position):
+            return end
+        try:
+            return self._planner.here(StreamOffset(position))
+        except PositionLostError:
+            return None
+
+    def _is_same_place(self, end: Position, later: Position) -> bool:
+        """Whether no change lies between the end of an archive and a later position of its server."""
+        return lags(end, later) and self._host.is_reached(end, later)

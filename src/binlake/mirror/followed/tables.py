@@ -130,7 +130,7 @@ class FollowedTables:
             self._gives_way,
             self.shards_in,
             FormerTables(lake, control, options, rules, self._mirrored, note),
-            LogPositions(planner),
+            LogPositions(planner, host),
             count_zero_dates,
         )
 

@@ -130,11 +130,12 @@ class WantedTables:
                 return error
         return None
 
-    def end_beyond_archive(self) -> Position | None:
-        """The end of the server's log if the mirror reads the log of an archive, which may not reach it yet; else None."""
+    def end_beyond_archive(self, log: Position) -> Position | None:
+        """The end of the server's log if the mirror reads that of an archive, which ends at `log` and may lack changes; else None."""
         if not self._host.has_archive:
             return None
-        return self._patiently(self._end)
+        end = self._patiently(self._end)
+        return None if self._host.is_reached(log, end) else end
 
     def _end(self) -> Position:
         with open_session(self._host.url()) as server:

@@ -5,11 +5,12 @@ A copy records positions in the log of the server that it reads, and the mirror 
 
 from __future__ import annotations
 
-from binlake.errors import ConnectionLostError, SourceError
+from binlake.errors import ConnectionLostError, ServerError, SourceError
 from binlake.follow.logs import StreamLogs
+from binlake.mirror.source.archive_lag import lacks_changes, lags
 from binlake.source.replica.connection import connect, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
-from binlake.values.position import is_log_of
+from binlake.values.position import Position, is_log_of
 
 
 class SourceHost:
@@ -23,6 +24,21 @@ class SourceHost:
     def has_archive(self) -> bool:
         """Whether the mirror reads the log of an archive, which may lag behind the server. Raises BinlogError."""
         return self._logs is not None and not is_server_url(self._logs.look().inputs[0])
+
+    def is_reached(self, log: Position, position: Position) -> bool:
+        """Return whether a log that ends at `log` has all changes before a position of the host. A log of the host in which there
+        is no change need not be in an archive. Raises BinlogError.
+        """
+        if not lags(log, position):
+            return True
+        if not self.has_archive:
+            return False
+        try:
+            with connect(ServerUrl.parse(self.url())) as server:
+                is_same = is_log_of(log.server_uuid, server.identity)
+                return is_same and not lacks_changes(server, log, position)
+        except ServerError:  # the host is not available now, or does not show its log
+            return False
 
     @property
     def may_change(self) -> bool:

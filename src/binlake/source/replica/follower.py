@@ -65,6 +65,8 @@ _TWICE = re.compile(r"same server_uuid|same server_id|same server id", re.IGNORE
 _DAMAGED = re.compile(
     r"bogus data|corrupt|truncated|max_allowed_packet|event read from|checksum", re.IGNORECASE
 )
+# A server without GTIDs does not send transactions that have GTIDs.
+_GTID_MODE = re.compile(r"GTID_MODE = OFF", re.IGNORECASE)
 # ER_SPECIFIC_ACCESS_DENIED_ERROR
 _NOT_ALLOWED = 1227
 # Error codes of a dump that another try may fix: killed, shut down, out of resources.
@@ -375,6 +377,13 @@ class Follower(Closing):
         if _TWICE.search(text):
             return ServerError(
                 text, code=error.code, hint="another replica has our number: leave server-id away"
+            )
+        if _GTID_MODE.search(text):
+            return ServerError(
+                text,
+                code=error.code,
+                is_passing=True,
+                hint="set gtid_mode to OFF_PERMISSIVE, or to ON, until binlake has read the logs from before the change",
             )
         if _DAMAGED.search(text):
             return ServerError(text, code=error.code)

@@ -32,9 +32,13 @@ _HEADS = any_code((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))
 
 
 class GtidProgress:
-    """A set of either flavour that only grows. `text` is its notation."""
+    """A set of either flavour that only grows. `text` is its notation.
+
+    `last_is_anonymous`: whether the last transaction that was added has no GTID; None before the first one.
+    """
 
     def __init__(self, text: str = "") -> None:
+        self.last_is_anonymous: bool | None = None
         text = "".join(text.split())
         self._mariadb = MariaGtidSet()
         self._mysql = GtidSet()
@@ -49,6 +53,11 @@ class GtidProgress:
         if self._mysql and len(self._mariadb):
             raise SourceError("the logs contain GTIDs of both MySQL and MariaDB")
         return str(self._mysql or self._mariadb)
+
+    @property
+    def is_of_mariadb(self) -> bool:
+        """Whether the set has GTIDs of MariaDB, where every transaction has one."""
+        return len(self._mariadb) > 0
 
     def pass_head(self, window: Window) -> None:
         """Add the GTIDs executed before the file, if this window contains the beginning of the
@@ -76,6 +85,7 @@ class GtidProgress:
 
     def add_plain(self, run: PlainRun) -> None:
         """Add the GTIDs of the transactions of a run."""
+        self.last_is_anonymous = run.plain.gtid(run.high - 1) is None
         for sid, first, last in run.plain.mysql_intervals(run.low, run.high):
             self._mysql.add_interval(sid, "", first, last + 1)
         for domain, server, _, last in run.plain.mariadb_intervals(run.low, run.high):
@@ -83,6 +93,7 @@ class GtidProgress:
 
     def add(self, event: GtidEvent | MariadbGtidEvent | None) -> None:
         """Add the GTID of one transaction, if it has one."""
+        self.last_is_anonymous = event is None or event.gtid is None
         if isinstance(event, MariadbGtidEvent):
             self._mariadb.add(MariaGtid(event.domain_id, event.frame.server_id, event.seq_no))
         elif event is not None and event.gtid is not None:

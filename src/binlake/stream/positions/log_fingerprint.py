@@ -13,7 +13,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from binlake.errors import BinlogError, FormatError, ServerError
+from binlake.errors import BinlogError, FormatError, PositionLostError, ServerError
 from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT, START_ENCRYPTION_EVENT
 
 if TYPE_CHECKING:
@@ -62,13 +62,18 @@ class LogFingerprint:
         try:
             data = log.reader.read_at(self.start, self.end - self.start)
         except (FormatError, ServerError) as error:
-            if error.retryable:
+            if _is_unanswered(error):
                 raise
             return False
         damage: BinlogError | None = log.reader.damage
-        if damage is not None and damage.retryable:
+        if damage is not None and _is_unanswered(damage):
             raise damage
         return len(data) == self.end - self.start and _digest(data) == self.digest
+
+
+def _is_unanswered(error: BinlogError) -> bool:
+    """Whether a server has not looked for the events: it is not available, or does not send its log as it is configured."""
+    return error.retryable or (bool(error.is_passing) and not isinstance(error, PositionLostError))
 
 
 def _digest(data: bytes | memoryview) -> str:

@@ -236,7 +236,9 @@ def test_the_log_of_an_archive_is_searched_up_to_the_end_of_the_servers_log(tmp_
     searched: list[bool] = []
     tables: Any = SimpleNamespace(
         source=SimpleNamespace(
-            end_beyond_archive=lambda: Position("", before.name, end, gtid_set="")
+            end_beyond_archive=lambda log: (
+                Position("", before.name, end) if log.offset < end else None
+            )
         ),
         leave=left.__setitem__,
     )

@@ -36,6 +36,7 @@ from binlake.mirror.followed.table_record import former_properties, is_former, s
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.archive_lag import lags
 from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.tables.data_files import file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
@@ -202,9 +203,14 @@ def copy_of(
     )
     mirrored = MirroredTables(lake, {"old", "shop_backup", "unrecorded"})
     control: Any = Kept()
+    host: Any = SimpleNamespace(
+        copied_url=lambda: "mysql://server",
+        has_archive=log.is_archived,
+        is_reached=lambda end, position: not lags(end, position),
+    )
     stand_ins: dict[str, Any] = {
         "lake": lake,
-        "host": SimpleNamespace(copied_url=lambda: "mysql://server", has_archive=log.is_archived),
+        "host": host,
         "engine": SimpleNamespace(cores=1, run=read),
         "planner": log,
         "targets": targets,
@@ -222,7 +228,7 @@ def copy_of(
         former=FormerTables(
             lake, control, MirrorOptions(), ColumnRules(), mirrored, lambda _: None
         ),
-        places=LogPositions(log),  # type: ignore[arg-type]
+        places=LogPositions(log, host),  # type: ignore[arg-type]
     )
 
 

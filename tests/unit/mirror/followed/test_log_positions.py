@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from binlake.stream.positions.boundary import Limits
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 from support.spark.stream_cases import GOLDEN, chain
+
+#: A host whose log has changes after the end of these files.
+AHEAD: Any = SimpleNamespace(is_reached=lambda _end, _position: False)
 
 CASES = ("mysql-9.7/transactions", "mysql-9.7/rotation", "mysql-5.6.24/transactions", "mariadb-11.8/transactions")  # fmt: skip
 
@@ -53,7 +57,7 @@ def test_places_are_those_of_a_search_from_the_start(case: str) -> None:
     planner = planner_of(f"{GOLDEN / case}/binlog.0*")
     found = boundaries(planner)
     assert len(found) > 3
-    places = LogPositions(planner)
+    places = LogPositions(planner, AHEAD)
     for offset in (found[1], found[-1], found[2], found[-1]):  # also one before the newest
         at = places.at(offset.position)
         file_pos = planner.at_position(offset.position)
@@ -67,7 +71,7 @@ def test_a_log_is_searched_from_its_start_once(tmp_path: Path) -> None:
     chain(tmp_path)
     planner = planner_of(str(tmp_path))
     found = boundaries(planner)
-    places = LogPositions(planner)
+    places = LogPositions(planner, AHEAD)
     before = planner.searches
     for offset in found[1:]:
         places.at(offset.position)
@@ -81,7 +85,7 @@ def test_a_log_is_searched_from_its_start_once(tmp_path: Path) -> None:
 
 def test_a_position_that_the_log_does_not_have(tmp_path: Path) -> None:
     chain(tmp_path)
-    places = LogPositions(planner_of(str(tmp_path)))
+    places = LogPositions(planner_of(str(tmp_path)), AHEAD)
     end = places.end().position
     with pytest.raises(BinlogError, match="does not reach"):
         places.at(Position(end.server_uuid, end.file, end.offset + 1))
