@@ -112,8 +112,9 @@ def test_kills_of_processes(
             held.callback(made.stop)
             return made
 
-        victims = Victims(lake, tmp_path / "mirror.log", OPTIONS, cluster, rng)
-        load = held.enter_context(Load(server, rng).prepared())
+        load = Load(server, rng).prepared()
+        victims = Victims(lake, load, tmp_path / "mirror.log", OPTIONS, cluster, rng)
+        held.enter_context(load)
         for name, kill in KINDS.items():
             outcome = kill(victims)
             with load.no_ddl:

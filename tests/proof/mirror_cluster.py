@@ -103,7 +103,13 @@ class ClusterProof:
         self.lake = StoreLake(self.spark, folder / _KILLED, server, self.store, _KILLED, **_OPTIONS)
         self.load = Load(server, self.rng, _LOAD_PAUSE_S)
         victims = Victims(
-            self.lake, folder / "mirror.log", _OPTIONS, lambda: cluster, self.rng, cluster.url
+            self.lake,
+            self.load,
+            folder / "mirror.log",
+            _OPTIONS,
+            lambda: cluster,
+            self.rng,
+            cluster.url,
         )
         self.kills = Kills(self.lake, self.load, victims, self.rng)
 

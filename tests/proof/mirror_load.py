@@ -50,6 +50,8 @@ class Load(Writer):
         self.altered = 0
         #: Held by those who compare: on a slow machine a statement falls into every attempt.
         self.no_ddl = threading.Lock()
+        #: Held by those who need a server that is not written to.
+        self.at_rest = threading.Lock()
         self._since_ddl = 0
 
     def prepared(self) -> Load:
@@ -72,7 +74,8 @@ class Load(Writer):
             try:
                 with self.server.session("shop") as session:
                     while not self._over.is_set():
-                        self._transaction(session)
+                        with self.at_rest:
+                            self._transaction(session)
                         self._over.wait(self.pause_s)
             except (RefusedError, pymysql.MySQLError, OSError):  # the server is being killed
                 self._over.wait(0.1)

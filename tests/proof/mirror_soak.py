@@ -43,7 +43,7 @@ _OF_PROCESSES = (
     "executor",
     "executor",
     "server",
-    "server",
+    "server at rest",
 )
 _AT_PLACES = 20 - len(_OF_PROCESSES)
 _SCANS = 5
@@ -91,7 +91,7 @@ class Soak:
         held.callback(spark.stop)
         self.lake = Lake(spark, folder / "lake", self.server, **OPTIONS)
         log = folder / "mirror.log"
-        victims = Victims(self.lake, log, OPTIONS, self._cluster, self.rng)
+        victims = Victims(self.lake, self.load, log, OPTIONS, self._cluster, self.rng)
         self.kills = Kills(self.lake, self.load, victims, self.rng)
         self._made: Cluster | None = None
 

@@ -13,8 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+from binlake.mirror import status
+from proof.mirror_load import Load
 from support.servers.live import url_of
 from support.spark.mirrored import Lake
 from support.spark.spark_processes import Cluster, environment
@@ -36,6 +39,7 @@ class Victims:
     """
 
     lake: Lake
+    load: Load
     log: Path
     options: dict[str, object]
     cluster: Callable[[], Cluster]
@@ -106,6 +110,16 @@ class Victims:
         self.lake.server.start(DURABLE)
         return self._stopped(process)
 
+    def source_at_rest(self) -> str:
+        """The server when nothing is written, and the mirror has read its log to the end, which no event marks then."""
+        process = self._started(self.master)
+        self._let_run(process)
+        with self.load.at_rest:
+            self._await_end(process)
+            self.lake.server.kill()
+            self.lake.server.start(DURABLE)
+        return self._stopped(process)
+
     # -- the command -------------------------------------------------------------------------------
 
     def _executors(self, process: subprocess.Popen[bytes]) -> list[int]:
@@ -166,6 +180,19 @@ class Victims:
             assert time.monotonic() < deadline, f"no commits\n{self._said()}"
             time.sleep(0.02)
 
+    def _await_end(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the mirror has read everything that the server has written until now."""
+        lake, began = self.lake, datetime.now(UTC)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = status(lake.location, spark=lake.spark, catalog=lake.catalog, state=lake.state)
+            checked = datetime.fromisoformat(found.checked_at) if found.checked_at else began
+            if found.behind_bytes == 0 and checked > began:
+                return
+            assert process.poll() is None, self._said()
+            assert time.monotonic() < deadline, f"{found.behind_bytes} bytes\n{self._said()}"
+            time.sleep(0.2)
+
     def _last_line(self) -> str:
         return self._said().strip().rpartition("\n")[2]
 
@@ -180,6 +207,7 @@ KINDS: dict[str, Callable[[Victims], str]] = {
     "worker": Victims.worker,
     "executor": Victims.executor,
     "server": Victims.source,
+    "server at rest": Victims.source_at_rest,
 }
 
 
@@ -196,9 +224,9 @@ def _descendants(parent: int, program: str) -> list[int]:
     """The processes below one that run a program, the oldest first."""
     children: dict[int, list[int]] = {}
     names: dict[int, str] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
-            found = re.fullmatch(r"(\d+) \((.*)\) \S (\d+) .*", status.read_text().strip(), re.S)
+            found = re.fullmatch(r"(\d+) \((.*)\) \S (\d+) .*", entry.read_text().strip(), re.S)
             if found:
                 children.setdefault(int(found[3]), []).append(int(found[1]))
                 names[int(found[1])] = Path(f"/proc/{found[1]}/exe").readlink().name
