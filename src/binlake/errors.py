@@ -173,6 +173,10 @@ class PositionLostError(ServerError):
     """The wanted log position is no longer on the server; with `is_passing`, the server may have it later."""
 
 
+class TornLogError(ServerError):
+    """A server cannot send the end of a log, which a crash has left inside of an event. Context: file."""
+
+
 class PeerGoneError(BinlogError):
     """A client's connection has ended: closed, broken, or too slow. The message gives the reason."""
 

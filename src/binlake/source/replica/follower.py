@@ -27,6 +27,7 @@ from binlake.errors import (
     OptionError,
     PositionLostError,
     ServerError,
+    TornLogError,
 )
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.commands import Ack
@@ -65,6 +66,8 @@ _TWICE = re.compile(r"same server_uuid|same server_id|same server id", re.IGNORE
 _DAMAGED = re.compile(
     r"bogus data|corrupt|truncated|max_allowed_packet|event read from|checksum", re.IGNORECASE
 )
+# MariaDB leaves a log as a crash has cut it off, and cannot send the event at its end.
+_TORN = re.compile(r"truncated in the middle of event", re.IGNORECASE)
 # A server without GTIDs does not send transactions that have GTIDs.
 _GTID_MODE = re.compile(r"GTID_MODE = OFF", re.IGNORECASE)
 # ER_SPECIFIC_ACCESS_DENIED_ERROR
@@ -111,6 +114,9 @@ class Follower(Closing):
         self._bad_at = self.options.damaged
         self._closed = False
         self._turn = 0
+        #: The last log that ended inside of an event, because the server crashed; "" if there is none.
+        self.torn = ""
+        self._left_open = ""
         # Whether the server was asked by GTID. Then binlake asks by GTID again, because after the
         # position there may be transactions from another server, in another order.
         self._by_gtid = False
@@ -155,6 +161,8 @@ class Follower(Closing):
                 if self._refusals > _ROUNDS * (len(self.urls) - 1):
                     raise
                 self._pause(ConnectionLostError(str(error)))
+            except TornLogError as error:
+                self._pass_torn_log(error)
             except ValueError:
                 if not self._closed:  # otherwise `close` has closed the socket
                     raise
@@ -211,8 +219,9 @@ class Follower(Closing):
             known=known, source=server.identity, by_gtid=by_gtid, verify=self.options.verify_checksum,
             drops=self.options.skip_replication == "drop",
             gaps=self.options.skip_replication == "filter",
-            block_bytes=self.options.block_bytes,
+            block_bytes=self.options.block_bytes, left_open=self._left_open,
         )  # fmt: skip
+        self._left_open = ""
         moved_at = time.monotonic()
         try:
             for item in stream:
@@ -378,6 +387,9 @@ class Follower(Closing):
             return ServerError(
                 text, code=error.code, hint="another replica has our number: leave server-id away"
             )
+        if _TORN.search(text):
+            file = None if self._stream is None else self._stream.file
+            return TornLogError(text, code=error.code, file=file)
         if _GTID_MODE.search(text):
             return ServerError(
                 text,
@@ -389,6 +401,27 @@ class Follower(Closing):
             return ServerError(text, code=error.code)
         # the text may also mean a server that lags, or that cannot read its log: the next start compares the logs
         return PositionLostError(f"{text} ({self._there()})", code=error.code, is_passing=True)
+
+    def _pass_torn_log(self, error: TornLogError) -> None:
+        """Go on with the log after the one that ends inside of an event: the transaction there was never committed.
+
+        The stream refuses the next log if it does not begin with a start of the server. Raises `error` if there is no next log.
+        """
+        assert self._progress is not None
+        file = str(error.file)
+        with connect(self.urls[self._turn % len(self.urls)]) as server:
+            names = [log.name for log in server.logs()]
+            is_same = server.identity == self._identity
+        later = names[names.index(file) + 1 :] if is_same and file in names else []
+        if not later or file == self.torn or self.options.until_gtid:
+            raise error
+        self._say(
+            f"{server.where}: {file} ends at {self._offset} inside of a transaction, because the server crashed:"
+            f" continuing with {later[0]}"
+        )
+        self.torn = self._left_open = file
+        self._file, self._offset, self._created, self._by_gtid = later[0], FIRST_EVENT, None, False
+        self._progress = Progress(self._progress.flavour, self._progress.gtid_set())
 
     def _there(self) -> str:
         """Describe the server's logs, for a message."""

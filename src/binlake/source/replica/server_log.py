@@ -197,6 +197,8 @@ class _LogStream:
                 yield item.data[: self._size - item.start]
                 if have >= self._size:
                     break
+            elif item.file != name and self._follower.torn == name:
+                break
             elif item.file != name or idle >= _PATIENCE:
                 raise PositionLostError(
                     f"{name} of {self._url.where} ends at {have}; it had {self._size} bytes",

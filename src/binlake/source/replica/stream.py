@@ -109,7 +109,7 @@ class DumpStream:
 
     `file` and `offset` are always where the next event lies. `created` is the timestamp of the
     current file's format description, `format` the format that it sets, `progress` counts the
-    transactions that come. Events before `known`, the start of an event, came over another
+    transactions that come. `left_open` is the log before `file`, if it has no end. Events before `known`, the start of an event, came over another
     connection and are skipped. Iteration stops at the end of a dump that does not wait; raises
     ServerError, ChecksumError, OSError and EOFError (lost).
     """
@@ -117,7 +117,7 @@ class DumpStream:
     def __init__(
         self, reader: PacketReader, file: str, offset: int, progress: Progress,
         *, source: str, by_gtid: bool, verify: bool, drops: bool, gaps: bool, block_bytes: int,
-        known: LogPosition = NO_POSITION,
+        known: LogPosition = NO_POSITION, left_open: str = "",
     ) -> None:  # fmt: skip
         self.file = file
         self.offset = offset
@@ -139,7 +139,7 @@ class DumpStream:
         self._pass_to = 0  # bytes before this offset of the current file have been received already
         self._announced = False
         self._ends_open = False  # whether the last event received of the current file is no ROTATE
-        self._left_open = ""  # the file before the current one, if its last event is no ROTATE
+        self._left_open = left_open  # the file before the current one, if its last event is no ROTATE
         self._is_quiet_reported = False
         self._artificial = 0  # packets that are no part of a file, since the last event of one
         self._frames = FrameBlock(1 << 14)
@@ -247,8 +247,9 @@ class DumpStream:
             raise ServerError(
                 f"the source begins at {name}:{position}, {self.offset} was asked for"
             )
-        is_next = name.rpartition(".")[0] == self.file.rpartition(".")[0]
-        self._left_open = self.file if self._ends_open and is_next and not self._gaps else ""
+        if self._announced:
+            is_next = name.rpartition(".")[0] == self.file.rpartition(".")[0]
+            self._left_open = self.file if self._ends_open and is_next and not self._gaps else ""
         self._ends_open = False
         self.file = name
         self.created = None
