@@ -122,10 +122,12 @@ test-lakes: $(VENV)/spark.jsa ## write, merge and read Iceberg and Delta tables;
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
 .PHONY: test-mirror
-test-mirror: $(VENV)/spark.jsa ## kill a mirror, its JVM, workers, executors and server 25 times, and compare the lake; downloads Iceberg's jar first
+test-mirror: $(VENV)/spark.jsa ## kill a mirror, its JVM, workers, executors and server 26 times, purge logs, and compare the lake; downloads Iceberg's jar first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py \
-		tests/mirror/test_kills.py::test_kills_of_processes $(ARGS)
+		tests/mirror/test_kills.py::test_kills_of_processes \
+		"tests/mirror/starts/test_killed_servers.py::test_a_log_that_ends_inside_of_a_transaction[mariadb-11.8-server]" \
+		tests/mirror/starts/test_purged_logs.py $(ARGS)
 
 .PHONY: test-mirror-pages
 test-mirror-pages: $(VENV)/spark.jsa ## run the code blocks of the mirror's pages and its notebook

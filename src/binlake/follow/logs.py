@@ -24,7 +24,7 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.source.access import Access
-from binlake.source.bytes import pipe_in
+from binlake.source.bytes import is_uri, pipe_in
 from binlake.source.chain import Chain, LogPath, of_source
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
@@ -172,9 +172,9 @@ class StreamLogs(ABC):
             self._known.clear()
 
     def stamp(self, now: LogsNow, number: int) -> Hashable:
-        """Return what changes with the content of a compressed file; None for another file. Raises BinlogError."""
+        """Return what changes with the content of a compressed file; None for another file, and where it is not known. Raises BinlogError."""
         file = now.files[number]
-        if file.size is not None:
+        if file.size is not None or (is_uri(file.path) and not file.version):
             return None
         if file.version:
             return file.path, file.version

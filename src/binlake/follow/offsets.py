@@ -38,8 +38,9 @@ class StreamOffset:
     recorded some before the position, too.
     `commit_us`: the commit time of the last transaction before the position, microseconds since
     1970 UTC; None: unknown. `fingerprint`: the events before the position, None: unknown.
-    `is_anonymous`: the last transaction before the position has no GTID, although earlier ones may have (MySQL with another
-    `gtid_mode` than ON); the GTID set does not describe the place then. `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
+    `is_anonymous`: whether the last transaction before the position has no GTID, although earlier ones may have (MySQL with
+    another `gtid_mode` than ON): the GTID set does not describe the place then. None: the log has none before the position. A server begins
+    a log when `gtid_mode` changes. `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
     `sums`: the counts of the batches before the one that ends here (`spark.ledgers.batch_sums`).
     """
 
@@ -48,7 +49,7 @@ class StreamOffset:
     shown: str = ""
     commit_us: int | None = None
     initial: bool = False
-    is_anonymous: bool = False
+    is_anonymous: bool | None = None
     begins_at: StreamOffset | None = None
     fingerprint: LogFingerprint | None = None
     sums: Mapping[str, int] = field(default_factory=dict)
@@ -78,8 +79,8 @@ class StreamOffset:
             value["ledger"] = dict(self.sums)
         if self.initial:
             value["initial"] = True
-        if self.is_anonymous:
-            value["anonymous"] = True
+        if self.is_anonymous is not None:
+            value["anonymous"] = self.is_anonymous
         if self.begins_at is not None:
             value["begins_at"] = self.begins_at.to_json()
         return value
@@ -109,7 +110,7 @@ class StreamOffset:
                 shown=_of(str, value.get("shown_gtids", "")),
                 commit_us=_commit_us(value.get("commit_time")),
                 initial=_of(bool, value.get("initial", False)),
-                is_anonymous=_of(bool, value.get("anonymous", False)),
+                is_anonymous=None if (b := value.get("anonymous")) is None else _of(bool, b),
                 begins_at=None if begins_at is None else cls.from_json(begins_at),
                 fingerprint=None
                 if fingerprint is None

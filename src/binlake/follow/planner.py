@@ -12,10 +12,11 @@ place again by GTID set, or the place is lost. A stream never begins elsewhere o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from binlake.errors import OptionError, PositionLostError
+from binlake.errors import OptionError, PositionLostError, TruncatedError
 from binlake.follow.logs import LogsNow, StreamLogs
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.stream_filter import excluded_gtids, number_in, stream_filter
@@ -31,6 +32,7 @@ from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import ReadOptions
 from binlake.values.position import FilePosition, Position, is_log_of
 
+_PURGED = "the logs before may have had transactions without GTIDs (gtid_mode)"
 _NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to where it begins"
 
 
@@ -78,8 +80,9 @@ class StreamPlanner:
         now = self._logs.look()
         newest = now.files[now.numbers[-1]]
         size = self._logs.end_of(now, now.numbers[-1])
-        if size is None:
-            return self._latest(now)
+        if size is None and self._logs.stamp(now, now.numbers[-1]) is not None:
+            with contextlib.suppress(TruncatedError):  # it is still copied
+                return self._latest(now)
         return StreamOffset(now.end or Position(now.server_uuid, newest.name, size or FIRST_EVENT))
 
     def at_time(self, time_us: int) -> StreamOffset:
@@ -141,7 +144,7 @@ class StreamPlanner:
         number = number_in(position.file)
         is_same = not position.server_uuid or is_log_of(now.server_uuid, position.server_uuid)
         is_earlier = number is not None and is_same and number < now.numbers[0]
-        return is_earlier and not self.has(StreamOffset(position))
+        return is_earlier and not self.has(StreamOffset(position, is_anonymous=False))
 
     # -- the end of the next batch --------------------------------------------------------------
 
@@ -167,8 +170,9 @@ class StreamPlanner:
         if self._misfit(now, end) is not None:
             # the batch was planned on a server that is no longer available: the same transactions, by GTID
             again = self._valid(now, end)
-            wanted = parse_gtid_filter(shown_before(end.position.gtid_set))
-            filters = replace(filters, at_gtid=wanted)
+            if begin.shown or again.shown:
+                wanted = parse_gtid_filter(shown_before(end.position.gtid_set))
+                filters = replace(filters, at_gtid=wanted)
             end = self._latest(now) if again.shown else again
         if begin.shown:
             filters = replace(filters, excluded_gtids=excluded_gtids(self._options, begin.shown))
@@ -236,10 +240,9 @@ class StreamPlanner:
         if until is not None and self._misfit(now, until) is None:
             last = self._number(now, until)
             stops[last] = min(until.position.offset, stops.get(last, until.position.offset))
-        numbers = now.between(first, last, self._remedy)
-        if not numbers or (first == last and self._at_end(now, start, stops.get(last))):
+        numbers = self._begun(now, now.between(first, last, self._remedy))
+        if not numbers or (numbers[-1] == first and self._at_end(now, start, stops.get(first))):
             return start
-        numbers = self._begun(now, numbers)
         # without a next file that has begun, a file may still be written, or copied
         growing = numbers[-1] if last == now.numbers[-1] else None
         if not limits.any:
@@ -249,12 +252,15 @@ class StreamPlanner:
         gtids = GtidProgress(known)
         # of those shown elsewhere, the ones that the batch passes no longer lie after the position
         passed = GtidProgress() if start.shown else gtids
+        passed.last_is_anonymous = start.is_anonymous
         counter = RowTotals(self._options) if limits.rows is not None else None
         scan = BoundaryScan(limits, passed, counter, self._on_damage)
         for number in self._logs.in_turn(now, numbers):
             begin = start.position.offset if number == first else FIRST_EVENT
             fingerprint = start.fingerprint if number == first else None
             stamp = self._logs.stamp(now, number) if number == growing else None
+            if number != first:
+                passed.last_is_anonymous = None
             with self._logs.open(
                 now, number, begin if fingerprint is None else fingerprint.start
             ) as log:
@@ -280,10 +286,8 @@ class StreamPlanner:
             return start
         commit_us = start.commit_us if scan.commit_us is None else scan.commit_us
         shown = passed.rest_of(start.shown)
-        newest = passed.last_is_anonymous
         return StreamOffset(
-            position, created, shown, commit_us, is_anonymous=start.is_anonymous if newest is None else newest,
-            fingerprint=fingerprint,
+            position, created, shown, commit_us, is_anonymous=passed.last_is_anonymous, fingerprint=fingerprint,
         )  # fmt: skip
 
     def _at_end(self, now: LogsNow, start: StreamOffset, stop: int | None) -> bool:
@@ -355,7 +359,7 @@ class StreamPlanner:
             if offset is None:
                 return None
             position = Position(now.server_uuid, log.name, offset, gtids.text)
-            return StreamOffset(position, log.created, is_anonymous=bool(gtids.last_is_anonymous))
+            return StreamOffset(position, log.created, is_anonymous=gtids.last_is_anonymous)
 
     # -- is it the same log? --------------------------------------------------------------------
 
@@ -371,11 +375,7 @@ class StreamPlanner:
             )
         if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
             found = self._by_gtids(now, position.gtid_set, why)
-            if self._is_anonymous_after(now, found):
-                raise PositionLostError(
-                    f"{why}; the transaction at {found.position} has no GTID, so it may have been seen, or not",
-                    hint=self._remedy,
-                )
+            self._check_next(now, found, why, is_known=offset.is_anonymous is False)
             return found
         return self._behind_purged(now, offset, why)
 
@@ -389,34 +389,57 @@ class StreamPlanner:
         seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
         number = number_in(offset.position.file)
         later = number is not None and number < now.numbers[0]
-        if later and seen.has_all(head) and head.has_all(seen):
-            self._check_purged(now, oldest, why)
+        if later and seen.is_place_of(head):
+            # what was written in the log of the position, and no other log before the oldest one, may not be known
+            is_next = number is not None and number + 1 == now.numbers[0]
+            if not seen.is_of_mariadb and (offset.is_anonymous is not False or not is_next):
+                raise PositionLostError(f"{why}; {_PURGED}", hint=self._remedy)
             return oldest
         missing = seen.lacks(head) if later else ""
         purged = f"; the server has purged transactions that it has not seen: {missing}"
         raise PositionLostError(why + (purged if missing else ""), hint=self._remedy)
 
-    def _check_purged(self, now: LogsNow, oldest: StreamOffset, why: str) -> None:
-        """Raise PositionLostError if the logs before the beginning of one may have had transactions without GTIDs, which its
-        GTID set does not show.
+    def _check_next(self, now: LogsNow, place: StreamOffset, why: str, *, is_known: bool) -> None:
+        """Raise PositionLostError if a transaction after a place on another server has no GTID, and may have been shown.
+
+        `is_known`: the last transaction that was shown has a GTID.
         """
-        if GtidProgress(oldest.position.gtid_set).is_of_mariadb:
+        if GtidProgress(place.position.gtid_set).is_of_mariadb:
             return
-        is_anonymous = self._is_anonymous_after(now, oldest)
-        if is_anonymous is None:
-            is_anonymous = not self._logs.gives_gtids()
-        if is_anonymous:
+        is_anonymous = self._is_anonymous_after(now, place)
+        if is_anonymous is None and not is_known:
+            is_anonymous = self._logs.gives_gtids() is False
+        if is_anonymous or (place.shown and self._has_anonymous(now, place)):
             raise PositionLostError(
-                f"{why}; the logs before {oldest.position.file} may have had transactions without GTIDs (gtid_mode)",
+                f"{why}; transactions after {place.position} have no GTIDs, so they may have been seen, or not",
                 hint=self._remedy,
             )
 
     def _is_anonymous_after(self, now: LogsNow, place: StreamOffset) -> bool | None:
         """Whether the first transaction after a place has no GTID; None if there is none."""
         was_cut = self.is_cut
-        after = self._advanced(now, replace(place, commit_us=None), Limits(transactions=1), None)
+        place = replace(place, commit_us=None)
+        while True:
+            after = self._advanced(now, place, Limits(transactions=1), None)
+            if after.key == place.key or after.commit_us is not None:
+                break
+            place = after
         self.is_cut = was_cut
         return None if after.commit_us is None else after.is_anonymous
+
+    def _has_anonymous(self, now: LogsNow, start: StreamOffset) -> bool:
+        """Whether the logs from that of a place on have a transaction without a GTID."""
+        first = self._number(now, start)
+        return any(
+            self._sought(
+                now,
+                number,
+                lambda steps: steps.drop_gtids(lambda *_: True, lambda *_: True),
+                lambda group: group.gtid is None,
+            )
+            for number in now.numbers
+            if number >= first
+        )
 
     def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
         """Return why an offset does not belong to these logs; None if it does."""
@@ -458,8 +481,8 @@ class StreamPlanner:
                 hint=f"the server is not a replacement for the other one, or it lags; {self._remedy}",
                 is_passing=True,
             )
-        if shown.text and head.has_all(shown):
-            self._check_purged(now, self._file_start(now, first), why)
+        if head.is_place_of(shown) and shown.text and not shown.is_of_mariadb:
+            raise PositionLostError(f"{why}; {_PURGED}", hint=self._remedy)
         return self._first_unseen(now, first, shown)
 
     def _first_with_all(self, now: LogsNow, shown: GtidProgress) -> tuple[int | None, GtidProgress]:

@@ -115,8 +115,7 @@ class ServerLogs(StreamLogs):
         return patiently(self._asked_for_gtids, self._patience_s, self.close, stop=self._stop)
 
     def _asked_for_gtids(self) -> bool:
-        server = self._connected()
-        return server.flavour == "mariadb" or (server.variable("gtid_mode") or "").upper() == "ON"
+        return self._connected().gives_gtids
 
     def close(self) -> None:
         super().close()

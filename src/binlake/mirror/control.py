@@ -1,9 +1,8 @@
 """The state of a mirror in the lake: the table `_binlake.rounds`.
 
 A row per round: its end in the log, and the snapshot of each table at that time, so that all tables
-can be read as of one moment. The newest round's properties also record the position of tables
-without changes, which get no new snapshot. The table's properties hold the
-options, which tables are quarantined, and which the server no longer has.
+can be read as of one moment. The newest round's properties also record the position of tables without changes, which get no
+new snapshot. The table's properties hold the options, which tables are quarantined, and which the server no longer has.
 
 One class, although it is long: each of its settings is a property of this table, read and changed in one way.
 """
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
+from binlake.mirror.followed.kept_places import KeptPlaces, TablePlace, kept_places
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.stopped import PausedError
 from binlake.mirror.tables.change import CommitConflictError
@@ -52,6 +52,7 @@ _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
 _FORMER = "binlake.former-lake-tables"
 _MOMENTS = "binlake.moments"
+_PLACES = "binlake.places"
 _RESYNC = "binlake.resync"
 _RESYNCING = "binlake.resyncing"
 _COMPACT = "binlake.compact"
@@ -107,6 +108,10 @@ def position_properties(offset: StreamOffset, round_number: int) -> dict[str, st
     }
 
 
+#: A snapshot property beside the position: the snapshot also has a part of the changes after it.
+UNFINISHED = {"binlake.unfinished": "true"}
+
+
 def offset_of(properties: Mapping[str, str]) -> StreamOffset | None:
     """Read the position that `position_properties` recorded. Raises SourceError if it is damaged."""
     text = properties.get(_OFFSET)
@@ -149,6 +154,10 @@ class Control:
         """Reload the table: another process may have requested something."""
         self._table.refresh()
         self._known: dict[str, Any] = self._table.describe()
+        self._places: tuple[str | None, KeptPlaces] = (
+            None,
+            KeptPlaces(),
+        )  # with the text that has them
 
     @property
     def _properties(self) -> Mapping[str, str]:
@@ -260,10 +269,11 @@ class Control:
     @property
     def to_resync(self) -> set[str]:
         """The tables to copy again: the requested ones, and the ones whose new copy has begun and is not complete."""
-        return self._requested | self._resyncing
+        return self.requested | self._resyncing
 
     @property
-    def _requested(self) -> set[str]:
+    def requested(self) -> set[str]:
+        """The tables that users have asked to copy again, whose new copy has not begun."""
         return set(json.loads(self._properties.get(_RESYNC, "[]")))
 
     @property
@@ -272,13 +282,13 @@ class Control:
 
     def request_resync(self, names: set[str]) -> None:
         """Ask the mirror to copy tables again. A table that is being copied is copied once more after that."""
-        self._change(lambda: {_RESYNC: _texts(self._requested | names)})
+        self._change(lambda: {_RESYNC: _texts(self.requested | names)})
 
     def resync_begins(self, names: set[str]) -> None:
         """Record that tables are being copied again until `resynced`, also after a restart. A request from now on is another one."""
         self._change(
             lambda: {
-                _RESYNC: _texts(self._requested - names),
+                _RESYNC: _texts(self.requested - names),
                 _RESYNCING: _texts(self._resyncing | names),
             }
         )
@@ -321,7 +331,7 @@ class Control:
             lambda: {
                 _ADDED: _texts({*self.added, *patterns}),
                 _REMOVED: _texts({*self.removed} - patterns),
-                _RESYNC: _texts(self._requested | again),
+                _RESYNC: _texts(self.requested | again),
             }
         )
 
@@ -331,7 +341,7 @@ class Control:
             lambda: {
                 _ADDED: _texts({*self.added} - patterns),
                 _REMOVED: _texts({*self.removed, *patterns}),
-                _RESYNC: _texts(self._requested - known),
+                _RESYNC: _texts(self.requested - known),
                 _RESYNCING: _texts(self._resyncing - known),
                 _QUARANTINE: _without(self.quarantined, *known),
                 _GONE: _without(self.gone, *known),
@@ -353,13 +363,34 @@ class Control:
         def changed() -> dict[str, str]:
             known: dict[str, list[Any]] = json.loads(self._properties.get(_FORMER, "{}"))
             places = known.setdefault(name, [])
-            if (
-                not places or tuple(places[-1][:2]) != lake_table
-            ):  # else a killed run has recorded it
+            # a killed run may have recorded it
+            if not places or tuple(places[-1][:2]) != lake_table:
                 places.append([*lake_table, self.round])
             return {_FORMER: json.dumps(known, sort_keys=True)}
 
         self._change(changed)
+
+    @property
+    def places(self) -> KeptPlaces:
+        """The places of tables that are not those of the newest round."""
+        return kept_places(self._properties.get(_PLACES, ""))
+
+    def keep_places(self, places: Mapping[str, TablePlace]) -> None:
+        """Record the snapshots and positions of tables, beside those that are known of others."""
+
+        def changed() -> dict[str, str]:
+            outdated = {*self.gone, *(self.snapshots if self.places.round < self.round else ())}
+            return {_PLACES: self.places.renewed(self.round, places, outdated).to_json()}
+
+        if places and changed()[_PLACES] != self._properties.get(_PLACES):
+            self._change(changed)
+
+    def places_of(self, name: str) -> list[TablePlace]:
+        """The recorded snapshots of a table, and the positions that their rows have at least; the newest record is the last."""
+        offset, snapshot = self.offset, self.snapshots.get(name)
+        in_round = [] if offset is None or snapshot is None else [(snapshot, offset)]
+        kept = [self.places.tables[name]] if name in self.places.tables else []
+        return in_round + kept if self.places.round >= self.round else kept + in_round
 
     @property
     def moments(self) -> dict[str, int]:

@@ -28,10 +28,11 @@ from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.archive_wait import ArchiveWait
 from binlake.mirror.commits import NetWriter
-from binlake.mirror.control import Control, position_key, progress_key
+from binlake.mirror.control import Control, position_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.followed.cascades import quarantine_cascades
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
+from binlake.mirror.followed.round_recorder import RoundRecorder
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import COPY_S, FollowedTables
 from binlake.mirror.iceberg.key_tasks import ROWS_FOR_TASKS, TaskKeyReader
@@ -59,7 +60,6 @@ from binlake.values.position import Position, is_log_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HEARTBEAT_S = 60.0
 _PATIENCE_S = 300.0
 _INTERVAL_S = 1.0
 # A task decodes two of them.
@@ -134,7 +134,7 @@ class Mirror:
             self._verification = ScheduledVerification(
                 options, self._pulse, note, control=self._control
             )
-            self._recorded = time.monotonic()
+            self._recorder = RoundRecorder(self._control, self._tables)
             self._rounds = self._rounds_of(split_bytes)
             self._upkeep = upkeep_of(self._engine, self._control, options, note, self._lease.kept)
             opened.callback(self._upkeep.close)
@@ -331,10 +331,10 @@ class Mirror:
             # without tables, there is no round that sees a CREATE TABLE
             if not self._control.paused and not self._tables.followed:
                 self._tables.add()
-            if time.monotonic() - self._recorded > _HEARTBEAT_S:
-                self._record()
+            if self._recorder.is_due:
+                self._recorder.record()
             wait_in_parts(self._stop, interval_s, self._stay_alive)
-        self._record()
+        self._recorder.record()
         self._beat(self._pulse.beat_now)
         if once:
             self._tables.note_left()
@@ -382,9 +382,8 @@ class Mirror:
         """The position, or a later one that makes the tables whole which have been copied since it was read."""
         ends = [until]
         for table in self._tables.followed.values():
-            end = table.snapshot_until
-            if table.may_be_ahead and end.position.server_uuid == until.position.server_uuid:
-                ends.append(end)
+            ends += [table.offset, *([table.snapshot_until] if table.may_be_ahead else ())]
+        ends = [end for end in ends if end.position.server_uuid == until.position.server_uuid]
         return max(ends, key=lambda offset: position_key(offset.position))
 
     def _waits(self) -> bool:
@@ -411,7 +410,7 @@ class Mirror:
         time to. After `stop`, and while the mirror is paused, no compaction and no comparison begins. Raises as `run`.
         """
         self._upkeep.finish(self._tables.followed, self._lease.keep, self._is_interrupted)
-        self._record()
+        self._recorder.record()
         if not self._is_interrupted():
             self._verification.work(self)
             self._beat(self._pulse.beat_now)
@@ -448,10 +447,11 @@ class Mirror:
             if self._has_copies():  # of tables that a statement has changed
                 self._tables.continue_copies()
                 continue
-            if position is None or wait.has_reached(position):
+            # (an archive may have got more since the round)
+            if position is None or (wait.has_reached(position) and not self._round(until)):
                 break
         if not self._control.paused:
-            self._record()
+            self._recorder.record()
 
     def may_have_changed(self, table: Followed, until: Position) -> bool:
         """See `later_statements.may_have_changed`. Raises the errors of `keep_lease`, too."""
@@ -497,12 +497,13 @@ class Mirror:
     def _obey(self, to_compact: set[str]) -> None:
         """Handle the requests of other processes. `to_compact`: the tables whose requested compaction this run carries out."""
         self._tables.begin_round()
-        wanted = self._resyncs()
+        wanted, requested = self._resyncs(), self._control.requested
         if wanted:
             self._control.resync_begins(wanted)
         for full_name in sorted(wanted):
             self._control.release(full_name)
-            self._tables.copy_again(full_name)
+            copy = self._tables.copy_again if full_name in requested else self._tables.continue_copy
+            copy(full_name)
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])
         if to_compact:
@@ -522,29 +523,6 @@ class Mirror:
             self._after_round()
         return progressed
 
-    # -- recording rounds --------------------------------------------------------------------------
-
     def _after_round(self) -> None:
         self._task_files.clear()
-        if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_position():
-            self._record()
-
-    def _all_at_one_position(self) -> bool:
-        return len({progress_key(t.offset) for t in self._tables.followed.values()}) == 1
-
-    def _record(self) -> None:
-        """Record the position that all tables have reached, if it is new, and if their rows are of that moment."""
-        self._recorded = time.monotonic()
-        followed = self._tables.followed.values()
-        if not followed or not self._all_at_one_position():
-            return
-        if any(
-            table.may_be_ahead for table in followed
-        ):  # the server never had these rows together
-            return
-        offset = next(iter(self._tables.followed.values())).offset
-        snapshots = {name: table.lake.snapshot for name, table in self._tables.followed.items()}
-        known = {name: found for name, found in snapshots.items() if found is not None}
-        before = self._control.offset
-        if before is None or before.key != offset.key or self._control.snapshots != known:
-            self._control.record(offset, known)
+        self._recorder.after_round()

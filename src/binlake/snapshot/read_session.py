@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from binlake.errors import ServerError
 from binlake.snapshot.commits import PATIENCE_S, CommitsInFlight, wait_for_commits, xa_prepared
@@ -95,7 +96,14 @@ def settled_position(server: ServerConnection) -> Position:
     prepared = xa_prepared(server)
     position = server.position()
     wait_for_commits(server, prepared)
-    return position
+    return _described(server, position)
+
+
+def _described(server: ServerConnection, position: Position) -> Position:
+    """The position without GTIDs if the server writes transactions without them: they would not describe the place."""
+    if not position.gtid_set or server.gives_gtids:
+        return position
+    return replace(position, gtid_set="")
 
 
 def begin_snapshot(server: ServerConnection) -> Position:
@@ -113,7 +121,7 @@ def begin_snapshot(server: ServerConnection) -> Position:
         if CommitsInFlight(server, prepared).are_done():
             server.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
             if server.position() == before:
-                return before
+                return _described(server, before)
             server.execute("ROLLBACK")
         if time.monotonic() > deadline:
             raise ServerError(

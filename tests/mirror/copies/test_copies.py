@@ -81,6 +81,44 @@ def test_a_killed_copy_continues(server: Server, iceberg_spark: Any, tmp_path: P
     assert list(tmp_path.rglob("*.copy.jsonl")) == []
 
 
+def test_a_resync_does_not_continue_an_interrupted_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The log lacks changes of rows that the copy has read."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "unlogged")
+    for _ in range(2):  # the first copy, and a resync
+        assert killed(lake, Kill("tasks of a copy", 3, after=False)) == -signal.SIGKILL
+        with server.session(DATABASE) as session:
+            session.execute("SET sql_log_bin = 0", "UPDATE unlogged SET v = v + 1")
+        server.execute(f"UPDATE {DATABASE}.unlogged SET t = 'logged' WHERE id % 7 = 0")
+        resync(tmp_path, [f"{DATABASE}.unlogged"], spark=iceberg_spark, catalog=lake.catalog)
+        lake.catch_up()
+        assert lake.equals_source(f"{DATABASE}.unlogged")
+        resync(tmp_path, [f"{DATABASE}.unlogged"], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert Control(IcebergLake(iceberg_spark, lake.catalog)).to_resync == set()
+
+
+def test_an_interrupted_copy_does_not_continue_in_another_log(
+    iceberg_spark: Any, tmp_path: Path, provisioned: Any
+) -> None:
+    """The logs of the server were reset, and the new one has reached the place of the copy."""
+    with running(provisioned("mysql-9.7")) as server:
+        server.execute(f"CREATE DATABASE {DATABASE}")
+        lake = lake_of(server, iceberg_spark, tmp_path, "reset")
+        assert killed(lake, Kill("tasks of a copy", 3, after=False)) == -signal.SIGKILL
+        _, end = server.position()
+        server.execute(f"UPDATE {DATABASE}.reset SET v = v + 1", server.kind.reset_statement)
+        while server.position()[1] <= end:
+            server.execute(
+                f"UPDATE {DATABASE}.reset SET t = CONCAT('{'x' * 9}', v) WHERE id % 7 = 0"
+            )
+            server.execute(f"UPDATE {DATABASE}.reset SET t = v WHERE id % 7 = 0")
+        lake.catch_up()
+        assert any("its copy starts again" in note for note in lake.notes), lake.notes
+        assert lake.equals_source(f"{DATABASE}.reset")
+
+
 def test_a_copy_of_an_altered_table_starts_again(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -310,7 +310,7 @@ def test_a_log_that_is_purged_during_a_copy(
     def before(number: int) -> None:
         read.append(number)
         if number == 1:
-            server.execute("FLUSH BINARY LOGS")
+            server.execute(f"UPDATE {DATABASE}.purged_not SET v = v + 1", "FLUSH BINARY LOGS")
             server.settle()
             server.purge_before(server.position()[0])
 

@@ -101,7 +101,7 @@ def test_a_position_behind_a_transaction_without_a_gtid(
     caught_up(lake)
     server.execute("INSERT INTO shop.t VALUES (3, 0)", "SET GLOBAL gtid_mode = ON_PERMISSIVE")
     purge(server)
-    with pytest.raises(PositionLostError, match="without GTIDs binlake cannot find the place"):
+    with pytest.raises(PositionLostError, match="without GTIDs"):
         lake.catch_up()
 
 

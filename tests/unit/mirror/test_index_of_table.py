@@ -194,7 +194,11 @@ def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
     engine: Any = SimpleNamespace(run=lambda tasks, *_of: [task.run() for task in tasks])
     upkeep = Upkeep(engine, SimpleNamespace(round=1), MirrorOptions(), notes.append)  # type: ignore[arg-type]
     followed: Any = SimpleNamespace(
-        full_name="db.t", lake=table, offset=None, position_properties=lambda *_of: {}
+        full_name="db.t",
+        lake=table,
+        offset=None,
+        is_unfinished=False,
+        position_properties=lambda *_of: {},
     )
     upkeep.want(followed)
     before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

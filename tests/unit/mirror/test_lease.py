@@ -381,6 +381,7 @@ class Idle(Mirror):
             "_pulse": Quiet(beat=lambda _place: self.looks.append("beat")),
             "_rounds": Quiet(make=lambda _until: False, is_near_end=True),
             "_host": Quiet(may_change=False),
+            "_recorder": Quiet(is_due=False),
         }  # fmt: skip
         for name in ("_engine", "_logs", "_planner", "_upkeep", "_verification", "_note", "_task_files"):  # fmt: skip
             stand_ins[name] = Quiet()
@@ -388,7 +389,6 @@ class Idle(Mirror):
         self.options = MirrorOptions()
         self._control_url = "mysql://db1/"
         self._stop = clock
-        self._recorded = float("inf")
         self._waiting_since = None
 
     def _looked(self) -> None:

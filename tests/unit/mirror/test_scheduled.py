@@ -383,9 +383,10 @@ class Running(Mirror):
             SimpleNamespace(keep=lambda: None),
             SimpleNamespace(head=latest, latest=latest),
             SimpleNamespace(is_reached=lambda _log, _position: True),
+            SimpleNamespace(record=lambda: None),
             SimpleNamespace(renew_limit=lambda: None, unfinished=set(), lagging={}, followed={}),
         )
-        self._lease, self._planner, self._host, self._tables = stand_ins
+        self._lease, self._planner, self._host, self._recorder, self._tables = stand_ins
         self._control = Control(lake, "mysql://db/", options)
         self._stop = threading.Event()
         self._patience_s = 1.0

@@ -129,7 +129,11 @@ def upkeep_of_delta(control: Control, note: Callable[[str], None], **options: An
 def followed(*tables: LakeTable) -> dict[str, Any]:
     return {
         lake.name: SimpleNamespace(
-            full_name=lake.name, lake=lake, offset=OFFSET, position_properties=lambda *_of: {}
+            full_name=lake.name,
+            lake=lake,
+            offset=OFFSET,
+            is_unfinished=False,
+            position_properties=lambda *_of: {},
         )
         for lake in tables
     }
@@ -370,14 +374,13 @@ class Ended(Mirror):
         verification: Any = SimpleNamespace(work=self.compared.append)
         pulse: Any = SimpleNamespace(busy=lambda: None, beat_now=self.beats.append)
         self._verification, self._pulse = verification, pulse
+        recorder: Any = SimpleNamespace(record=lambda: None)  # there is no round to record
+        self._recorder = recorder
 
     def pause(self) -> None:
         """Set the state that a request of another process leaves."""
         paused: Any = SimpleNamespace(paused=True, refresh=lambda: None)
         self._control = paused
-
-    def _record(self) -> None:
-        """There is no round to record."""
 
 
 @pytest.mark.parametrize(

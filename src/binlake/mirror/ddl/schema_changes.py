@@ -140,9 +140,9 @@ class SchemaChanges:
 
     def _lag(self) -> LogLagsError | None:
         """The error that the archive, if the log is one, does not reach the end of the server's log; None if it does."""
+        end = self.tables.source.end_beyond_archive()
         log = self.planner.head().position
-        end = self.tables.source.end_beyond_archive(log)
-        if end is None:
+        if end is None or self.tables.source.is_reached(log, end):
             return None
         return LogLagsError(
             f"the archive reaches {log.file}:{log.offset}, but not yet {end.file}:{end.offset}, and the server no longer has the table",

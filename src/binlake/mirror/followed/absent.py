@@ -11,6 +11,7 @@ from typing import Protocol
 
 from binlake.errors import PositionLostError
 from binlake.follow.offsets import StreamOffset
+from binlake.format.sql_names import TableName
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.control import DROPPED, RESYNC, Control
 from binlake.mirror.followed.first_copy import LogLagsError
@@ -90,11 +91,15 @@ class AbsentTables:
         why = "the server has no such table, or the options leave it out"
         name, offset = table_name(full_name), self.offset_of(full_name)
         to_resync = full_name in self._control.to_resync
-        is_new = (offset is not None or to_resync) and self._is_new_in_lake(full_name)
+        is_new = self._is_new_in_lake(full_name)
         is_kept = to_resync and full_name in self._mirrored.by_name()
         is_kept = is_kept and (full_name not in self._control.gone or self._options.is_shard(*name))
-        if offset is None and not (is_kept or is_new):
-            self._note(f"{full_name} is not copied: {why}")
+        if offset is None and not (to_resync and (is_kept or is_new)):
+            if not (is_new and self._tables.source.wants(*name) and self._is_gone(name)):
+                self._note(f"{full_name} is not copied: {why}")
+                return
+            how = "or renamed before its first copy was complete; its lake table is empty"
+            self._tables.leave(full_name, f"{DROPPED} {how}")
             return
         if self._tables.source.wants(*name):
             refusal = self._tables.source.refusal(name)
@@ -123,6 +128,11 @@ class AbsentTables:
                 return
             why = "the server no longer lists the table, and its log does not contain the reason"
         self._tables.quarantine(full_name, why)
+
+    def _is_gone(self, name: TableName) -> bool:
+        """Whether the server has no table of this name, or shows the user none."""
+        refusal = self._tables.source.refusal(name)
+        return refusal is not None and is_absent(refusal)
 
     def _is_new_in_lake(self, full_name: str) -> bool:
         """Whether the lake table is the unfinished result of a new copy, which has replaced the table with the rows."""

@@ -203,7 +203,7 @@ class FirstCopy:
         positions = [Position.from_json(answer["position"]) for answer in answers]
         oldest = min(positions, key=position_key)
         if start is None or position_key(oldest) < position_key(start.position):
-            start = self.places.at(oldest)
+            start = self.places.of_oldest(table.full_name, oldest)
         files = [file for answer in answers for file in answer["files"]]
         if earlier := kept_columns(target.properties):
             try:
@@ -286,9 +286,9 @@ class FirstCopy:
         return self.indexes / f"{name}{COPY_SUFFIX}"
 
     def give_up(self, full_name: str) -> None:
-        """Remove the state of a copy that is not to be continued, if columns are hashed: it contains keys as the server has them."""
-        if not self.rules.hash:
-            return
+        """Remove the state of a copy that is not to be continued: the log may lack changes of the rows that it has read. It
+        contains keys as the server has them, also if columns are hashed.
+        """
         path = self._state_path(full_name)
         self.states.pop(path, None)
         with writing(str(path)):
@@ -343,9 +343,14 @@ class FirstCopy:
             positions = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 self._check_not_purged(table, state)
+                for answer in state.answers.values():
+                    if "log" in answer:
+                        self.planner.here(StreamOffset.from_json(answer["log"]))
                 oldest = min(positions, key=position_key)
                 start = self.places.of_oldest(table.full_name, oldest)
             except BinlogError as error:
+                if error.retryable:
+                    raise
                 self.note(f"{table.full_name}: its copy starts again: {error}")
             else:
                 if table.full_name not in self.begun:
@@ -410,10 +415,22 @@ class FirstCopy:
                     f"copy {table.full_name}",
                     lambda done, _all: self._report_progress(table, state, done),
                 )
-            state.add([json.loads(text) for text in answers])
+            found = [json.loads(text) for text in answers]
+            state.add(found if state.answers else self._with_log(table, found))
             self._report_progress(table, state, 0)
             self._check_not_purged(table, state)
         return True
+
+    def _with_log(self, table: SourceTable, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The answers of the first chunks, with a place that identifies the log when the copy is continued."""
+        positions = (Position.from_json(answer["position"]) for answer in answers)
+        try:
+            place = self.places.of_oldest(table.full_name, min(positions, key=position_key))
+        except BinlogError as error:
+            if error.retryable:
+                raise
+            return answers  # of an archive that lags behind
+        return [answers[0] | {"log": place.to_json()}, *answers[1:]]
 
     def _check_not_purged(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogPurgedError if the log with the changes since the first chunk is not there any more."""

@@ -92,7 +92,7 @@ class LogPositions:
         if self._is_same_place(end.position, position):
             return end
         try:
-            return self._planner.here(StreamOffset(position))
+            return self._planner.here(StreamOffset(position, is_anonymous=False))
         except PositionLostError:
             return None
 

@@ -21,7 +21,13 @@ from binlake.mirror.apply.net_tasks import NetTarget
 from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import Control, offset_of, position_key, position_properties
+from binlake.mirror.control import (
+    UNFINISHED,
+    Control,
+    offset_of,
+    position_key,
+    position_properties,
+)
 from binlake.mirror.followed.kept_columns import with_kept_values
 from binlake.mirror.followed.table_record import (
     create_table_of,
@@ -238,6 +244,13 @@ class Followed:
         own = (_own_offset(self.lake, summary, self.full_name) for summary in summaries)
         return next((one for one in own if one is not None), None)
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the newest snapshot has only a part of the changes after the position: a kill came between two commits of one range."""
+        found = self.lake_offset
+        is_marked = UNFINISHED.items() <= self.lake.summary.items()
+        return is_marked and found is not None and found.key == self.offset.key
+
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
         """Raise OptionError if it was copied with other rules or types, in another mode, or under another name."""
         copied_in, mode = mode_of(self._kept), options.mode(*self.id)
@@ -409,20 +422,22 @@ def _place_of(
             f"{table.full_name}: another program has written to the table",
             hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
         )
-    recorded = control.snapshots.get(full_name)
-    own, has_recorded = None, False
+    own, seen = None, set()
     for snapshot, summary in _lineage(table):
-        has_recorded = has_recorded or snapshot == recorded
+        seen.add(snapshot)
         own = _own_offset(table, summary, full_name)
         if own is not None:
             break
-    later = control.offset
-    if own is None or later is None or not has_recorded:
-        return own
-    # the round has this snapshot, so it is not earlier; the positions of two servers have no order
-    if later.position.server_uuid != own.position.server_uuid:
-        return later
-    return max(own, later, key=lambda offset: position_key(offset.position))
+    if own is None:
+        return None
+    for snapshot, later in control.places_of(full_name):
+        if snapshot not in seen:
+            continue
+        # the record is of this snapshot, so it is not earlier; the positions of two servers have no order
+        if later.position.server_uuid != own.position.server_uuid:
+            own = later
+        own = max(own, later, key=lambda offset: position_key(offset.position))
+    return own
 
 
 def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:

@@ -283,16 +283,19 @@ class FollowedTables:
         return full_name in self.lagging, self._failed_at.get(full_name, 0.0), full_name
 
     def _put_off(self, full_name: str) -> None:
-        """Continue a copy later. A followed table is forgotten, because rounds would take it past the change that makes
-        the copy necessary; the request survives this process.
-        """
+        """Continue a copy later. A followed table is forgotten: rounds would take it past the change that makes the copy necessary."""
         if full_name in self.followed:
             self._control.keep_resyncing(full_name)
             self._forget_but_offset(full_name)
         self.unfinished.add(full_name)
 
     def copy_again(self, full_name: str) -> None:
-        """Copy a table again because a user has requested it; earlier copies of this run do not count any more."""
+        """Copy a table again because a user has requested it since an earlier copy began, if there is one."""
+        self._first_copy.give_up(full_name)
+        self.continue_copy(full_name)
+
+    def continue_copy(self, full_name: str) -> None:
+        """Continue the copy that a user has requested; earlier copies of this run do not count any more."""
         self._forget_but_offset(full_name)
         self._copied.pop(full_name, None)
         self.unfinished.add(full_name)
@@ -312,9 +315,7 @@ class FollowedTables:
         self.restless.add(full_name)
 
     def begin_round(self) -> None:
-        """Notice what other processes have changed: follow the tables that users have added, and stop following those
-        that they have removed. Stop following those, too, that were quarantined beside the rounds.
-        """
+        """Follow the tables that users have added, and stop following those that they have removed, or that were quarantined."""
         self._mirrored.begin_round()
         quarantined = self._control.quarantined
         for full_name in sorted(self.followed.keys() & quarantined.keys()):

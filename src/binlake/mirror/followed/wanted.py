@@ -130,12 +130,15 @@ class WantedTables:
                 return error
         return None
 
-    def end_beyond_archive(self, log: Position) -> Position | None:
-        """The end of the server's log if the mirror reads that of an archive, which ends at `log` and may lack changes; else None."""
+    def end_beyond_archive(self) -> Position | None:
+        """The end of the server's log if the mirror reads the log of an archive, which may not reach it yet; else None."""
         if not self._host.has_archive:
             return None
-        end = self._patiently(self._end)
-        return None if self._host.is_reached(log, end) else end
+        return self._patiently(self._end)
+
+    def is_reached(self, log: Position, position: Position) -> bool:
+        """Whether a log that ends at `log` has all changes before a position of the server (`SourceHost.is_reached`)."""
+        return self._host.is_reached(log, position)
 
     def _end(self) -> Position:
         with open_session(self._host.url()) as server:

@@ -315,6 +315,9 @@ _MISSING = "org.apache.iceberg.exceptions.NotFoundException"
 #: The exception of `Lake.java` for a metadata file that is damaged.
 _DAMAGED = "java.io.StreamCorruptedException"
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
+# Iceberg accepts no commit that is more than a minute older than the newest one.
+_CLOCK = "Invalid update timestamp"
+_CLOCK_HINT = "the clock of this machine, or of another one that wrote to the lake, was ahead: set it right, and wait until it is later than the newest commit"
 
 
 @contextmanager
@@ -338,7 +341,8 @@ def _in_one_line(where: str) -> Iterator[None]:
                 f"{where}: its metadata is damaged: {first.partition(': ')[2]}"
             ) from None
         kind = MissingFileError if _MISSING in first else SourceError
-        raise kind(f"{where}: Iceberg refuses: {first}") from None
+        hint = _CLOCK_HINT if _CLOCK in first else None
+        raise kind(f"{where}: Iceberg refuses: {first}", hint=hint) from None
 
 
 @contextmanager
@@ -352,7 +356,7 @@ def _of_one_table(where: str) -> Iterator[None]:
     except (Py4JJavaError, PySparkException) as error:
         first = str(getattr(error, "java_exception", error)).strip().partition("\n")[0]
         kind, _, why = first.partition(": ")
-        if why.startswith(_NOT_AS_EXPECTED):
+        if why.startswith(_NOT_AS_EXPECTED) or _CLOCK in first:
             raise
         if isinstance(error, IllegalArgumentException) or kind.endswith(_REFUSALS):
             shown = why if kind.endswith("Exception") else first

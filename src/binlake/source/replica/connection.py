@@ -371,6 +371,11 @@ class ServerConnection(Closing):
             executed = self.gtids_at(name, offset) or ""
         return Position(self.identity, name, offset, executed)
 
+    @property
+    def gives_gtids(self) -> bool:
+        """Whether each new transaction gets a GTID. Raises ServerError."""
+        return self.flavour == "mariadb" or (self.variable("gtid_mode") or "").upper() == "ON"
+
     def purged(self) -> str:
         """The GTIDs in purged logs; "" if the server does not report them (MariaDB)."""
         if self.flavour == "mariadb" or self.version < (5, 6, 5):

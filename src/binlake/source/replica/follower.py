@@ -68,8 +68,8 @@ _DAMAGED = re.compile(
 )
 # MariaDB leaves a log as a crash has cut it off, and cannot send the event at its end.
 _TORN = re.compile(r"truncated in the middle of event", re.IGNORECASE)
-# A server without GTIDs does not send transactions that have GTIDs.
-_GTID_MODE = re.compile(r"GTID_MODE = OFF", re.IGNORECASE)
+# MySQL does not send transactions with GTIDs if gtid_mode is OFF, nor those without if it is ON.
+_GTID_MODE = re.compile(r"GTID_MODE = (ON|OFF)", re.IGNORECASE)
 # ER_SPECIFIC_ACCESS_DENIED_ERROR
 _NOT_ALLOWED = 1227
 # Error codes of a dump that another try may fix: killed, shut down, out of resources.
@@ -395,7 +395,7 @@ class Follower(Closing):
                 text,
                 code=error.code,
                 is_passing=True,
-                hint="set gtid_mode to OFF_PERMISSIVE, or to ON, until binlake has read the logs from before the change",
+                hint="set gtid_mode to OFF_PERMISSIVE or ON_PERMISSIVE until binlake has read the logs from before the change, and a transaction behind it",
             )
         if _DAMAGED.search(text):
             return ServerError(text, code=error.code)

@@ -139,7 +139,9 @@ class DumpStream:
         self._pass_to = 0  # bytes before this offset of the current file have been received already
         self._announced = False
         self._ends_open = False  # whether the last event received of the current file is no ROTATE
-        self._left_open = left_open  # the file before the current one, if its last event is no ROTATE
+        self._left_open = (
+            left_open  # the file before the current one, if its last event is no ROTATE
+        )
         self._is_quiet_reported = False
         self._artificial = 0  # packets that are no part of a file, since the last event of one
         self._frames = FrameBlock(1 << 14)

@@ -34,7 +34,7 @@ _HEADS = any_code((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))
 class GtidProgress:
     """A set of either flavour that only grows. `text` is its notation.
 
-    `last_is_anonymous`: whether the last transaction that was added has no GTID; None before the first one.
+    `last_is_anonymous`: whether the last transaction that was added has no GTID; None before the first one of a log.
     """
 
     def __init__(self, text: str = "") -> None:
@@ -109,6 +109,13 @@ class GtidProgress:
         return other._mysql <= self._mysql and all(
             self._reached(gtid) >= gtid.seq_no for gtid in other._mariadb
         )
+
+    def is_place_of(self, other: GtidProgress) -> bool:
+        """Whether both are the GTIDs before one place. Of MariaDB, the last GTID of each domain decides: not all sources
+        report those of servers that have written before.
+        """
+        mine, its = self._mariadb.position(), other._mariadb.position()
+        return self._mysql == other._mysql and mine == its
 
     def lacks(self, other: GtidProgress) -> str:
         """Return the GTIDs of `other` that are not in this set, as text."""

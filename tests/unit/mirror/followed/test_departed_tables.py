@@ -23,9 +23,10 @@ from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.reporting.report import mirror_status
 from binlake.values.position import Position
 from support.logs.stream_log import SID, StreamLog
-from unit.mirror.followed.fake_lake import OFFSET, FakeLake, started
+from unit.mirror.followed.fake_lake import OFFSET, FakeLake, Stored, started
 
 ABSENT = ServerError("db1: Table 'shop.t' doesn't exist", code=1146)
 LATER = StreamOffset(Position("1-2-3", "binlog.000001", 900, gtid_set=""))
@@ -105,6 +106,28 @@ def test_a_table_that_is_dropped_while_its_copy_gives_way(
     assert control.gone["shop.t"].reason == "dropped at GTID 1"
     assert not control.quarantined
     assert not tables.unfinished
+
+
+@pytest.mark.parametrize("wants", [True, False])
+def test_a_table_that_is_dropped_before_its_first_copy_is_complete(
+    lake: FakeLake, tmp_path: Path, wants: bool
+) -> None:
+    """Its lake table is begun, and would always be shown as one that is being copied."""
+    begun = {"binlake.table": "shop.ghost", "binlake.deletes": "vectors", "binlake.partition": ""}
+    lake.stored["shop", "ghost"] = Stored(("shop", "ghost"), begun)
+    lake.stored["shop", "t"].properties["binlake.deletes"] = "vectors"
+    tables, control = started(lake, tmp_path)
+    tables.source = source = Source()  # type: ignore[assignment]
+    source.has_table, source.wants_table = False, wants
+    tables.unfinished.add("shop.ghost")
+    tables.continue_copies()
+    assert not tables.unfinished
+    assert not control.quarantined
+    assert ("shop.ghost" in control.gone) == wants
+    [ghost] = [t for t in mirror_status(lake).tables if t.table == "shop.ghost"]  # type: ignore[arg-type]
+    if wants:
+        assert ghost.state == "gone"
+        assert ghost.reason.startswith("dropped or renamed before its first copy was complete")
 
 
 def test_a_table_that_is_dropped_before_a_copy_continues_after_a_restart(
@@ -236,9 +259,8 @@ def test_the_log_of_an_archive_is_searched_up_to_the_end_of_the_servers_log(tmp_
     searched: list[bool] = []
     tables: Any = SimpleNamespace(
         source=SimpleNamespace(
-            end_beyond_archive=lambda log: (
-                Position("", before.name, end) if log.offset < end else None
-            )
+            end_beyond_archive=lambda: Position("", before.name, end),
+            is_reached=lambda log, position: log.offset >= position.offset,
         ),
         leave=left.__setitem__,
     )

@@ -1,0 +1,58 @@
+"""The record of where the tables of a mirror are: a round where they all have the rows of one moment, else the place of each."""
+
+from __future__ import annotations
+
+import time
+
+from binlake.mirror.control import Control, progress_key
+from binlake.mirror.followed.tables import FollowedTables
+
+# Between two records while the tables are at different positions.
+_HEARTBEAT_S = 60
+
+
+class RoundRecorder:
+    """Records rounds and places of the followed tables in the control table of a lake."""
+
+    def __init__(self, control: Control, tables: FollowedTables) -> None:
+        self._control = control
+        self._tables = tables
+        self._recorded = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last record is so old that a table without changes should be recorded again."""
+        return time.monotonic() - self._recorded > _HEARTBEAT_S
+
+    def after_round(self) -> None:
+        """Record the tables, if they are at one position, or if it is due."""
+        if self.is_due or self._all_at_one_position():
+            self.record()
+
+    def record(self) -> None:
+        """Record the position that all tables have reached, if it is new and if their rows are of that moment; else their places."""
+        self._recorded = time.monotonic()
+        followed = self._tables.followed
+        if not followed:
+            return
+        # the server never had such rows together
+        is_mixed = any(table.may_be_ahead or table.is_unfinished for table in followed.values())
+        snapshots = {name: table.lake.snapshot for name, table in followed.items()}
+        known = {name: found for name, found in snapshots.items() if found is not None}
+        if is_mixed or not self._all_at_one_position():
+            self._control.keep_places(
+                {name: (known[name], followed[name].offset) for name in known}
+            )
+            return
+        offset = next(iter(followed.values())).offset
+        before = self._control.offset
+        if before is None or before.key != offset.key or self._control.snapshots != known:
+            # the tables that this run does not follow are where the newest round has them
+            left = self._control.snapshots if before is not None else {}
+            places = {name: (left[name], before) for name in left if name not in known and before}
+            self._control.keep_places(places)
+            self._control.record(offset, known)
+
+    def _all_at_one_position(self) -> bool:
+        offsets = {progress_key(table.offset) for table in self._tables.followed.values()}
+        return len(offsets) == 1

@@ -1,0 +1,151 @@
+"""Where the tables of a mirror are, as the next start finds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
+
+from binlake.follow.offsets import StreamOffset
+from binlake.mirror.commits import commit_emptied
+from binlake.mirror.control import Control, position_properties
+from binlake.mirror.followed.kept_places import KeptPlaces, kept_places
+from binlake.mirror.followed.round_recorder import RoundRecorder
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import Change
+from binlake.values.position import Position
+from unit.mirror.followed.fake_lake import FakeLake, started
+
+NAMES = ("shop.busy", "shop.quiet")
+
+
+def place(file: int, offset: int, server: str = "1-2-3") -> StreamOffset:
+    return StreamOffset(Position(server, f"binlog.{file:06}", offset, ""))
+
+
+@pytest.fixture
+def lake() -> FakeLake:
+    """Two tables whose last commits were at 900 of the first log."""
+    made = FakeLake()
+    for full_name in NAMES:
+        namespace, _, name = full_name.partition(".")
+        made.copy_of(full_name, namespace, name)
+        stored = made.stored[namespace, name]
+        stored.properties["binlake.snapshot-until"] = json.dumps(place(1, 4).to_json())
+        stored.summary = position_properties(place(1, 900), 1)
+    return made
+
+
+class Run:
+    """A mirror that has been started."""
+
+    def __init__(self, lake: FakeLake, folder: Path) -> None:
+        self.control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+        self.tables, _ = started(lake, folder, self.control)
+        self.recorder = RoundRecorder(self.control, self.tables)
+
+    def at(self, name: str) -> tuple[str, int]:
+        position = self.tables.followed[f"shop.{name}"].offset.position
+        return position.file, position.offset
+
+    def reach(self, **places: StreamOffset) -> None:
+        for name, offset in places.items():
+            self.tables.followed[f"shop.{name}"].offset = offset
+        self.recorder.record()
+
+
+def test_tables_at_different_positions(lake: FakeLake, tmp_path: Path) -> None:
+    run = Run(lake, tmp_path)
+    run.reach(busy=place(2, 10), quiet=place(2, 10))
+    recorded = run.control.round
+    run.reach(busy=place(9, 50), quiet=place(7, 20))
+    assert run.control.round == recorded
+    again = Run(lake, tmp_path)
+    assert (again.at("busy"), again.at("quiet")) == (("binlog.000009", 50), ("binlog.000007", 20))
+    again.reach(quiet=place(9, 50))
+    assert again.control.round == recorded + 1
+    again.reach(busy=place(9, 60), quiet=place(9, 60))
+    assert Run(lake, tmp_path).at("quiet") == ("binlog.000009", 60), "the round is newer"
+
+
+def test_nothing_new_is_not_written(lake: FakeLake, tmp_path: Path) -> None:
+    run = Run(lake, tmp_path)
+    run.reach(busy=place(9, 50), quiet=place(7, 20))
+    kept = run.control.places
+    run.recorder.record()
+    assert run.control.places is kept
+
+
+def test_a_run_that_does_not_follow_a_table(lake: FakeLake, tmp_path: Path) -> None:
+    Run(lake, tmp_path).reach(busy=place(9, 50), quiet=place(9, 50))
+    narrow = Run(lake, tmp_path)
+    left = narrow.tables.followed.pop("shop.quiet")
+    for offset in (60, 70):
+        narrow.reach(busy=place(9, offset))
+    again = Run(lake, tmp_path)
+    assert (again.at("busy"), again.at("quiet")) == (("binlog.000009", 70), ("binlog.000009", 50))
+    assert set(again.control.snapshots) == {"shop.busy"}, "the moment lacks it"
+    assert left.lake.snapshot is not None
+
+
+def test_a_round_after_a_failover_is_newer(lake: FakeLake, tmp_path: Path) -> None:
+    run = Run(lake, tmp_path)
+    run.reach(busy=place(9, 50), quiet=place(7, 20))
+    run.reach(busy=place(2, 30, "other"), quiet=place(2, 30, "other"))
+    assert Run(lake, tmp_path).at("quiet") == ("binlog.000002", 30)
+    run.reach(busy=place(2, 80, "other"), quiet=place(2, 70, "other"))
+    assert Run(lake, tmp_path).at("quiet") == ("binlog.000002", 70)
+
+
+def test_places_of_another_snapshot_are_not_of_the_table(lake: FakeLake, tmp_path: Path) -> None:
+    """A user has rolled the lake table back."""
+    Run(lake, tmp_path).reach(busy=place(9, 50), quiet=place(7, 20))
+    stored = lake.stored["shop", "quiet"]
+    stored.snapshot = 77
+    stored.summary = position_properties(place(1, 800), 1)
+    assert Run(lake, tmp_path).at("quiet") == ("binlog.000001", 800)
+
+
+def test_a_part_of_a_transaction_is_no_moment(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill comes between two commits of one range."""
+    Run(lake, tmp_path).reach(busy=place(2, 10), quiet=place(2, 10))
+    run = Run(lake, tmp_path)
+    recorded = run.control.round
+    stored: Any = lake.stored["shop", "busy"]
+
+    def commit(change: Change, properties: dict[str, str]) -> int:
+        if stored.snapshot == 2:
+            raise OSError("killed")
+        stored.snapshot, stored.summary = 2, dict(properties)
+        return change.rows
+
+    monkeypatch.setattr(stored, "commit", commit, raising=False)
+    table = run.tables.followed["shop.busy"]
+
+    def parts(_of: Any, _most: int) -> Iterator[Change]:
+        yield from (Change(pa.table({"id": [number]})) for number in range(2))
+
+    monkeypatch.setattr(type(table.mode), "emptied", staticmethod(parts))
+    with pytest.raises(OSError, match="killed"):
+        commit_emptied(table, None, place(3, 40), 2, MirrorOptions())  # type: ignore[arg-type]
+    again = Run(lake, tmp_path)
+    assert (again.at("busy"), again.at("quiet")) == (("binlog.000002", 10),) * 2
+    again.recorder.record()
+    assert again.control.round == recorded
+    again.reach(busy=place(3, 40), quiet=place(3, 40))
+    assert again.control.round == recorded + 1
+
+
+def test_places_as_json() -> None:
+    places = KeptPlaces(3, {"a.b": (1, place(1, 900)), "a.c": (2, place(1, 900)), "a.d": (3, place(2, 4))})  # fmt: skip
+    text = places.to_json()
+    assert kept_places(text) == places
+    assert len(json.loads(text)["offsets"]) == 2
