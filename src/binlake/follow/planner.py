@@ -70,10 +70,8 @@ class StreamPlanner:
         return self._advanced(now, start, UNLIMITED, None)
 
     def after_gtids(self, gtids: str) -> StreamOffset:
-        """Return the place before the first transaction that is not in a GTID set. Raises
-        BinlogError.
-        """
-        return self._by_gtids(self._logs.look(), gtids, "option starting_offsets")
+        """Return the place before the first transaction that is not in a GTID set. Raises BinlogError."""
+        return self._by_gtids(self._logs.look(), gtids, "option starting_offsets", is_known=True)
 
     def head(self) -> StreamOffset:
         """Return approximately where the logs end, without reading them, except a compressed newest one, once. Raises BinlogError."""
@@ -302,11 +300,7 @@ class StreamPlanner:
         return numbers if self._logs.created(now, numbers[-1]) is not None else numbers[:-1]
 
     def _only_newest(self, now: LogsNow, start: StreamOffset, numbers: list[int]) -> list[int]:
-        """Return the newest of the files to scan: its beginning contains the GTIDs of those before
-        it.
-
-        Returns all of them if it does not, although there are GTIDs.
-        """
+        """Return the newest of the files to scan, if its beginning contains the GTIDs of those before it, or there are none."""
         if len(numbers) == 1:
             return numbers
         with self._logs.open(now, numbers[-1]) as log:
@@ -374,8 +368,9 @@ class StreamPlanner:
                 why, hint=f"without GTIDs binlake cannot find the place again; {self._remedy}"
             )
         if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
-            found = self._by_gtids(now, position.gtid_set, why)
-            self._check_next(now, found, why, is_known=offset.is_anonymous is False)
+            is_known = offset.is_anonymous is False
+            found = self._by_gtids(now, position.gtid_set, why, is_known=is_known)
+            self._check_next(now, found, why, is_known=is_known)
             return found
         return self._behind_purged(now, offset, why)
 
@@ -464,8 +459,8 @@ class StreamPlanner:
             return _another(position)
         return None
 
-    def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
-        """Return the place before the first transaction that is not in a GTID set."""
+    def _by_gtids(self, now: LogsNow, text: str, why: str, *, is_known: bool) -> StreamOffset:
+        """Return the place before the first transaction that is not in a GTID set; `is_known` as in `_check_next`."""
         shown = GtidProgress(text)
         first, head = self._first_with_all(now, shown)
         if first is None:
@@ -482,7 +477,10 @@ class StreamPlanner:
                 is_passing=True,
             )
         if head.is_place_of(shown) and shown.text and not shown.is_of_mariadb:
-            raise PositionLostError(f"{why}; {_PURGED}", hint=self._remedy)
+            is_anonymous = self._is_anonymous_after(now, self._file_start(now, first))
+            is_decided = is_known and is_anonymous is not None
+            if is_anonymous or not (is_decided or self._logs.gives_gtids()):
+                raise PositionLostError(f"{why}; {_PURGED}", hint=self._remedy)
         return self._first_unseen(now, first, shown)
 
     def _first_with_all(self, now: LogsNow, shown: GtidProgress) -> tuple[int | None, GtidProgress]:

@@ -154,10 +154,6 @@ class Control:
         """Reload the table: another process may have requested something."""
         self._table.refresh()
         self._known: dict[str, Any] = self._table.describe()
-        self._places: tuple[str | None, KeptPlaces] = (
-            None,
-            KeptPlaces(),
-        )  # with the text that has them
 
     @property
     def _properties(self) -> Mapping[str, str]:

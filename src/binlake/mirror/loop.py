@@ -498,12 +498,13 @@ class Mirror:
         """Handle the requests of other processes. `to_compact`: the tables whose requested compaction this run carries out."""
         self._tables.begin_round()
         wanted, requested = self._resyncs(), self._control.requested
+        for full_name in sorted(wanted):  # first: the request stays if this is interrupted
+            copy = self._tables.copy_again if full_name in requested else self._tables.continue_copy
+            copy(full_name)
         if wanted:
             self._control.resync_begins(wanted)
         for full_name in sorted(wanted):
             self._control.release(full_name)
-            copy = self._tables.copy_again if full_name in requested else self._tables.continue_copy
-            copy(full_name)
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])
         if to_compact:

@@ -171,6 +171,26 @@ def test_another_server_has_nothing_after_the_position(
     assert planner.has(StreamOffset(position)) == (gives_gtids is not False)
 
 
+@pytest.mark.parametrize("gives_gtids", [True, False, None])
+@pytest.mark.parametrize("is_anonymous", [False, None])
+@pytest.mark.parametrize(("next_one", "is_decided"), [([4], True), ([], False), ([None], None)])
+def test_another_server_has_no_log_from_before_the_position(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    next_one: list[int | None],
+    is_decided: bool | None,
+    is_anonymous: bool | None,
+    gives_gtids: bool | None,
+) -> None:
+    """It was set up from a backup, or has purged its logs."""
+    (tmp_path / STATE).write_bytes(ArchiveState(OTHER, "mysql").to_bytes())
+    planner = planner_of(tmp_path, ("1-3", next_one))
+    monkeypatch.setattr(DirectoryLogs, "gives_gtids", lambda _logs: gives_gtids)
+    position = Position(str(SID), "mysql-bin.000077", 700, f"{SID}:1-3")
+    is_found = is_decided is not None and ((is_decided and is_anonymous is False) or gives_gtids)
+    assert planner.has(StreamOffset(position, is_anonymous=is_anonymous)) == bool(is_found)
+
+
 def test_a_planned_batch_is_read_from_another_server(tmp_path: Path) -> None:
     """Its transaction without a GTID is read, too."""
     first, other = tmp_path / "first", tmp_path / "other"

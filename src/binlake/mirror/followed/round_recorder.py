@@ -48,9 +48,8 @@ class RoundRecorder:
         before = self._control.offset
         if before is None or before.key != offset.key or self._control.snapshots != known:
             # the tables that this run does not follow are where the newest round has them
-            left = self._control.snapshots if before is not None else {}
-            places = {name: (left[name], before) for name in left if name not in known and before}
-            self._control.keep_places(places)
+            left = [name for name in self._control.snapshots if before and name not in known]
+            self._control.keep_places({name: self._control.places_of(name)[-1] for name in left})
             self._control.record(offset, known)
 
     def _all_at_one_position(self) -> bool:

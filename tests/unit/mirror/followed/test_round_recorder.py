@@ -94,6 +94,16 @@ def test_a_run_that_does_not_follow_a_table(lake: FakeLake, tmp_path: Path) -> N
     assert left.lake.snapshot is not None
 
 
+def test_a_table_that_has_gone_on_since_the_round(lake: FakeLake, tmp_path: Path) -> None:
+    run = Run(lake, tmp_path)
+    run.reach(busy=place(9, 50), quiet=place(9, 50))
+    run.reach(busy=place(9, 60), quiet=place(9, 90))
+    narrow = Run(lake, tmp_path)
+    narrow.tables.followed.pop("shop.quiet")
+    narrow.reach(busy=place(9, 95))
+    assert Run(lake, tmp_path).at("quiet") == ("binlog.000009", 90)
+
+
 def test_a_round_after_a_failover_is_newer(lake: FakeLake, tmp_path: Path) -> None:
     run = Run(lake, tmp_path)
     run.reach(busy=place(9, 50), quiet=place(7, 20))
