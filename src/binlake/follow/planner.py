@@ -8,6 +8,8 @@
 The planner checks an offset against the logs whenever it uses it. If they are not the logs of the
 offset (another server has taken over, or a new file has the same name), the planner finds the
 place again by GTID set, or the place is lost. A stream never begins elsewhere on its own.
+
+One class, although it is long: each place that it finds or checks belongs to one look at the logs, and finding one needs the walk of a batch.
 """
 
 from __future__ import annotations

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from binlake.errors import OptionError
 from binlake.stream.filters import TransactionFilter
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
+from binlake.values.log_names import LogName
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition, FilePosition
-
-_NUMBER = re.compile(r"\.(\d+)$")
 
 
 def stream_filter(options: ReadOptions) -> TransactionFilter:
@@ -31,8 +29,8 @@ def stream_filter(options: ReadOptions) -> TransactionFilter:
 
 def number_in(file: str) -> int | None:
     """Return the number at the end of a log's base name; None if there is none."""
-    found = _NUMBER.search(file)
-    return None if found is None else int(found[1])
+    name = LogName.parse(file)
+    return None if name is None or name.is_ibb else name.number
 
 
 def excluded_gtids(options: ReadOptions, shown: str) -> GtidFilter:

@@ -1,4 +1,7 @@
-"""Copies that are killed, stopped or paused continue with the chunks that they have not read."""
+"""Copies that are killed, stopped or paused continue with the chunks that they have not read.
+
+One module, although it is long: all tests copy tables of one shape from the servers that it starts once.
+"""
 
 from __future__ import annotations
 

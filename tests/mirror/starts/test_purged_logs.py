@@ -54,6 +54,15 @@ def without_gtids(server: Server) -> None:
         server.execute(*(f"SET GLOBAL gtid_mode = {mode}" for mode in _OFF))
 
 
+def followed_without_gtids(server: Server, spark: Any, folder: Path) -> Lake:
+    """A lake whose server has written a transaction without a GTID since."""
+    lake = Lake(spark, folder / "lake", server, tables=("shop.*",))
+    caught_up(lake)
+    without_gtids(server)
+    server.execute("UPDATE shop.t SET v = v + 1")
+    return lake
+
+
 def caught_up(lake: Lake, logs: str | None = None) -> None:
     lake.catch_up(logs, patience_s=0)
     assert quarantined(lake) == {}
@@ -77,10 +86,7 @@ def test_transactions_without_gtids_in_a_purged_log(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
     """The GTIDs of the server are still those of the position."""
-    lake = Lake(iceberg_spark, tmp_path / "lake", server, tables=("shop.*",))
-    caught_up(lake)
-    without_gtids(server)
-    server.execute("UPDATE shop.t SET v = v + 1")
+    lake = followed_without_gtids(server, iceberg_spark, tmp_path)
     purge(server)
     with pytest.raises(PositionLostError):
         lake.catch_up()
@@ -90,16 +96,19 @@ def test_transactions_without_gtids_in_a_purged_log(
 def test_a_position_behind_a_transaction_without_a_gtid(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
-    """MySQL refuses to send the log from before the change of gtid_mode; later it has GTIDs again."""
-    lake = Lake(iceberg_spark, tmp_path / "lake", server, tables=("shop.*",))
-    caught_up(lake)
-    without_gtids(server)
-    server.execute("UPDATE shop.t SET v = v + 1")
+    """MySQL refuses to send logs from before a change of gtid_mode; later it has GTIDs again."""
+    lake = followed_without_gtids(server, iceberg_spark, tmp_path)
     with pytest.raises(ServerError, match=r"GTID_MODE = OFF.*; set gtid_mode to OFF_PERMISSIVE"):
         lake.catch_up()
     server.execute("SET GLOBAL gtid_mode = OFF_PERMISSIVE")
     caught_up(lake)
-    server.execute("INSERT INTO shop.t VALUES (3, 0)", "SET GLOBAL gtid_mode = ON_PERMISSIVE")
+    server.execute("INSERT INTO shop.t VALUES (3, 0)")
+    caught_up(lake)
+    server.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET GLOBAL gtid_mode = ON")
+    with pytest.raises(ServerError, match=r"GTID_MODE = ON.*; set gtid_mode to OFF_PERMISSIVE"):
+        lake.catch_up()
+    server.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+    caught_up(lake)
     purge(server)
     with pytest.raises(PositionLostError, match="without GTIDs"):
         lake.catch_up()

@@ -54,7 +54,11 @@ class LogPositions:
         if known is None or known[0] != oldest:
             known = oldest, self.at(oldest)
             self._oldest[table] = known
-        return self._planner.here(known[1])
+        try:
+            return self._planner.here(known[1])
+        except PositionLostError:  # a new log may have the same position
+            del self._oldest[table]
+            raise
 
     def _after(self, start: StreamOffset, until: StreamOffset | None = None) -> StreamOffset | None:
         """The last boundary from `start` on, up to `until`; None if the log no longer has `start`."""

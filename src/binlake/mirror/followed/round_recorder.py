@@ -25,8 +25,8 @@ class RoundRecorder:
         return time.monotonic() - self._recorded > _HEARTBEAT_S
 
     def after_round(self) -> None:
-        """Record the tables, if they are at one position, or if it is due."""
-        if self.is_due or self._all_at_one_position():
+        """Record the tables if all have the rows of one moment, or if it is due."""
+        if self.is_due or self._are_of_one_moment():
             self.record()
 
     def record(self) -> None:
@@ -35,11 +35,9 @@ class RoundRecorder:
         followed = self._tables.followed
         if not followed:
             return
-        # the server never had such rows together
-        is_mixed = any(table.may_be_ahead or table.is_unfinished for table in followed.values())
         snapshots = {name: table.lake.snapshot for name, table in followed.items()}
         known = {name: found for name, found in snapshots.items() if found is not None}
-        if is_mixed or not self._all_at_one_position():
+        if not self._are_of_one_moment():
             self._control.keep_places(
                 {name: (known[name], followed[name].offset) for name in known}
             )
@@ -47,11 +45,13 @@ class RoundRecorder:
         offset = next(iter(followed.values())).offset
         before = self._control.offset
         if before is None or before.key != offset.key or self._control.snapshots != known:
-            # the tables that this run does not follow are where the newest round has them
+            # the new round does not have the tables that this run does not follow
             left = [name for name in self._control.snapshots if before and name not in known]
             self._control.keep_places({name: self._control.places_of(name)[-1] for name in left})
             self._control.record(offset, known)
 
-    def _all_at_one_position(self) -> bool:
-        offsets = {progress_key(table.offset) for table in self._tables.followed.values()}
-        return len(offsets) == 1
+    def _are_of_one_moment(self) -> bool:
+        """Whether the server had the rows of all tables together."""
+        tables = self._tables.followed.values()
+        is_one_position = len({progress_key(table.offset) for table in tables}) == 1
+        return is_one_position and not any(one.may_be_ahead or one.is_unfinished for one in tables)

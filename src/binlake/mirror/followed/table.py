@@ -247,9 +247,10 @@ class Followed:
     @property
     def is_unfinished(self) -> bool:
         """Whether the newest snapshot has only a part of the changes after the position: a kill came between two commits of one range."""
+        if not UNFINISHED.items() <= self.lake.summary.items():
+            return False
         found = self.lake_offset
-        is_marked = UNFINISHED.items() <= self.lake.summary.items()
-        return is_marked and found is not None and found.key == self.offset.key
+        return found is not None and found.key == self.offset.key
 
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
         """Raise OptionError if it was copied with other rules or types, in another mode, or under another name."""

@@ -9,6 +9,8 @@
 After a lost connection the follower reconnects, after a growing pause, and continues at the next
 event of the same file. If the server does not come back and you named others, the follower
 continues by GTID at the first incomplete transaction, on a server that has the rest.
+
+One module, although it is long: each way to go on after a failure needs the server, the position and the GTIDs of all attempts before.
 """
 
 from __future__ import annotations
@@ -221,7 +223,6 @@ class Follower(Closing):
             gaps=self.options.skip_replication == "filter",
             block_bytes=self.options.block_bytes, left_open=self._left_open,
         )  # fmt: skip
-        self._left_open = ""
         moved_at = time.monotonic()
         try:
             for item in stream:
@@ -259,6 +260,10 @@ class Follower(Closing):
         """
         self._pauses.connected()
         self._check_created(stream, identity)
+        if (
+            stream.created is not None
+        ):  # a log that must begin with a start of the server has been accepted
+            self._left_open = ""
         if (
             isinstance(item, Block) or item.confirmed
         ):  # otherwise the heartbeat shows only that time has passed

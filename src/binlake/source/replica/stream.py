@@ -109,8 +109,8 @@ class DumpStream:
 
     `file` and `offset` are always where the next event lies. `created` is the timestamp of the
     current file's format description, `format` the format that it sets, `progress` counts the
-    transactions that come. `left_open` is the log before `file`, if it has no end. Events before `known`, the start of an event, came over another
-    connection and are skipped. Iteration stops at the end of a dump that does not wait; raises
+    transactions that come. `left_open` is the log before `file`, if it has no end. Events before `known`, the start of an
+    event, came over another connection and are skipped. Iteration stops at the end of a dump that does not wait; raises
     ServerError, ChecksumError, OSError and EOFError (lost).
     """
 
@@ -139,9 +139,8 @@ class DumpStream:
         self._pass_to = 0  # bytes before this offset of the current file have been received already
         self._announced = False
         self._ends_open = False  # whether the last event received of the current file is no ROTATE
-        self._left_open = (
-            left_open  # the file before the current one, if its last event is no ROTATE
-        )
+        # the file before the current one, if its last event is no ROTATE
+        self._left_open = left_open
         self._is_quiet_reported = False
         self._artificial = 0  # packets that are no part of a file, since the last event of one
         self._frames = FrameBlock(1 << 14)
