@@ -12,7 +12,7 @@ from binlake.mirror.apply.decode import Decoded
 from binlake.mirror.apply.net_tasks import WrittenShare, write_net_changes, written_changes
 from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles
-from binlake.mirror.control import UNFINISHED, position_key
+from binlake.mirror.control import position_key
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.modes.mode import Emptying
@@ -122,11 +122,10 @@ def _commit_parts(
 
     All parts except the last keep the position at which the range begins, so after a kill the range is applied again.
     """
-    unfinished = table.position_properties(table.offset, round_number) | UNFINISHED
     before = Change()
     rows = 0
     for change in changes:
-        rows += _commit(table, before, unfinished, options)
+        rows += _commit(table, before, table.part_properties(end, round_number), options)
         before = change
     return rows + _commit(table, before, table.position_properties(end, round_number), options)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -106,10 +106,6 @@ def position_properties(offset: StreamOffset, round_number: int) -> dict[str, st
         "binlake.round": str(round_number),
         _OFFSET: json.dumps(offset.to_json(), sort_keys=True),
     }
-
-
-#: A snapshot property beside the position: the snapshot also has a part of the changes after it.
-UNFINISHED = {"binlake.unfinished": "true"}
 
 
 def offset_of(properties: Mapping[str, str]) -> StreamOffset | None:
@@ -454,11 +450,15 @@ class Control:
         found: int | None = self._known.get("committed_ms")
         return found if recorded is None else int(recorded)
 
-    def record(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
-        """Record a round whose tables are all committed, also if another process makes a request meanwhile."""
+    def record(
+        self, offset: StreamOffset, snapshots: Mapping[str, int], left_out: Collection[str] = ()
+    ) -> None:
+        """Record a round whose tables are all committed, also if another process makes a request meanwhile. The tables of the lake as
+        of the round are without those `left_out`.
+        """
         for attempt in range(_TRIES):
             try:
-                self._append(offset, snapshots)
+                self._append(offset, snapshots, left_out)
                 break
             except CommitConflictError:
                 if attempt == _TRIES - 1:
@@ -466,9 +466,11 @@ class Control:
                 self.refresh()
         self.refresh()
 
-    def _append(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
+    def _append(
+        self, offset: StreamOffset, snapshots: Mapping[str, int], left_out: Collection[str]
+    ) -> None:
         number = self.round + 1
-        tables = json.dumps(dict(snapshots), sort_keys=True)
+        shown = {name: one for name, one in snapshots.items() if name not in left_out}
         position, now = offset.position, datetime.now(UTC)
         row = {
             "round": number,
@@ -478,11 +480,11 @@ class Control:
             "log_file": position.file,
             "log_pos": position.offset,
             "gtid_set": position.gtid_set,
-            "tables": tables,
+            "tables": json.dumps(shown, sort_keys=True),
         }
         properties = {
             **position_properties(offset, number),
-            "binlake.tables": tables,
+            "binlake.tables": json.dumps(dict(snapshots), sort_keys=True),
             _RECORDED: str(round(now.timestamp() * 1000)),
         }
         self._table.append(pa.Table.from_pylist([row], _SCHEMA), properties)

@@ -134,7 +134,7 @@ class Mirror:
             self._verification = ScheduledVerification(
                 options, self._pulse, note, control=self._control
             )
-            self._recorder = RoundRecorder(self._control, self._tables)
+            self._recorder = RoundRecorder(self._control, self._tables, options)
             self._rounds = self._rounds_of(split_bytes)
             self._upkeep = upkeep_of(self._engine, self._control, options, note, self._lease.kept)
             opened.callback(self._upkeep.close)

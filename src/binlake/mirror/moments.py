@@ -2,7 +2,8 @@
 
 Tables commit one after the other, so their newest snapshots can be of different moments. A round has the snapshots, at
 one position of the log, of all tables that the mirror followed then. It has no tables that were quarantined, gone or
-removed, or whose first copy had not ended.
+removed, or whose first copy had not ended; it has a lake table of shards only if the mirror followed all of them, except those
+that users had removed.
 
 The snapshots expire like others. In Iceberg, those of a round with a name do not: each has a tag of that name. In
 Delta, the control table alone has the name: a commit to a table that the mirror writes would be a conflict for the

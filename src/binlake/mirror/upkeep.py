@@ -22,7 +22,7 @@ from typing import Protocol
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
-from binlake.mirror.control import UNFINISHED, Control
+from binlake.mirror.control import Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
@@ -299,8 +299,6 @@ class Upkeep:
 
     def _commit(self, table: Followed, rewrites: Iterable[Rewritten]) -> int:
         properties = table.position_properties(table.offset, self._control.round)
-        if table.is_unfinished:
-            properties |= UNFINISHED
         return _iceberg(table).commit_rewrites(list(rewrites), properties)
 
     # -- expiry and orphans --------------------------------------------------------------------------

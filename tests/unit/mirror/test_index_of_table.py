@@ -197,7 +197,6 @@ def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
         full_name="db.t",
         lake=table,
         offset=None,
-        is_unfinished=False,
         position_properties=lambda *_of: {},
     )
     upkeep.want(followed)

@@ -132,7 +132,6 @@ def followed(*tables: LakeTable) -> dict[str, Any]:
             full_name=lake.name,
             lake=lake,
             offset=OFFSET,
-            is_unfinished=False,
             position_properties=lambda *_of: {},
         )
         for lake in tables

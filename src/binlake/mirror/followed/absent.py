@@ -115,6 +115,10 @@ class AbsentTables:
             is_shard = self._options.is_shard(*name)
             if is_shard and refusal is not None and self._remove_shard(full_name):
                 return
+            if offset is None and refusal is not None:
+                how = "or renamed while the mirror did not follow it"
+                self._tables.leave(full_name, f"{DROPPED} {how}")
+                return
         elif offset is not None:  # followed, or its copy waits: a user has just removed it
             self._tables.unselect(full_name)
             return

@@ -211,7 +211,7 @@ class FirstCopy:
             except UnwantedError:
                 return None
         made = Followed(table.schema, table.name, target, start, self._shards_beside(table))
-        properties = made.position_properties(start, round_number) | {"binlake.copied": "true"}
+        properties = made.copied_properties(start, round_number)
         if target.snapshot is not None and self.targets.mode(table).fields:  # rows that no copy has
             tag_as_before(target.stored)
         kept = table_properties(

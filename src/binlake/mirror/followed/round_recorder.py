@@ -6,6 +6,8 @@ import time
 
 from binlake.mirror.control import Control, progress_key
 from binlake.mirror.followed.tables import FollowedTables
+from binlake.mirror.options import MirrorOptions
+from binlake.values.table_names import table_name
 
 # Between two records while the tables are at different positions.
 _HEARTBEAT_S = 60
@@ -14,9 +16,10 @@ _HEARTBEAT_S = 60
 class RoundRecorder:
     """Records rounds and places of the followed tables in the control table of a lake."""
 
-    def __init__(self, control: Control, tables: FollowedTables) -> None:
+    def __init__(self, control: Control, tables: FollowedTables, options: MirrorOptions) -> None:
         self._control = control
         self._tables = tables
+        self._options = options
         self._recorded = time.monotonic()
 
     @property
@@ -48,7 +51,25 @@ class RoundRecorder:
             # the new round does not have the tables that this run does not follow
             left = [name for name in self._control.snapshots if before and name not in known]
             self._control.keep_places({name: self._control.places_of(name)[-1] for name in left})
-            self._control.record(offset, known)
+            self._control.record(offset, known, self._with_other_shards())
+
+    def _with_other_shards(self) -> set[str]:
+        """The followed shards whose lake tables have old rows of other wanted shards, or lack their rows."""
+        followed = self._tables.followed
+        shards = {name: table for name, table in followed.items() if table.shard_column}
+        if not shards:
+            return set()
+        waiting = {*self._tables.not_copied(), *self._control.quarantined} - followed.keys()
+        lacking = {".".join(self._options.lake_name(*table_name(name))) for name in waiting}
+        return {
+            name
+            for name, table in shards.items()
+            if table.lake.full_name in lacking or any(map(self._is_old, table.merged))
+        }
+
+    def _is_old(self, shard: str) -> bool:
+        """Whether the lake has rows of a wanted shard that is not followed."""
+        return shard not in self._tables.followed and self._tables.source.wants(*table_name(shard))
 
     def _are_of_one_moment(self) -> bool:
         """Whether the server had the rows of all tables together."""

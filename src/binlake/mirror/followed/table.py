@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import (
-    UNFINISHED,
     Control,
     offset_of,
     position_key,
@@ -39,6 +38,8 @@ from binlake.mirror.followed.table_record import (
     offset_properties,
     offsets_of,
     partition_of,
+    parts_of,
+    parts_properties,
     place_properties,
     shard_column,
     shard_properties,
@@ -100,6 +101,11 @@ class Followed:
         return shard_column(self.lake.properties)
 
     @property
+    def merged(self) -> Set[str]:
+        """The tables whose rows the lake table has."""
+        return sources(self.lake.properties).keys()
+
+    @property
     def _kept(self) -> Mapping[str, str]:
         return sources(self.lake.properties)[self.full_name]
 
@@ -139,12 +145,31 @@ class Followed:
 
     def position_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
         """The snapshot properties of a commit that brings the table to a position in the log."""
+        end = self._part_until
+        is_part = end is not None and _is_before(offset.position, end.position)
+        return self._properties(offset, end if is_part else None, round_number)
+
+    def part_properties(self, end: StreamOffset, round_number: int) -> dict[str, str]:
+        """Those of a commit of a part of the changes up to `end`: the table stays at its position."""
+        return self._properties(self.offset, end, round_number)
+
+    def copied_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
+        """Those of a commit that replaces all rows by those of a copy."""
+        return self._properties(offset, None, round_number) | {"binlake.copied": "true"}
+
+    def _properties(
+        self, offset: StreamOffset, part_until: StreamOffset | None, round_number: int
+    ) -> dict[str, str]:
+        summary = _newest_summary(self.lake)
+        ends = {name: end for name, end in parts_of(summary).items() if name != self.full_name}
+        parts = parts_properties(ends | ({} if part_until is None else {self.full_name: part_until}))
         if not self.shard_column:
-            return position_properties(offset, round_number)
-        known = offsets_of(self.lake.summary)
+            return position_properties(offset, round_number) | parts
+        known = offsets_of(summary)
         offsets = {name: known[name] for name in sources(self.lake.properties) if name in known}
         offsets |= {name: shard.offset for name, shard in self.shards.items()}
-        return offset_properties({**offsets, self.full_name: offset}, self.full_name, round_number)
+        offsets[self.full_name] = offset
+        return offset_properties(offsets, self.full_name, round_number) | parts
 
     def kept_as(self, kept: Mapping[str, str]) -> dict[str, str]:
         """The properties of the lake table that keep something of this table."""
@@ -217,10 +242,7 @@ class Followed:
     @property
     def may_be_ahead(self) -> bool:
         """Whether the lake may have rows of a later moment than `offset`: its copy read them later."""
-        here, until = self.offset.position, self.snapshot_until.position
-        if here.server_uuid == until.server_uuid:
-            return position_key(here) < position_key(until)
-        return not GtidProgress(here.gtid_set).has_all(GtidProgress(until.gtid_set))
+        return _is_before(self.offset.position, self.snapshot_until.position)
 
     @property
     def is_being_completed(self) -> bool:
@@ -246,11 +268,13 @@ class Followed:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the newest snapshot has only a part of the changes after the position: a kill came between two commits of one range."""
-        if not UNFINISHED.items() <= self.lake.summary.items():
-            return False
-        found = self.lake_offset
-        return found is not None and found.key == self.offset.key
+        """Whether the lake has only a part of some changes after the position: a kill came between two commits of one range."""
+        end = self._part_until
+        return end is not None and _is_before(self.offset.position, end.position)
+
+    @property
+    def _part_until(self) -> StreamOffset | None:
+        return parts_of(_newest_summary(self.lake)).get(self.full_name)
 
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
         """Raise OptionError if it was copied with other rules or types, in another mode, or under another name."""
@@ -439,6 +463,20 @@ def _place_of(
             own = later
         own = max(own, later, key=lambda offset: position_key(offset.position))
     return own
+
+
+def _is_before(here: Position, there: Position) -> bool:
+    """Whether a position has fewer changes than another one, also of two servers."""
+    if here.server_uuid == there.server_uuid:
+        return position_key(here) < position_key(there)
+    return not GtidProgress(here.gtid_set).has_all(GtidProgress(there.gtid_set))
+
+
+def _newest_summary(table: LakeTable) -> Mapping[str, str]:
+    """The summary of the newest snapshot that a mirror has made; {} without one."""
+    if offset_of(table.summary) is not None:
+        return table.summary
+    return next((one for _, one in _lineage(table) if offset_of(one) is not None), {})
 
 
 def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:

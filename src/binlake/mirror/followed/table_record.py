@@ -35,6 +35,7 @@ _COLUMNS = "binlake.columns"
 _MODE = "binlake.mode"
 _PARTITION = "binlake.partition"
 _OFFSETS = "binlake.offsets"
+_PARTS = "binlake.parts-until"
 _TEXTS = "binlake.text-columns"
 _KEPT = "binlake.kept-columns"
 _PENDING = "binlake.pending-columns"
@@ -133,8 +134,22 @@ def offset_properties(
 
 def offsets_of(summary: Mapping[str, str]) -> dict[str, StreamOffset]:
     """Read the positions that `offset_properties` recorded."""
-    found = json.loads(summary.get(_OFFSETS, "{}"))
-    return {name: StreamOffset.from_json(offset) for name, offset in found.items()}
+    return _offsets(summary.get(_OFFSETS, "{}"))
+
+
+def _offsets(text: str) -> dict[str, StreamOffset]:
+    return {name: StreamOffset.from_json(offset) for name, offset in json.loads(text).items()}
+
+
+def parts_properties(ends: Mapping[str, StreamOffset]) -> dict[str, str]:
+    """The snapshot properties for tables of whose changes up to these ends the lake has a part: not all of their commits were made."""
+    written = {name: end.to_json() for name, end in ends.items()}
+    return {_PARTS: json.dumps(written, sort_keys=True)} if written else {}
+
+
+def parts_of(summary: Mapping[str, str]) -> dict[str, StreamOffset]:
+    """Read the ends that `parts_properties` recorded."""
+    return _offsets(summary.get(_PARTS, "{}"))
 
 
 def create_table_of(kept: Mapping[str, str]) -> str:

@@ -504,7 +504,6 @@ class FollowedTables:
         """Keep the lake table of a table that the server no longer has; `how` is the reason."""
         self.forget(full_name)
         self._first_copy.give_up(full_name)
-        self._mirrored.forget()
         self._control.leave(full_name, how)
         self._note(f"{full_name} no longer exists; its lake table stays: {how}")
 

@@ -110,13 +110,16 @@ class Lake:
 
     def __init__(self) -> None:
         self.properties: dict[str, str] = {"binlake.kept-columns": '["c_before_1"]'}
+        self.summary: dict[str, str] = {}
         self.others: dict[tuple[str, str], dict[str, str]] = {}
         self.tags: dict[tuple[str, str], list[str]] = {}
 
     @property
     def stored(self) -> Any:
         known = {"uuid": "of the table", "snapshot": self.snapshot, "properties": self.properties}
-        return SimpleNamespace(describe=lambda: known, set_properties=self.properties.update)
+        return SimpleNamespace(
+            describe=lambda: known, set_properties=self.properties.update, history=lambda: []
+        )
 
     def data_prefix(self) -> str:
         return "data-"

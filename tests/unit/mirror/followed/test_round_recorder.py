@@ -17,6 +17,7 @@ from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.kept_places import KeptPlaces, kept_places
 from binlake.mirror.followed.round_recorder import RoundRecorder
+from binlake.mirror.followed.table_record import offset_properties, parts_of, shard_properties
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change
 from binlake.values.position import Position
@@ -45,10 +46,10 @@ def lake() -> FakeLake:
 class Run:
     """A mirror that has been started."""
 
-    def __init__(self, lake: FakeLake, folder: Path) -> None:
-        self.control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    def __init__(self, lake: FakeLake, folder: Path, **options: Any) -> None:
+        self.control = Control(lake, "mysql://db1/", MirrorOptions.of(options))  # type: ignore[arg-type]
         self.tables, _ = started(lake, folder, self.control)
-        self.recorder = RoundRecorder(self.control, self.tables)
+        self.recorder = RoundRecorder(self.control, self.tables, self.control.options)
 
     def at(self, name: str) -> tuple[str, int]:
         position = self.tables.followed[f"shop.{name}"].offset.position
@@ -150,8 +151,88 @@ def test_a_part_of_a_transaction_is_no_moment(
     assert (again.at("busy"), again.at("quiet")) == (("binlog.000002", 10),) * 2
     again.recorder.record()
     assert again.control.round == recorded
+    again.reach(busy=place(3, 30), quiet=place(3, 30))  # smaller rounds than before the kill
+    assert again.control.round == recorded
+    after = again.tables.followed["shop.busy"]
+    assert parts_of(after.position_properties(place(3, 30), 3)) == {"shop.busy": place(3, 40)}
+    assert parts_of(after.position_properties(place(3, 40), 3)) == {}
+    assert parts_of(after.copied_properties(place(2, 10), 3)) == {}
     again.reach(busy=place(3, 40), quiet=place(3, 40))
     assert again.control.round == recorded + 1
+
+
+def test_a_part_of_a_transaction_after_a_failover(lake: FakeLake, tmp_path: Path) -> None:
+    """The positions of two servers are compared by their GTIDs."""
+    server = "7d54b3a2-6a8d-11ee-8a5c-0242ac120002"
+
+    def at(of: str, offset: int, last: int) -> StreamOffset:
+        return StreamOffset(Position(of, "binlog.000001", offset, f"{server}:1-{last}"))
+
+    run = Run(lake, tmp_path)
+    table = run.tables.followed["shop.busy"]
+    table.offset = at("old", 900, 5)
+    lake.stored["shop", "busy"].summary = table.part_properties(at("old", 990, 7), 1)
+    table.offset = at("new", 100, 5)
+    assert table.is_unfinished
+    table.offset = at("new", 200, 7)
+    assert not table.is_unfinished
+
+
+SHARDS = ("shop_1.t", "shop_2.t")
+
+
+@pytest.fixture
+def merged() -> FakeLake:
+    """One lake table with the rows of two shards."""
+    made = FakeLake()
+    made.copy_of(SHARDS[0], "shop", "t")
+    stored = made.stored["shop", "t"]
+    kept = stored.properties | {"binlake.snapshot-until": json.dumps(place(1, 4).to_json())}
+    del kept["binlake.table"]
+    stored.properties = {"binlake.shard-column": "_source"}
+    for name in SHARDS:
+        stored.properties |= shard_properties(name, kept)
+    stored.summary = offset_properties(dict.fromkeys(SHARDS, place(1, 900)), SHARDS[0], 1)
+    return made
+
+
+def test_a_round_without_a_lake_table_that_has_old_rows_of_a_shard(
+    merged: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a shard that users have removed stay in it, and in the rounds."""
+    run = Run(merged, tmp_path, shard_tables=["shop_*.t=shop.t"])
+    rounds: list[dict[str, int]] = []
+    stored: Any = merged.stored["_binlake", "rounds"]
+
+    def append(rows: pa.Table, properties: dict[str, str]) -> None:
+        rounds.append(json.loads(rows["tables"][0].as_py()))
+        stored.summary = properties
+
+    monkeypatch.setattr(stored, "append", append)
+    assert run.tables.followed.keys() == {*SHARDS}
+    run.recorder.record()
+    assert rounds == [dict.fromkeys(SHARDS, 1)]
+    run.tables.quarantine(SHARDS[1], "for the test")
+    run.recorder.record()
+    assert rounds[1:] == [{}]
+    assert run.control.snapshots == {SHARDS[0]: 1}, "it has the place of the followed shard"
+    run.control.remove_tables({SHARDS[1]}, {SHARDS[1]})
+    run.tables.followed[SHARDS[0]].offset = place(1, 950)
+    run.recorder.record()
+    assert rounds[2:] == [{SHARDS[0]: 1}]
+
+
+def test_a_part_of_a_transaction_of_another_shard(merged: FakeLake, tmp_path: Path) -> None:
+    run = Run(merged, tmp_path, shard_tables=["shop_*.t=shop.t"])
+    one, other = (run.tables.followed[name] for name in SHARDS)
+    stored = merged.stored["shop", "t"]
+    stored.summary = one.part_properties(place(2, 40), 2)
+    stored.summary = other.position_properties(place(2, 40), 2)
+    other.offset = place(2, 40)
+    assert (one.is_unfinished, other.is_unfinished) == (True, False)
+    stored.summary = one.position_properties(place(2, 40), 2)
+    one.offset = place(2, 40)
+    assert not one.is_unfinished
 
 
 def test_places_as_json() -> None:
