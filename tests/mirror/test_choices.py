@@ -92,6 +92,18 @@ def test_tables_that_are_added_and_removed(
     assert states(lake) == {name: "removed", other: "mirrored"}
     assert quarantined(lake) == {}
 
+    # the server drops one table while it is removed, and another one before
+    server.execute(f"DROP TABLE {name}, {other}")
+    lake.catch_up()
+    remove(tmp_path, [other], **in_lake)
+    add(tmp_path, [name, other], **in_lake)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert states(lake) == {name: "gone", other: "gone"}
+    server.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+    lake.catch_up()
+    assert lake.equals_source(name) == [name]
+
 
 def test_on_alter_resync(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     lake = lake_of(server, iceberg_spark, tmp_path, "altered", on_alter="resync")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from binlake.errors import OptionError
-from binlake.mirror.api import status
+from binlake.mirror import absent_tables, history, status
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import offsets_of, sources
 from binlake.mirror.iceberg.lake import IcebergLake
@@ -124,6 +124,10 @@ def test_shards_are_merged(server: Server, iceberg_spark: Any, tmp_path: Path) -
     run("shard_3", "UPDATE orders SET v = 30 WHERE id = 1")
     lake.catch_up()
     assert "that other shards" in quarantined(lake)["shard_1.orders"]
+    in_lake: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    [newest] = history(lake.folder, newest=1, **in_lake)
+    assert newest.snapshots.keys() == {"all.log"}, "all.orders has old rows of shard_1"
+    assert absent_tables(lake.folder, newest, **in_lake) == ["all.orders"]
     assert rows(lake, "all.orders", "_db, id, v")[5] == ("shard_3.orders", 1, 30)
     for database, change in (("shard_2", "DROP note"), ("shard_3", "DROP note, ADD w BIGINT")):
         run(database, f"ALTER TABLE orders {change}")
@@ -133,17 +137,20 @@ def test_shards_are_merged(server: Server, iceberg_spark: Any, tmp_path: Path) -
     catalog = IcebergLake(iceberg_spark, lake.catalog)
     Control(catalog, None, None).request_resync(shards)
     assert states(lake) == dict.fromkeys(names, "equal")
+    [newest] = history(lake.folder, newest=1, **in_lake)
+    assert newest.snapshots.keys() == {"all.log", "all.orders"}
 
     other = Lake(iceberg_spark, lake.folder, server, tables=("shard_*.*",))
     other.catalog = lake.catalog
     with pytest.raises(OptionError, match="the shard column of its lake table is _db"):
         other.catch_up()
-    Control(catalog, None, None).request_resync(
-        set(names)
-    )  # the last one takes the merged table away
+    Control(catalog, None, None).request_resync(set(names))
     other.catch_up()
     assert sorted(other.equals_source("shard_*.*")) == names
-    assert {name for name in catalog.tables() if name[0] == "all"} == set()
+    # the last shard takes the merged table away, unless it has tags
+    assert {name for name in catalog.tables() if name[0] == "all"} == {("all", "log")}
+    tags = catalog.load("all", "log").tags()
+    assert sorted(tag.partition("-binlog")[0] for tag in tags) == ["before-drop", "before-truncate"]
 
 
 def test_shards_that_the_server_drops_while_they_are_not_followed(

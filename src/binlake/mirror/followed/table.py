@@ -150,11 +150,11 @@ class Followed:
         return self._properties(offset, end if is_part else None, round_number)
 
     def part_properties(self, end: StreamOffset, round_number: int) -> dict[str, str]:
-        """Those of a commit of a part of the changes up to `end`: the table stays at its position."""
+        """The snapshot properties of a commit of a part of the changes up to `end`: the table stays at its position."""
         return self._properties(self.offset, end, round_number)
 
     def copied_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
-        """Those of a commit that replaces all rows by those of a copy."""
+        """The snapshot properties of a commit that replaces all rows by the rows of a copy."""
         return self._properties(offset, None, round_number) | {"binlake.copied": "true"}
 
     def _properties(

@@ -142,7 +142,7 @@ def _offsets(text: str) -> dict[str, StreamOffset]:
 
 
 def parts_properties(ends: Mapping[str, StreamOffset]) -> dict[str, str]:
-    """The snapshot properties for tables of whose changes up to these ends the lake has a part: not all of their commits were made."""
+    """The snapshot properties for tables that have only a part of the changes up to these ends: not all commits were made."""
     written = {name: end.to_json() for name, end in ends.items()}
     return {_PARTS: json.dumps(written, sort_keys=True)} if written else {}
 

@@ -199,7 +199,7 @@ def merged() -> FakeLake:
 def test_a_round_without_a_lake_table_that_has_old_rows_of_a_shard(
     merged: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of a shard that users have removed stay in it, and in the rounds."""
+    """The rows of a shard that users have removed stay in it, and in the rounds."""
     run = Run(merged, tmp_path, shard_tables=["shop_*.t=shop.t"])
     rounds: list[dict[str, int]] = []
     stored: Any = merged.stored["_binlake", "rounds"]
