@@ -23,7 +23,7 @@ __all__ = ["FLAT_ROWS", "flat", "flat_goals", "loads"]
 
 FLAT_ROWS = (2_000_000, 20_000_000)
 #: Sizes of rounds, and how many of each a table has.
-_ROUNDS = {1_000_000: 3, 100_000: 15}
+_ROUNDS = {1_000_000: 6, 100_000: 15}
 _WARM_UP = 10_000
 _MOST = 1.2
 _CPU, _COMPACTION_CPU = "cpu_seconds_per_million", "compaction_cpu_seconds_per_million"

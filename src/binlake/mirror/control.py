@@ -46,7 +46,8 @@ _SCHEMA = pa.schema(
         ("tables", pa.string()),
     ]
 )
-_OFFSET = "binlake.offset"
+#: The snapshot property with the position in the log. The snapshots of other programs do not have it.
+OFFSET = "binlake.offset"
 _RECORDED = "binlake.recorded-ms"
 _QUARANTINE = "binlake.quarantine"
 _GONE = "binlake.gone"
@@ -104,13 +105,13 @@ def position_properties(offset: StreamOffset, round_number: int) -> dict[str, st
         "binlake.position": str(position.offset),
         "binlake.gtid-set": position.gtid_set,
         "binlake.round": str(round_number),
-        _OFFSET: json.dumps(offset.to_json(), sort_keys=True),
+        OFFSET: json.dumps(offset.to_json(), sort_keys=True),
     }
 
 
 def offset_of(properties: Mapping[str, str]) -> StreamOffset | None:
     """Read the position that `position_properties` recorded. Raises SourceError if it is damaged."""
-    text = properties.get(_OFFSET)
+    text = properties.get(OFFSET)
     return None if text is None else StreamOffset.from_json(json.loads(text))
 
 

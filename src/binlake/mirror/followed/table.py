@@ -22,6 +22,7 @@ from binlake.mirror.apply.range_changes import RangeChanges, Shares
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import (
+    OFFSET,
     Control,
     offset_of,
     position_key,
@@ -162,7 +163,9 @@ class Followed:
     ) -> dict[str, str]:
         summary = _newest_summary(self.lake)
         ends = {name: end for name, end in parts_of(summary).items() if name != self.full_name}
-        parts = parts_properties(ends | ({} if part_until is None else {self.full_name: part_until}))
+        parts = parts_properties(
+            ends | ({} if part_until is None else {self.full_name: part_until})
+        )
         if not self.shard_column:
             return position_properties(offset, round_number) | parts
         known = offsets_of(summary)
@@ -474,9 +477,9 @@ def _is_before(here: Position, there: Position) -> bool:
 
 def _newest_summary(table: LakeTable) -> Mapping[str, str]:
     """The summary of the newest snapshot that a mirror has made; {} without one."""
-    if offset_of(table.summary) is not None:
+    if OFFSET in table.summary:
         return table.summary
-    return next((one for _, one in _lineage(table) if offset_of(one) is not None), {})
+    return next((one for _, one in _lineage(table) if OFFSET in one), {})
 
 
 def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:

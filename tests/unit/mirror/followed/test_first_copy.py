@@ -118,7 +118,7 @@ class Lake:
     def stored(self) -> Any:
         known = {"uuid": "of the table", "snapshot": self.snapshot, "properties": self.properties}
         return SimpleNamespace(
-            describe=lambda: known, set_properties=self.properties.update, history=lambda: []
+            describe=lambda: known, set_properties=self.properties.update, history=list
         )
 
     def data_prefix(self) -> str:
