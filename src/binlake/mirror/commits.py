@@ -82,7 +82,9 @@ def commit_range(
                 changes = written_changes(written, options.commit_bytes)
             else:
                 changes = table.changes(found, options.commit_bytes)
-            return _commit_parts(table, changes, end, round_number, options)
+            part = table.part_properties(end, round_number)
+            last = table.position_properties(end, round_number)
+            return _commit_parts(table, changes, part, last, options)
         except CommitConflictError:
             if options.on_other_writer == "refuse" or attempt == _TRIES - 1:
                 raise
@@ -108,14 +110,27 @@ def commit_emptied(
 ) -> None:
     """Commit the removal of all rows of a table, which is then at `end`. Raises what `Mode.emptied` and `MirrorTable.commit` raise."""
     changes = table.mode.emptied(of, options.commit_bytes)
-    _commit_parts(table, changes, end, round_number, options)
+    part = table.part_properties(end, round_number)
+    last = table.position_properties(end, round_number)
+    _commit_parts(table, changes, part, last, options)
+
+
+def commit_gone(
+    table: Followed, of: Emptying, until: StreamOffset, round_number: int, options: MirrorOptions
+) -> None:
+    """Commit the removal of all rows of a table that a statement, which ends at `until`, has removed from the server. The table stays
+    at its position: after a kill, the statement is read again. Raises as `commit_emptied`.
+    """
+    changes = table.mode.emptied(of, options.commit_bytes)
+    part = table.part_properties(until, round_number)
+    _commit_parts(table, changes, part, part, options)
 
 
 def _commit_parts(
     table: Followed,
     changes: Iterator[Change],
-    end: StreamOffset,
-    round_number: int,
+    part: dict[str, str],
+    last: dict[str, str],
     options: MirrorOptions,
 ) -> int:
     """Apply the changes in one commit, or in several if they exceed `commit_bytes`.
@@ -125,9 +140,9 @@ def _commit_parts(
     before = Change()
     rows = 0
     for change in changes:
-        rows += _commit(table, before, table.part_properties(end, round_number), options)
+        rows += _commit(table, before, part, options)
         before = change
-    return rows + _commit(table, before, table.position_properties(end, round_number), options)
+    return rows + _commit(table, before, last, options)
 
 
 def _commit(

@@ -168,13 +168,12 @@ class Rounds:
         lost: list[tuple[Followed, PositionLostError]] = []
         found: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
         for table in tables:
-            key = table.offset.key
-            if key not in found:  # the search reads the log, and most tables are at one position
-                try:
-                    found[key] = self._planner.here(table.offset)
-                except PositionLostError as error:
-                    found[key] = error
-            here = found[key]
+            here = self._here(table.offset, found)
+            # the lake has a part of the changes up to `until`, which the server may have lost
+            until = table.part_until if table.is_unfinished else None
+            if until is not None and not isinstance(here, PositionLostError):
+                end = self._here(until, found)
+                here = end if isinstance(end, PositionLostError) else here
             if isinstance(here, PositionLostError):
                 lost.append((table, here))
             else:
@@ -186,6 +185,19 @@ class Rounds:
             raise lost[0][1]
         for table, why in lost:
             self._position_is_lost(table, why)
+
+    def _here(
+        self,
+        offset: StreamOffset,
+        found: dict[tuple[Position, str], StreamOffset | PositionLostError],
+    ) -> StreamOffset | PositionLostError:
+        """The position in the log of the current server, or the error that there is none; `found` keeps it."""
+        if offset.key not in found:  # the search reads the log, and most tables are at one position
+            try:
+                found[offset.key] = self._planner.here(offset)
+            except PositionLostError as error:
+                found[offset.key] = error
+        return found[offset.key]
 
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""

@@ -12,7 +12,7 @@ from binlake.format.sql_names import TableName, unquoted_name
 from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.commits import commit_emptied
+from binlake.mirror.commits import commit_emptied, commit_gone
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.first_copy import LogLagsError
@@ -193,7 +193,7 @@ class SchemaChanges:
         if table.shard_column:
             table.empty_shard(end, self.control.round + 1)
         else:
-            self._empty(table, ddl, end, end.commit_us)
+            self._empty(table, ddl, end)
 
     def _gone(
         self,
@@ -216,17 +216,16 @@ class SchemaChanges:
             self.note(f"{table.full_name}: {self._shown(ddl, table)}")
             return
         if effect.dropped and table.mode.keeps_gone:
-            self._empty(table, ddl, table.offset, end.commit_us)
+            of = table.emptying(position_in_log(ddl, table.offset), end.commit_us)
+            commit_gone(table, of, end, self.control.round + 1, self.options)
         before, after = (GtidProgress(at.position.gtid_set) for at in (start, end))
         gtid = before.lacks(after)
         place = f"GTID {gtid} ({ddl.position})" if gtid else f"{ddl.position}"
         self.tables.leave(table.full_name, f"{effect.gone} at {place}")
 
-    def _empty(
-        self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None
-    ) -> None:
+    def _empty(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         """Commit the effect of removing all rows in a table's mode; the table is then at `end`."""
-        of = table.emptying(position_in_log(ddl, table.offset), commit_us)
+        of = table.emptying(position_in_log(ddl, table.offset), end.commit_us)
         commit_emptied(table, of, end, self.control.round + 1, self.options)
 
     def _shown(self, ddl: DdlStatement, table: Followed) -> str:

@@ -21,6 +21,7 @@ class RoundRecorder:
         self._tables = tables
         self._options = options
         self._recorded = time.monotonic()
+        self._others = set[str]()
 
     @property
     def is_due(self) -> bool:
@@ -47,11 +48,14 @@ class RoundRecorder:
             return
         offset = next(iter(followed.values())).offset
         before = self._control.offset
-        if before is None or before.key != offset.key or self._control.snapshots != known:
+        others = self._with_other_shards()
+        is_same = before is not None and before.key == offset.key
+        if not is_same or self._control.snapshots != known or others != self._others:
             # the new round does not have the tables that this run does not follow
             left = [name for name in self._control.snapshots if before and name not in known]
             self._control.keep_places({name: self._control.places_of(name)[-1] for name in left})
-            self._control.record(offset, known, self._with_other_shards())
+            self._control.record(offset, known, others)
+            self._others = others
 
     def _with_other_shards(self) -> set[str]:
         """The followed shards whose lake tables have old rows of other wanted shards, or lack their rows."""
@@ -59,17 +63,21 @@ class RoundRecorder:
         shards = {name: table for name, table in followed.items() if table.shard_column}
         if not shards:
             return set()
-        waiting = {*self._tables.not_copied(), *self._control.quarantined} - followed.keys()
-        lacking = {".".join(self._options.lake_name(*table_name(name))) for name in waiting}
+        waiting = {*self._tables.not_copied(), *self._control.quarantined, *self._tables.left_out}
+        lacking = {
+            ".".join(self._options.lake_name(*table_name(name)))
+            for name in waiting
+            if self._is_left(name) and self._options.is_shard(*table_name(name))
+        }
         return {
             name
             for name, table in shards.items()
-            if table.lake.full_name in lacking or any(map(self._is_old, table.merged))
+            if table.lake.full_name in lacking or any(map(self._is_left, table.merged))
         }
 
-    def _is_old(self, shard: str) -> bool:
-        """Whether the lake has rows of a wanted shard that is not followed."""
-        return shard not in self._tables.followed and self._tables.source.wants(*table_name(shard))
+    def _is_left(self, name: str) -> bool:
+        """Whether a wanted table is not followed."""
+        return name not in self._tables.followed and self._tables.source.wants(*table_name(name))
 
     def _are_of_one_moment(self) -> bool:
         """Whether the server had the rows of all tables together."""

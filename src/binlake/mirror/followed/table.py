@@ -32,6 +32,7 @@ from binlake.mirror.followed.kept_columns import with_kept_values
 from binlake.mirror.followed.table_record import (
     create_table_of,
     flavour_of,
+    is_before,
     is_partitioned_by,
     kept_columns,
     key_of,
@@ -59,7 +60,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
 from binlake.source.arrays import scalar
-from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import ChainPosition, Position
@@ -75,6 +75,7 @@ class Followed:
     lake: LakeTable
     offset: StreamOffset
     shards: dict[str, Followed] = field(default_factory=dict, repr=False)
+    _own: tuple[int | None, Mapping[str, str]] | None = field(default=None, repr=False)
 
     @property
     def full_name(self) -> str:
@@ -146,12 +147,15 @@ class Followed:
 
     def position_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
         """The snapshot properties of a commit that brings the table to a position in the log."""
-        end = self._part_until
-        is_part = end is not None and _is_before(offset.position, end.position)
+        end = self.part_until
+        is_part = end is not None and is_before(offset.position, end.position)
         return self._properties(offset, end if is_part else None, round_number)
 
     def part_properties(self, end: StreamOffset, round_number: int) -> dict[str, str]:
         """The snapshot properties of a commit of a part of the changes up to `end`: the table stays at its position."""
+        before = self.part_until
+        if before is not None and is_before(end.position, before.position):
+            end = before
         return self._properties(self.offset, end, round_number)
 
     def copied_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
@@ -161,7 +165,7 @@ class Followed:
     def _properties(
         self, offset: StreamOffset, part_until: StreamOffset | None, round_number: int
     ) -> dict[str, str]:
-        summary = _newest_summary(self.lake)
+        summary = self._newest_summary()
         ends = {name: end for name, end in parts_of(summary).items() if name != self.full_name}
         parts = parts_properties(
             ends | ({} if part_until is None else {self.full_name: part_until})
@@ -245,7 +249,7 @@ class Followed:
     @property
     def may_be_ahead(self) -> bool:
         """Whether the lake may have rows of a later moment than `offset`: its copy read them later."""
-        return _is_before(self.offset.position, self.snapshot_until.position)
+        return is_before(self.offset.position, self.snapshot_until.position)
 
     @property
     def is_being_completed(self) -> bool:
@@ -272,12 +276,22 @@ class Followed:
     @property
     def is_unfinished(self) -> bool:
         """Whether the lake has only a part of some changes after the position: a kill came between two commits of one range."""
-        end = self._part_until
-        return end is not None and _is_before(self.offset.position, end.position)
+        end = self.part_until
+        return end is not None and is_before(self.offset.position, end.position)
 
     @property
-    def _part_until(self) -> StreamOffset | None:
-        return parts_of(_newest_summary(self.lake)).get(self.full_name)
+    def part_until(self) -> StreamOffset | None:
+        """The end of the changes of which the lake has a part; None: the last commit was of whole changes."""
+        return parts_of(self._newest_summary()).get(self.full_name)
+
+    def _newest_summary(self) -> Mapping[str, str]:
+        """The summary of the newest snapshot that a mirror has made; {} without one."""
+        if OFFSET in self.lake.summary:
+            return self.lake.summary
+        if self._own is None or self._own[0] != self.lake.snapshot:  # all snapshots are read
+            own = (summary for _, summary in _lineage(self.lake) if OFFSET in summary)
+            self._own = self.lake.snapshot, next(own, {})
+        return self._own[1]
 
     def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
         """Raise OptionError if it was copied with other rules or types, in another mode, or under another name."""
@@ -466,20 +480,6 @@ def _place_of(
             own = later
         own = max(own, later, key=lambda offset: position_key(offset.position))
     return own
-
-
-def _is_before(here: Position, there: Position) -> bool:
-    """Whether a position has fewer changes than another one, also of two servers."""
-    if here.server_uuid == there.server_uuid:
-        return position_key(here) < position_key(there)
-    return not GtidProgress(here.gtid_set).has_all(GtidProgress(there.gtid_set))
-
-
-def _newest_summary(table: LakeTable) -> Mapping[str, str]:
-    """The summary of the newest snapshot that a mirror has made; {} without one."""
-    if OFFSET in table.summary:
-        return table.summary
-    return next((one for _, one in _lineage(table) if OFFSET in one), {})
 
 
 def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:

@@ -12,16 +12,18 @@ from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import NAMESPACE, position_properties
+from binlake.mirror.control import NAMESPACE, position_key, position_properties
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.snapshot.tables import SourceTable
+from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredColumn
 from binlake.table.schema.defaults import Constant, Unknown
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.charset_text import lower_case
+from binlake.values.position import Position
 from binlake.values.table_names import full_name_of
 
 _TABLE = "binlake.table"
@@ -150,6 +152,13 @@ def parts_properties(ends: Mapping[str, StreamOffset]) -> dict[str, str]:
 def parts_of(summary: Mapping[str, str]) -> dict[str, StreamOffset]:
     """Read the ends that `parts_properties` recorded."""
     return _offsets(summary.get(_PARTS, "{}"))
+
+
+def is_before(here: Position, there: Position) -> bool:
+    """Whether a position has fewer changes than another one, also of two servers."""
+    if here.server_uuid == there.server_uuid:
+        return position_key(here) < position_key(there)
+    return not GtidProgress(here.gtid_set).has_all(GtidProgress(there.gtid_set))
 
 
 def create_table_of(kept: Mapping[str, str]) -> str:

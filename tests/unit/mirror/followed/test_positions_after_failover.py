@@ -64,7 +64,7 @@ class Tables:
     def __init__(self, **offsets: StreamOffset) -> None:
         self.quarantined: dict[str, str] = {}
         self.followed = {
-            f"shop.{name}": SimpleNamespace(full_name=f"shop.{name}", offset=place, is_being_completed=False)
+            f"shop.{name}": SimpleNamespace(full_name=f"shop.{name}", offset=place, is_being_completed=False, is_unfinished=False)
             for name, place in offsets.items()
         }  # fmt: skip
 
@@ -89,6 +89,18 @@ def test_a_table_whose_position_the_new_server_lacks_does_not_stop_the_others() 
     assert tables.quarantined == {
         "shop.behind": "binlog.000001 was purged; `binlake mirror resync LAKE shop.behind` copies the table again"
     }
+
+
+def test_a_server_that_lacks_changes_of_which_the_lake_has_a_part() -> None:
+    """It lost the last transactions of the server before it."""
+    end = offset("old", 6)
+    tables = Tables(part=offset("old", 5), kept=offset("old", 5), changed=offset("new", 7))
+    for name in ("part", "kept"):
+        tables.followed[f"shop.{name}"].part_until = end
+    tables.followed["shop.part"].is_unfinished = True
+    rounds(NewServer(end), tables).make(None)
+    assert tables.followed.keys() == {"shop.kept", "shop.changed"}
+    assert "binlog.000006 was purged" in tables.quarantined["shop.part"]
 
 
 def test_a_server_with_the_position_of_no_table() -> None:

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
 from binlake.follow.offsets import StreamOffset
-from binlake.mirror.commits import commit_emptied
+from binlake.mirror.commits import commit_emptied, commit_gone
 from binlake.mirror.control import Control, position_properties
 from binlake.mirror.followed.kept_places import KeptPlaces, kept_places
 from binlake.mirror.followed.round_recorder import RoundRecorder
@@ -123,8 +123,9 @@ def test_places_of_another_snapshot_are_not_of_the_table(lake: FakeLake, tmp_pat
     assert Run(lake, tmp_path).at("quiet") == ("binlog.000001", 800)
 
 
+@pytest.mark.parametrize("commit", [commit_emptied, commit_gone])
 def test_a_part_of_a_transaction_is_no_moment(
-    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: Any
 ) -> None:
     """A kill comes between two commits of one range."""
     Run(lake, tmp_path).reach(busy=place(2, 10), quiet=place(2, 10))
@@ -132,13 +133,13 @@ def test_a_part_of_a_transaction_is_no_moment(
     recorded = run.control.round
     stored: Any = lake.stored["shop", "busy"]
 
-    def commit(change: Change, properties: dict[str, str]) -> int:
+    def commit_once(change: Change, properties: dict[str, str]) -> int:
         if stored.snapshot == 2:
             raise OSError("killed")
         stored.snapshot, stored.summary = 2, dict(properties)
         return change.rows
 
-    monkeypatch.setattr(stored, "commit", commit, raising=False)
+    monkeypatch.setattr(stored, "commit", commit_once, raising=False)
     table = run.tables.followed["shop.busy"]
 
     def parts(_of: Any, _most: int) -> Iterator[Change]:
@@ -146,7 +147,7 @@ def test_a_part_of_a_transaction_is_no_moment(
 
     monkeypatch.setattr(type(table.mode), "emptied", staticmethod(parts))
     with pytest.raises(OSError, match="killed"):
-        commit_emptied(table, None, place(3, 40), 2, MirrorOptions())  # type: ignore[arg-type]
+        commit(table, None, place(3, 40), 2, MirrorOptions())
     again = Run(lake, tmp_path)
     assert (again.at("busy"), again.at("quiet")) == (("binlog.000002", 10),) * 2
     again.recorder.record()
@@ -157,6 +158,8 @@ def test_a_part_of_a_transaction_is_no_moment(
     assert parts_of(after.position_properties(place(3, 30), 3)) == {"shop.busy": place(3, 40)}
     assert parts_of(after.position_properties(place(3, 40), 3)) == {}
     assert parts_of(after.copied_properties(place(2, 10), 3)) == {}
+    smaller = after.part_properties(place(3, 35), 3)
+    assert parts_of(smaller) == {"shop.busy": place(3, 40)}
     again.reach(busy=place(3, 40), quiet=place(3, 40))
     assert again.control.round == recorded + 1
 
@@ -217,9 +220,15 @@ def test_a_round_without_a_lake_table_that_has_old_rows_of_a_shard(
     assert rounds[1:] == [{}]
     assert run.control.snapshots == {SHARDS[0]: 1}, "it has the place of the followed shard"
     run.control.remove_tables({SHARDS[1]}, {SHARDS[1]})
-    run.tables.followed[SHARDS[0]].offset = place(1, 950)
     run.recorder.record()
     assert rounds[2:] == [{SHARDS[0]: 1}]
+    run.tables.left_out.add("shop_3.t")
+    run.recorder.record()
+    assert rounds[3:] == [{}]
+    run.tables.left_out.clear()
+    run.control.quarantine("shop.t", "its lake table is that of the shards")
+    run.recorder.record()
+    assert rounds[4:] == [{SHARDS[0]: 1}]
 
 
 def test_a_part_of_a_transaction_of_another_shard(merged: FakeLake, tmp_path: Path) -> None:
