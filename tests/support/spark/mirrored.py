@@ -193,8 +193,12 @@ class Lake:
             self.options,
             catalog=self.catalog,
             logs=logs,
-            state=self.state,
-            **{"note": self.notes.append, "watch": self.progress.append, **more},
+            **{
+                "state": self.state,
+                "note": self.notes.append,
+                "watch": self.progress.append,
+                **more,
+            },
         )
 
     def catch_up(self, logs: str | None = None, **more: Any) -> Mirror:
