@@ -226,7 +226,8 @@ def _verified(
 ) -> tuple[TableVerification, bool]:
     """The result, and whether the table may have been altered after the moment of `source`."""
     name = followed.full_name
-    if position_key(followed.offset.position) > position_key(source.position):
+    is_later = position_key(followed.offset.position) > position_key(source.position)
+    if is_later or followed.was_copied_after(source.position):
         reason = "the table was copied after the position at which the source is read"
         return TableVerification(name, "not compared", reason), True
     try:

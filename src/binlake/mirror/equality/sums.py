@@ -128,9 +128,9 @@ class TableParts:
         some = f" WHERE {sampled}" if sampled else ""
         found = text_rows(
             server,
-            f"SELECT CONCAT({self.number_sql}) AS part, CONCAT(COUNT(*)), CONCAT(COUNT({digest})),"
+            f"SELECT CONCAT({self.number_sql}), CONCAT(COUNT(*)), CONCAT(COUNT({digest})),"
             f" CONCAT(SUM(CAST(CONV({digest}, 16, 10) AS UNSIGNED)))"
-            f" FROM {self.table.sql_name}{some} GROUP BY part",
+            f" FROM {self.table.sql_name}{some} GROUP BY 1",  # a name could be that of a column
             4,
         )
         parts = {}
