@@ -69,11 +69,9 @@ class RoundRecorder:
             for name in waiting
             if self._is_left(name) and self._options.is_shard(*table_name(name))
         }
-        return {
-            name
-            for name, table in shards.items()
-            if table.lake.full_name in lacking or any(map(self._is_left, table.merged))
-        }
+        merged = {table.lake.full_name: table for table in shards.values()}
+        old = {name for name, one in merged.items() if any(map(self._is_left, one.merged))}
+        return {name for name, table in shards.items() if table.lake.full_name in lacking | old}
 
     def _is_left(self, name: str) -> bool:
         """Whether a wanted table is not followed."""

@@ -260,9 +260,8 @@ class Follower(Closing):
         """
         self._pauses.connected()
         self._check_created(stream, identity)
-        if (
-            stream.created is not None
-        ):  # a log that must begin with a start of the server has been accepted
+        # a log that must begin with a start of the server has been accepted
+        if stream.created is not None:
             self._left_open = ""
         if (
             isinstance(item, Block) or item.confirmed
