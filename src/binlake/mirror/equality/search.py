@@ -1,7 +1,7 @@
 """The search for the rows that differ, in the parts of a table whose checksums differ.
 
 The rows of some parts are in memory at the same time: as many parts as fit. A part without differences may have other checksums,
-because servers write long floats in fewer digits, or have no digest of a row that is larger than max_allowed_packet.
+because a server has no digest of a row that it would shorten (long floats), or that is larger than max_allowed_packet.
 """
 
 from __future__ import annotations

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.format.sql_names import quoted_name
-from binlake.mirror.equality.value_texts import NULL, SEPARATOR, Hash, Texts, sql_text, texts_of
+from binlake.mirror.equality.value_texts import (
+    NULL,
+    SEPARATOR,
+    Hash,
+    Texts,
+    exact_sql,
+    sql_text,
+    texts_of,
+)
 from binlake.snapshot.table_rows import text_rows
 from binlake.snapshot.tables import SourceTable
 from binlake.source.replica.answers import large_number, whole_number
@@ -124,6 +132,8 @@ class TableParts:
         """The checksums of the server's rows, in the transaction that is open. Raises ServerError."""
         row = self._joined([field.name for field in self.fields])
         digest = f"LEFT({self.digest.sql(row)}, {_BITS})"
+        if exact := self._exact_sql:
+            digest = f"IF({exact}, {digest}, NULL)"
         sampled = self.sample.condition(self._slot_sql)
         some = f" WHERE {sampled}" if sampled else ""
         found = text_rows(
@@ -135,7 +145,7 @@ class TableParts:
         )
         parts = {}
         for number, rows, digests, total in found:
-            # a row without a digest is larger than max_allowed_packet: its part is compared by rows
+            # a row without a digest is larger than max_allowed_packet or has a shortened text: its part is compared by rows
             whole = rows == digests
             parts[whole_number(number, "part")] = PartSum(
                 whole_number(rows, "COUNT(*)"), large_number(total, "SUM") if whole else -1
@@ -152,6 +162,17 @@ class TableParts:
                     rows[number] += 1
                     totals[number] += int(self.digest.hex(row)[:_BITS], 16)
         return {number: PartSum(count, totals[number]) for number, count in rows.items()}
+
+    @property
+    def _exact_sql(self) -> str:
+        """An SQL condition: no other row has the same text. Empty where this is always so."""
+        columns = {column.name: column for column in self.table.definition.columns}
+        source = self.table.arrow_schema
+        conditions = [
+            exact_sql(columns[f.name], quoted_name(f.name), source.field(f.name).type, f.type)
+            for f in self.fields
+        ]
+        return " AND ".join(filter(None, conditions))
 
     def _joined(self, names: Sequence[str]) -> str:
         columns = {column.name: column for column in self.table.definition.columns}

@@ -1,9 +1,8 @@
 """One text for each value, made by the server's SQL and from the lake's Arrow arrays alike.
 
 A text stands for one value only: two sides are equal if and only if their texts are. Texts of strings and
-bytes are digests, so that a row's text is short and needs no quoting. If SQL writes a value
-differently from this module (a DOUBLE of more than 22 characters), equal rows are compared, which
-takes time and reports nothing.
+bytes are digests, so that a row's text is short and needs no quoting. SQL shortens some floating-point numbers: `exact_sql`
+finds them.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ Digest = Callable[[bytes], str]
 _INTEGERS = ct.INTEGER_TYPES | {ct.MYSQL_TYPE_YEAR}
 _NOT_BYTES = (ct.MYSQL_TYPE_GEOMETRY, ct.MYSQL_TYPE_VECTOR)  # no hash takes them as they are
 _MOST_FIXED = 15  # digits before or after the point, beyond which a server writes an exponent
+_HALF_OF_LAST_BIT = 2.0**-25  # of a FLOAT, relative to the number, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,20 @@ def sql_text(
     else:
         found = _sql(column, name, lake, digest)
     return f"COALESCE({found}, '{NULL}')"
+
+
+def exact_sql(column: ColumnDefinition, name: str, source: pa.DataType, lake: pa.DataType) -> str:
+    """An SQL condition, never NULL: no other value has the same `sql_text`. Empty where this is always so.
+
+    MySQL 8 and later write at most 22 characters of a DOUBLE, and all servers 6 digits of a FLOAT.
+    """
+    if column.type_code not in ct.FLOAT_TYPES:
+        return ""
+    value = f"({name} + 0e0)"
+    if pa.types.is_string(lake) and pa.types.is_float32(source):
+        far = f"ABS(CONCAT({name}) - {value})"
+        return f"COALESCE({far} <= ABS({value}) * {_HALF_OF_LAST_BIT!r}, 1)"
+    return f"COALESCE(CONCAT({value}) + 0e0 = {value}, 1)"
 
 
 def _is_text(kind: pa.DataType) -> bool:
