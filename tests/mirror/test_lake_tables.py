@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -127,8 +129,18 @@ def test_status_shows_that_compaction_is_due(
             "CREATE DATABASE due",
             "CREATE TABLE due.t (id INT PRIMARY KEY, v INT)",
             "CREATE TABLE due.idle (id INT PRIMARY KEY)",
+            "CREATE TABLE due.parts (id INT PRIMARY KEY)",
+            "INSERT INTO due.parts VALUES (1), (2), (3)",  # files of several partitions do not become one
         )
-    lake = Lake(iceberg_spark, tmp_path, server, tables=("due.*",), compact="off", compact_files=2)
+    lake = Lake(
+        iceberg_spark,
+        tmp_path,
+        server,
+        tables=("due.*",),
+        compact="off",
+        compact_files=2,
+        partition_tables=("due.parts=id",),
+    )
 
     def due() -> dict[str, int]:
         found = status(lake.folder, spark=iceberg_spark, catalog=lake.catalog)
@@ -147,12 +159,24 @@ def test_status_shows_that_compaction_is_due(
         with server.session("due") as session:
             session.execute(f"INSERT INTO t VALUES ({number}, 1)")
         lake.catch_up()
-        assert due() == {"due.t": (0, 2)[number], "due.idle": 0}
+        assert due() == {"due.t": (0, 2)[number], "due.idle": 0, "due.parts": 0}
     made = lake.mirror()
     made.close()
     catalog = IcebergLake(iceberg_spark, lake.catalog)
     compact_tables(catalog, made._engine, made._indexes, ["due.t"], lake.notes.append)
-    assert due() == {"due.t": 0, "due.idle": 0}
+    assert due() == {"due.t": 0, "due.idle": 0, "due.parts": 0}
+    server.execute("DROP TABLE due.idle", "DROP TABLE due.t")
+    lake.catch_up()
+    # a copy that was given up, when the table was gone
+    files = [tmp_path / "due" / name / "data" / "binlake-x.parquet" for name in ("idle", "t")]
+    for days, file in zip((2, 0.5), files, strict=True):
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"x")
+        os.utime(file, (time.time() - days * 86400,) * 2)
+    compact_tables(catalog, made._engine, made._indexes, [], lake.notes.append)
+    assert [file.exists() for file in files] == [False, True]
+    assert lake.notes[-1] == "due.idle: 1 file of killed runs removed"
+    assert lake.table("due.t").num_rows == 2
 
 
 #: Tables in the modes mirror, append, history and soft deletes.

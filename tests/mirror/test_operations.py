@@ -159,6 +159,38 @@ def test_a_missing_data_file_does_not_end_comparisons(
             until(lambda: _is(shown(), lambda s: {t.table: t.rows for t in s.tables}["lost.good"] == 3))  # fmt: skip
 
 
+@pytest.mark.parametrize("accepted", ["refuse", "reindex"])
+def test_a_comparison_on_a_schedule_reads_what_another_program_has_written(
+    accepted: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The table has no changes on the server, so no commit of the mirror would notice it."""
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute("CREATE DATABASE idle", "CREATE TABLE idle.t (id INT PRIMARY KEY)")
+        server.execute("INSERT INTO idle.t VALUES (1), (2)")
+        lake = Lake(
+            iceberg_spark,
+            tmp_path,
+            server,
+            tables=("idle.*",),
+            verify_every_s=1,
+            on_other_writer=accepted,
+        )
+        with running_mirror(lake) as shown:
+            until(lambda: _is(shown(), lambda s: bool(s.verified_at)))
+            assert _is(shown(), lambda s: not s.different and not s.quarantined)
+            lake.spark.sql(f"DELETE FROM {lake.catalog}.idle.t WHERE id = 1")
+            if accepted == "reindex":
+                until(lambda: _is(shown(), lambda s: s.different == ("idle.t",)))
+            else:
+                until(lambda: _is(shown(), lambda s: s.quarantined == ["idle.t"]))
+    assert any(
+        (f"{name}: another program has written" if accepted == "refuse" else f"{name} differs")
+        in note
+        for name in ("idle.t",)
+        for note in lake.notes
+    )
+
+
 def test_a_comparison_on_a_schedule_reports_the_tables_that_it_leaves_out(
     provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
+from binlake.mirror.tables.formats import LakeTable
 
 _TRIES = 3
 
@@ -91,6 +92,19 @@ def commit_range(
             table.lake.reload()
             _check_not_ahead(table)
     raise AssertionError("the last attempt returns or raises")
+
+
+def reload_own(lake: LakeTable, options: MirrorOptions) -> None:
+    """Reload a lake table, as its readers see it.
+
+    Raises CommitConflictError if another program has committed to it, and the options refuse that.
+    """
+    if options.on_other_writer == "refuse" and lake.has_other_commits():
+        raise CommitConflictError(
+            f"{lake.full_name}: another program has written to the table",
+            hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
+        )
+    lake.reload()
 
 
 def _check_not_ahead(table: Followed) -> None:

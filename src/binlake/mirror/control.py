@@ -138,14 +138,14 @@ class Control:
                 "commit.manifest.min-count-to-merge": "20",
             }
             lake.create(NAMESPACE, ROUNDS, iceberg_schema(_SCHEMA), settings)
-        self._lake = lake
+        self.lake = lake
         self._table: StoredTable = lake.load(NAMESPACE, ROUNDS)
         self._rows_left = 0
         self.refresh()
 
     def beside(self) -> Control:
         """Return this control table for another thread."""
-        return Control(self._lake.beside())
+        return Control(self.lake.beside())
 
     def refresh(self) -> None:
         """Reload the table: another process may have requested something."""

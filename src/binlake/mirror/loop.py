@@ -484,6 +484,10 @@ class Mirror:
         self._control.refresh()
         return {name: entry.reason for name, entry in self._control.quarantined.items()}
 
+    def quarantine(self, full_name: str, reason: str) -> None:
+        """Follow a table no longer until it is copied again."""
+        self._tables.quarantine(full_name, reason)
+
     @property
     def not_copied(self) -> dict[str, str]:
         """The reasons why the lake does not show some wanted tables yet, by name: copies that wait or are not complete."""

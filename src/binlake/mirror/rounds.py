@@ -79,7 +79,10 @@ class Rounds:
         start = group[0].offset
         place = position_key(start.position)
         ahead = [t.offset for t in tables if position_key(t.offset.position) > place]
-        ahead += [t.snapshot_until for t in group if t.is_being_completed]
+        ends = [self._end_of_copy(table) for table in group if table.is_being_completed]
+        if None in ends:
+            return True
+        ahead += [end for end in ends if end and position_key(end.position) > place]
         if until is not None:
             ahead.append(until)
         target = min(ahead, key=lambda o: position_key(o.position)) if ahead else None
@@ -169,11 +172,14 @@ class Rounds:
         found: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
         for table in tables:
             here = self._here(table.offset, found)
-            # the lake has a part of the changes up to `until`, which the server may have lost
-            until = table.part_until if table.is_unfinished else None
-            if until is not None and not isinstance(here, PositionLostError):
-                end = self._here(until, found)
-                here = end if isinstance(end, PositionLostError) else here
+            # the lake has a part of the changes up to these places, which the server may have lost
+            for until in (
+                table.part_until if table.is_unfinished else None,
+                table.snapshot_until if table.may_be_ahead else None,
+            ):
+                if until is not None and not isinstance(here, PositionLostError):
+                    end = self._here(until, found)
+                    here = end if isinstance(end, PositionLostError) else here
             if isinstance(here, PositionLostError):
                 lost.append((table, here))
             else:
@@ -185,6 +191,21 @@ class Rounds:
             raise lost[0][1]
         for table, why in lost:
             self._position_is_lost(table, why)
+
+    def _end_of_copy(self, table: Followed) -> StreamOffset | None:
+        """The place in the current log up to which the next range completes a copy; None: the log lacks it, and the table is
+        quarantined.
+        """
+        until = table.snapshot_until
+        if until.position.server_uuid == table.offset.position.server_uuid:
+            return until
+        end = self._here(until, {})
+        if not isinstance(end, PositionLostError):
+            return end
+        if end.is_passing:
+            raise end
+        self._position_is_lost(table, end)
+        return None
 
     def _here(
         self,

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
+from binlake.mirror.commits import reload_own
 from binlake.mirror.control import Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
+from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
@@ -39,7 +41,7 @@ from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
 from binlake.values.quantities import counted
-from binlake.values.table_names import table_name
+from binlake.values.table_names import full_name_of, table_name
 
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
@@ -286,10 +288,10 @@ class Upkeep:
         job.abandon()
 
     def _perhaps_committed(self, table: Followed, error: BinlogError) -> None:
-        """Load the table again, whose new files stay. If a file of it cannot be used, its next round quarantines it."""
+        """Load the table again, whose new files stay. If that fails, its next round quarantines it."""
         self._failed(table.full_name, error)
-        with suppress(*DAMAGED, *OF_ONE_TABLE):
-            table.lake.reload()
+        with suppress(*DAMAGED, *OF_ONE_TABLE, CommitConflictError):
+            reload_own(table.lake, self._options)
 
     def _failed(self, name: str, error: BaseException) -> None:
         self.failed.add(name)
@@ -339,26 +341,39 @@ class Upkeep:
             self._not_expired.discard(name)
 
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
-        """Remove old files of killed runs, which no snapshot knows. A table where that fails keeps them until the next search.
+        """Remove old files of killed runs and of copies that were given up, which no snapshot knows. A table where that fails
+        keeps them until the next search.
 
         Tables that are to be copied again are left alone: files of a copy are in no snapshot yet. So is the table that is
         being compacted.
         """
-        before_ms = int((time.time() - self._options.orphans_s) * 1000)
         for name, table in tables.items():
             if name in self._control.to_resync:
                 continue
             if self._job is not None and table.lake is self._job.lake:
                 continue
-            try:
-                with self._kept():
-                    removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)
-            except BinlogError as error:
-                self._note(f"{name}: files of killed runs were not removed: {error}")
-                continue
-            if removed:
-                self._note(f"{name}: {counted(removed, 'file')} of killed runs removed")
+            self._remove_orphans_of(name, _iceberg(table).stored)
+        followed = {table.lake.full_name for table in tables.values()}
+        try:
+            with self._kept():
+                aside = [*lake_tables_set_aside(self._control, self._options, followed)]
+        except BinlogError as error:
+            self._note(f"files of copies that were given up were not removed: {error}")
+            aside = []
+        for lake_table, stored in aside:
+            self._remove_orphans_of(full_name_of(*lake_table), cast("IcebergTable", stored))
         self._control.orphans_removed()
+
+    def _remove_orphans_of(self, name: str, stored: IcebergTable) -> None:
+        before_ms = int((time.time() - self._options.orphans_s) * 1000)
+        try:
+            with self._kept():
+                removed = stored.remove_orphans(FILE_PREFIX, before_ms)
+        except BinlogError as error:
+            self._note(f"{name}: files of killed runs were not removed: {error}")
+            return
+        if removed:
+            self._note(f"{name}: {counted(removed, 'file')} of killed runs removed")
 
 
 def _iceberg(table: Followed) -> MirrorTable:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from binlake.errors import BinlogError, ConnectionLostError, FormatError, ServerError
+from binlake.mirror.commits import reload_own
 from binlake.mirror.control import RESYNC, position_key
 from binlake.mirror.equality.compare import (
     ExactSource,
@@ -30,6 +31,7 @@ from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.selection import chosen_tables
 from binlake.mirror.stopped import PausedError, StoppedError
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.snapshot.tables import SourceTable, read_table
@@ -66,6 +68,7 @@ class ComparedMirror(Protocol):
     def reach(self, position: Position | None = None) -> bool: ...
     def keep_lease(self) -> None: ...
     def may_have_changed(self, table: Followed, until: Position) -> bool: ...
+    def quarantine(self, full_name: str, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,9 @@ def _verified(
     except FormatError as error:  # a value, perhaps of a column that another one has replaced
         is_altered = _may_have_changed(source, followed, mirror)
         return TableVerification(name, "not compared", str(error)), is_altered
+    except CommitConflictError as error:
+        mirror.quarantine(name, str(error))
+        return TableVerification(name, "not compared", str(error)), False
     except BinlogError as error:
         is_altered = isinstance(error, ServerError) and error.code in _CODES_AFTER_DDL
         return TableVerification(name, "not compared", str(error)), is_altered
@@ -272,6 +278,7 @@ def _compared(
     mirror: ComparedMirror,
     options: VerifyOptions | None,
 ) -> TableComparison:
+    reload_own(followed.lake, mirror.options)  # not what the mirror knows, but what others read
     there = followed.lake.schema
     shown = pa.schema([there.field(name) for name in followed.columns])
     lake = LakeRows(shown, lambda: _keeping_lease(followed.present(), mirror))

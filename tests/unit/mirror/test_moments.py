@@ -120,7 +120,7 @@ def test_a_round_has_tables_under_their_former_names(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a change of --rename, the lake tables with the snapshots of old rounds may stay."""
-    control, lake = spark.control, spark.control._lake
+    control, lake = spark.control, spark.control.lake
     monkeypatch.setitem(NAMES, ("bronze", "customers"), 44)
     lake.copy_of("`crm.v2`.customers", "bronze", "customers")
     lake.stored["bronze", "customers"].properties["binlake.deletes"] = "vectors"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.mirror import upkeep
 from binlake.mirror.control import Control as LakeControl
 from binlake.mirror.delta.upkeep import DeltaUpkeep
+from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
@@ -28,6 +29,7 @@ from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.upkeep import TableUpkeep, Upkeep
 from unit.mirror.followed.fake_lake import OFFSET, FakeLake
+from unit.mirror.followed.fake_lake import Stored as FakeStored
 
 
 class Stored:
@@ -74,12 +76,15 @@ class LakeTable(MirrorTable):
     def rewrite_of(self, _group: Any) -> Any:
         return SimpleNamespace(task=lambda: None, done=lambda answer: answer)
 
+    def has_other_commits(self) -> bool:
+        return False
+
     def reload(self) -> None:
         if self.of.error is not None:
             raise self.of.error
 
     def commit_rewrites(self, _rewrites: Any, _properties: Any) -> int:
-        self.reload()
+        LakeTable.reload(self)
         self.compacted += 1
         self.snapshot = self.compacted
         self.files = Files([self.name])
@@ -91,6 +96,9 @@ class Control:
 
     round = 1
     to_resync: frozenset[str] = frozenset()
+    gone: Mapping[str, Any] = {}
+    quarantined: Mapping[str, Any] = {}
+    removed: tuple[str, ...] = ()
     paused = False
 
     def __init__(self, error: BinlogError | None = None) -> None:
@@ -223,6 +231,44 @@ def test_a_table_that_cannot_be_loaded_after_a_compaction_does_not_stop_the_mirr
     assert (bad.compacted, good.compacted) == (0, 1)
 
 
+class WrittenByTwo(LakeTable):
+    """The commit of a compaction fails because of the store. `head` is the newest snapshot then; the mirror has seen the first one."""
+
+    def __init__(self, head: dict[str, Any]) -> None:
+        super().__init__("shop.t", SourceError("the store does not answer"))
+        self.snapshot = 1
+        self.reloads = 0
+        self.stored = SimpleNamespace(refresh=lambda: None, describe=lambda: head)
+
+    has_other_commits = MirrorTable.has_other_commits
+
+    def reload(self) -> None:
+        self.reloads += 1
+
+
+@pytest.mark.parametrize(
+    ("head", "is_own"),
+    [
+        ({"snapshot": 1, "summary": {"binlake.offset": "{}"}}, True),
+        ({"snapshot": 2, "parent": 1, "summary": {"binlake.offset": "{}"}}, True),
+        ({"snapshot": 2, "parent": 1, "summary": {"spark.app.id": "x"}}, False),
+        ({"snapshot": 3, "parent": 2, "summary": {"binlake.offset": "{}"}}, False),
+        ({"snapshot": 7, "summary": {"binlake.offset": "{}"}}, False),  # a user has gone back
+        ({}, False),
+    ],
+)
+def test_a_compaction_that_fails_does_not_accept_the_commit_of_another_program(
+    head: dict[str, Any], is_own: bool
+) -> None:
+    """The next commit of the mirror is refused then, and quarantines the table, unless the user wants the rows of others."""
+    for option, accepted in (("refuse", is_own), ("reindex", True)):
+        table = WrittenByTwo(head)
+        upkeep_of(Control(), lambda _note: None, on_other_writer=option).finish(
+            followed(table), keep
+        )
+        assert table.reloads == accepted, option
+
+
 def test_a_stop_ends_compaction_between_two_tables() -> None:
     tables = [LakeTable(f"shop.t{number}") for number in range(3)]
     upkeep = upkeep_of(Control(), lambda _sentence: None)
@@ -246,6 +292,24 @@ def test_new_files_of_a_running_compaction_are_no_orphans() -> None:
     upkeep.finish(tables, keep)
     upkeep.remove_orphans(tables)
     assert (busy.compacted, busy.of.searched) == (1, 1)
+
+
+def test_files_of_copies_that_were_given_up_are_orphans() -> None:
+    """Nobody continues a copy of a table that is gone, removed or quarantined, until it is requested."""
+    lake: Any = FakeLake()
+    control = LakeControl(lake, "mysql://db1/", MirrorOptions())
+    for name in ("followed", "waiting", "gone", "removed", "bad", "again", "backup"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+    lake.stored["shop", "theirs"] = FakeStored(("shop", "theirs"), {})
+    lake.stored["shop", "backup"].properties["binlake.former-of"] = "shop.backup"
+    control.leave("shop.gone", "dropped")
+    control.leave("shop.backup", "dropped")
+    control.remove_tables({"shop.removed"}, {"shop.removed"})
+    control.quarantine("shop.bad", "its key has changed")
+    control.quarantine("shop.again", "its key has changed")
+    control.request_resync({"shop.again"})
+    found = lake_tables_set_aside(control, MirrorOptions(), {"shop.followed"})
+    assert sorted(".".join(name) for name, _ in found) == ["shop.bad", "shop.gone", "shop.removed"]
 
 
 @pytest.mark.parametrize("seconds", [0, 3599])

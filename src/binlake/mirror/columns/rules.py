@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,6 +18,8 @@ from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import matches_column
 
 Treatment = Literal["shown", "hashed", "as text", "left out"]
+# By gh-ost, pt-online-schema-change, Spirit and others; with the time, if they are told to.
+_NEW_TABLE = re.compile(r"_+(?P<of>.+?)(?:_\d{14})?_(?:gho|ghc|del|new|old)(?:_\d+)*")
 #: How much of a column's values each treatment hides.
 _HIDES = {"shown": 0, "as text": 0, "hashed": 1, "left out": 2}
 
@@ -121,7 +124,11 @@ class ColumnRules(PickledByName):
         return found
 
     def check(self, database: str, table: str, names: Iterable[str], key: Iterable[str]) -> None:
-        """Raise UnsupportedError for a table that would have no key, or no column."""
+        """Raise UnsupportedError for a table that would have no key, or no column, and for the table that an online schema change
+        makes of another one, if it would show more.
+        """
+        if altered := _NEW_TABLE.fullmatch(table):
+            self._check_hides_as(database, table, altered["of"], names)
         for name in key:
             if self.treatment(database, table, name) == "left out":
                 raise UnsupportedError(
@@ -130,6 +137,17 @@ class ColumnRules(PickledByName):
                 )
         if all(self.treatment(database, table, name) == "left out" for name in names):
             raise UnsupportedError(f"{database}.{table}: every column would be left out")
+
+    def _check_hides_as(self, database: str, table: str, of: str, names: Iterable[str]) -> None:
+        """Raise UnsupportedError if a table shows a column that the table `of` hides."""
+        for name in names:
+            hidden = self.treatment(database, of, name)
+            if _HIDES[hidden] > _HIDES[self.treatment(database, table, name)]:
+                raise UnsupportedError(
+                    f"{database}.{table}: an online schema change may make this table of {database}.{of}, whose column {name} is"
+                    f" {hidden}, but here it would not be",
+                    hint=f"leave the table out with --exclude-table, or use a pattern for both tables, such as '*.*.{name}'",
+                )
 
     def unmatched(self, columns: Iterable[tuple[str, str, str]]) -> list[str]:
         """The patterns that match none of these columns."""

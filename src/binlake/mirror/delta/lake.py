@@ -138,6 +138,10 @@ class DeltaLake:
         stored = self.create(namespace, table, iceberg_schema(new.schema), kept, new.partition)
         return DeltaTable(stored, new.key, self._copies(namespace, table), new.open_column)
 
+    def remove_copies(self, namespace: str, table: str) -> None:
+        """Remove the rows of a copy that was given up."""
+        shutil.rmtree(self._copies(namespace, table), ignore_errors=True)
+
     def _copies(self, namespace: str, table: str) -> Path:
         """The directory in which the tasks of a copy write rows for Delta."""
         return self._root / NAMESPACE / "copies" / namespace / table

@@ -116,6 +116,10 @@ class DeltaStored:
         self.log.update()
         self._accept()
 
+    def has_other_commits(self) -> bool:
+        """Whether other programs or other mirrors have committed since the version that was last accepted."""
+        return bool(self._look())
+
     def _accept(self) -> None:
         """Take the commits that have been read for accepted ones, whose states are not needed any more."""
         self._accepted = self.log.version

@@ -87,6 +87,9 @@ class DeltaTable:
     def rows(self) -> int:
         return sum(file.live_rows for file in self.stored.file_states())
 
+    def has_other_commits(self) -> bool:
+        return self.stored.has_other_commits()
+
     def reload(self) -> None:
         self.stored.refresh()
         self._look()

@@ -9,16 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, cast
 
 from binlake.errors import BinlogError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
 from binlake.mirror.delta.stored import readable_hours
 from binlake.mirror.delta.table import DeltaTable
+from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import due_groups
+
+if TYPE_CHECKING:
+    from binlake.mirror.delta.lake import DeltaLake
 
 _VACUUM_S = 24 * 3600.0
 _ROUNDS_S = 60.0
@@ -134,6 +139,13 @@ class DeltaUpkeep:
                     lake.remove_copies()
             except BinlogError as error:
                 self._note(f"{name}: old files were not removed: {error}")
+        followed = {table.lake.full_name for table in tables.values()}
+        try:
+            with self._kept():
+                for aside, _ in lake_tables_set_aside(self._control, self._options, followed):
+                    cast("DeltaLake", self._control.lake).remove_copies(*aside)
+        except BinlogError as error:
+            self._note(f"files of copies that were given up were not removed: {error}")
         try:
             with self._kept():
                 self._control.expire()

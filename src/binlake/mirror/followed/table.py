@@ -254,8 +254,7 @@ class Followed:
     @property
     def is_being_completed(self) -> bool:
         """Whether the next range must not go beyond `snapshot_until`."""
-        same = self.offset.position.server_uuid == self.snapshot_until.position.server_uuid
-        return self.mode.begins_after_copy and same and self.may_be_ahead
+        return self.mode.begins_after_copy and self.may_be_ahead
 
     def was_copied_after(self, position: Position) -> bool:
         """Return whether the copy may contain the effects of a position, which is not before `offset`."""

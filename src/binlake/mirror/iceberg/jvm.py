@@ -26,7 +26,7 @@ from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState,
 from binlake.mirror.tables.damage import DamagedFileError, MissingFileError
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.live_batches import live_batches
-from binlake.mirror.tables.partitions import UNPARTITIONED
+from binlake.mirror.tables.partitions import UNPARTITIONED, Partition
 from binlake.mirror.tables.schema import conformed, storage_schema
 from binlake.spark.java_class import java_instance
 
@@ -150,7 +150,13 @@ class IcebergTable:
         found = self.files()
         deleted = deleted_counts(found)
         return [
-            FileState(entry["path"], entry["rows"], deleted[entry["path"]], entry["bytes"])
+            FileState(
+                entry["path"],
+                entry["rows"],
+                deleted[entry["path"]],
+                entry["bytes"],
+                Partition.of(entry["file"]),
+            )
             for entry in found["data"]
         ]
 

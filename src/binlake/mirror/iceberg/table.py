@@ -97,6 +97,15 @@ class MirrorTable:
         """How many rows of the data files are deleted."""
         return sum(map(len, self.files.deleted.values()))
 
+    def has_other_commits(self) -> bool:
+        self.stored.refresh()
+        found = self.stored.describe()
+        if found.get("snapshot") == self.snapshot:
+            return False
+        # the answer to a commit may have been lost
+        is_own = any(name.startswith("binlake.") for name in found.get("summary", {}))
+        return not (is_own and found.get("parent") == self.snapshot)
+
     def reload(self) -> None:
         """Reload the table, and complete the index. After an error of a file, the table is as before: the next commit is refused."""
         self.stored.refresh()

@@ -192,8 +192,11 @@ class LakeTable(Protocol):
     def properties(self) -> Mapping[str, str]:
         """The table's properties."""
 
+    def has_other_commits(self) -> bool:
+        """Whether another program has committed since the mirror's last commit."""
+
     def reload(self) -> None:
-        """Reload the table."""
+        """Reload the table, and accept the commits of other programs."""
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """All live rows; the columns `names`, by default all."""

@@ -227,8 +227,8 @@ def test_the_search_for_old_files_includes_the_control_table() -> None:
         raise SourceError("_binlake.rounds: Delta refuses: no space left")
 
     control: Any = SimpleNamespace(
-        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=()
-    )
+        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=(), gone={}, quarantined={}, removed=()
+    )  # fmt: skip
     upkeep = DeltaUpkeep(control, MirrorOptions.of({"format": "delta"}), notes.append)
     upkeep.remove_orphans({})
     assert done == ["expire", "recorded"]
@@ -253,6 +253,7 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
 
     class Table(DeltaTable):
         snapshot = 1
+        full_name = "shop.t"
 
         def __init__(self) -> None:
             self.stored = SimpleNamespace(  # type: ignore[assignment]
@@ -267,7 +268,7 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
     control: Any = SimpleNamespace(
         to_resync=(), orphans_are_due=lambda _every_s: True, orphans_removed=lambda: None,
         expire=lambda: record("VACUUM of the control table"),
-        drop_rounds=lambda _before_ms: None, compact=lambda _policy: None,
+        drop_rounds=lambda _before_ms: None, compact=lambda _policy: None, gone={}, quarantined={}, removed=(),
     )  # fmt: skip
     options = MirrorOptions.of({"format": "delta"})
     upkeep = DeltaUpkeep(control, options, lambda _note: None, kept)

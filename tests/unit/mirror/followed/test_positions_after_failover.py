@@ -64,7 +64,7 @@ class Tables:
     def __init__(self, **offsets: StreamOffset) -> None:
         self.quarantined: dict[str, str] = {}
         self.followed = {
-            f"shop.{name}": SimpleNamespace(full_name=f"shop.{name}", offset=place, is_being_completed=False, is_unfinished=False)
+            f"shop.{name}": SimpleNamespace(full_name=f"shop.{name}", offset=place, is_being_completed=False, is_unfinished=False, may_be_ahead=False)
             for name, place in offsets.items()
         }  # fmt: skip
 
@@ -101,6 +101,42 @@ def test_a_server_that_lacks_changes_of_which_the_lake_has_a_part() -> None:
     rounds(NewServer(end), tables).make(None)
     assert tables.followed.keys() == {"shop.kept", "shop.changed"}
     assert "binlog.000006 was purged" in tables.quarantined["shop.part"]
+
+
+def test_a_server_that_lacks_changes_that_a_copy_has_read() -> None:
+    """The position of the table is older: it lies before the copy."""
+    end = offset("old", 6)
+    tables = Tables(copied=offset("old", 5), kept=offset("old", 5), changed=offset("new", 7))
+    for name in ("copied", "kept"):
+        tables.followed[f"shop.{name}"].snapshot_until = end
+    tables.followed["shop.copied"].may_be_ahead = True
+    rounds(NewServer(end), tables).make(None)
+    assert tables.followed.keys() == {"shop.kept", "shop.changed"}
+    assert "binlog.000006 was purged" in tables.quarantined["shop.copied"]
+
+
+def test_the_range_that_completes_a_copy_ends_there_on_the_new_server_too() -> None:
+    """After it, a history keeps all versions. A restart may come between, so the place is looked for again."""
+    targets: list[StreamOffset | None] = []
+
+    class Server(NewServer):
+        def here(self, wanted: StreamOffset) -> StreamOffset:
+            return offset("new", 8) if wanted == end else super().here(wanted)
+
+        def advance(self, start: StreamOffset, *limits: Any) -> StreamOffset:
+            targets.append(limits[-1])
+            return start
+
+    end = offset("old", 6)
+    tables = Tables(copied=offset("new", 7))
+    copied = tables.followed["shop.copied"]
+    copied.snapshot_until, copied.is_being_completed = end, True
+    rounds(Server(), tables).make(offset("new", 9))
+    copied.offset = offset("new", 8)  # the rest of the copy's transactions come later in this log
+    rounds(Server(), tables).make(offset("new", 9))
+    assert targets == [offset("new", 8), offset("new", 9)]
+    assert rounds(NewServer(end), tables).make(None)
+    assert "shop.copied" not in tables.followed
 
 
 def test_a_server_with_the_position_of_no_table() -> None:

@@ -1,0 +1,38 @@
+"""Lake tables that the mirror keeps, but does not follow now: of tables that are gone, removed or quarantined."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from binlake.format.sql_names import TableName
+from binlake.mirror.control import Control
+from binlake.mirror.followed.table_record import (
+    copied_from,
+    is_duplicate,
+    sources,
+    stored_tables,
+)
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.selection import TableSelection
+from binlake.mirror.tables.formats import StoredTable
+from binlake.values.table_names import table_name
+
+
+def lake_tables_set_aside(
+    control: Control, options: MirrorOptions, followed: Container[str]
+) -> Iterator[tuple[TableName, StoredTable]]:
+    """The lake tables into which no copy is made or will be continued, with their names, without those that are `followed`
+    (`full_name_of`). Raises SourceError.
+    """
+    aside = control.gone.keys() | control.quarantined.keys()
+    if not aside and not control.removed:
+        return
+    resyncing = control.to_resync
+    selection = TableSelection.of(options, control.added, control.removed)
+    for name, stored, known in stored_tables(control.lake, but=followed):
+        properties = known["properties"]
+        of = {*sources(properties), *filter(None, [copied_from(properties)])}
+        if not of or of & resyncing or is_duplicate(properties, name):
+            continue
+        if all(one in aside or not selection.wants(*table_name(one)) for one in of):
+            yield name, stored
