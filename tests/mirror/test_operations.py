@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from binlake.errors import OptionError, SourceError
+from binlake.errors import OptionError, PositionLostError, SourceError
 from binlake.mirror import pause, status
 from binlake.mirror.commits import commit_range
 from binlake.mirror.equality.compare import exact_session
@@ -386,6 +386,67 @@ def test_failover_to_a_replica(
         assert recorded_position(lake, "two.a") == current_position(second)
         assert lake.equals_source("two.*") == ["two.a", "two.b"]
         assert not any("copied again" in note for note in lake.notes)
+
+
+#: Statements that make a server begin where another one was, as the restore of a backup does: its logs do not have what came before.
+BEGIN_AT = {
+    "mysql": ("RESET BINARY LOGS AND GTIDS", "SET GLOBAL gtid_purged = '{}'"),
+    "mariadb": ("RESET MASTER", "SET GLOBAL gtid_slave_pos = '{}'"),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_failover_to_a_server_that_was_set_up_from_a_backup(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Its logs begin at the backup. A mirror that has the changes before it continues, and one that lacks some of them is told so;
+    the way back is possible, too.
+    """
+    flavour = name.partition("-")[0]
+    options = [*GTID[flavour], "--binlog-row-metadata=FULL"]
+    with (
+        running(provisioned(name), [*options, "--server-id=1"]) as first,
+        running(provisioned(name), [*options, "--server-id=2"]) as second,
+    ):
+        schema = ("CREATE DATABASE one", "CREATE TABLE one.t (id INT PRIMARY KEY, v INT)")
+        user = ("CREATE USER repl@'%' IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
+        first.execute(*user)
+        first.execute(*schema, "INSERT INTO one.t VALUES (1, 1), (2, 2), (3, 3)")
+        early = Lake(iceberg_spark, tmp_path / "early", first, tables=("one.*",))
+        early.catch_up()
+        first.execute("UPDATE one.t SET v = 10 WHERE id = 1", "FLUSH BINARY LOGS")
+        second.execute(*user)
+        second.execute(*schema, "INSERT INTO one.t VALUES (1, 10), (2, 2), (3, 3)")
+        second.execute(*(text.format(_gtids(first)) for text in BEGIN_AT[flavour]))
+        first.execute("UPDATE one.t SET v = 20 WHERE id = 2")
+        late = Lake(iceberg_spark, tmp_path / "late", first, tables=("one.*",))
+        late.catch_up()
+        first.execute("UPDATE one.t SET v = 30 WHERE id = 3", "DELETE FROM one.t WHERE id = 1")
+        second.execute(FOLLOW[flavour].format(first.port), "START REPLICA")
+        until(lambda: _gtids(second) == _gtids(first))
+        second.execute("STOP REPLICA")
+        second.execute("INSERT INTO one.t VALUES (4, 4)")
+        before = early.table("one.t").sort_by("id")
+        for lake in (early, late):
+            lake.server = second
+        with pytest.raises(PositionLostError, match=r"purged|its logs do not have"):
+            early.catch_up()
+        assert early.table("one.t").sort_by("id") == before
+        late.catch_up()
+        assert quarantined(late) == {}
+        assert late.equals_source("one.*") == ["one.t"]
+        assert not any("copied again" in note for note in late.notes)
+        if flavour == "mysql":  # MariaDB's position does not say what came before the backup
+            back = Lake(iceberg_spark, tmp_path / "back", second, tables=("one.*",))
+            back.catch_up()
+            first.execute(FOLLOW[flavour].format(second.port), "START REPLICA")
+            until(lambda: _gtids(second) == _gtids(first))
+            first.execute("STOP REPLICA", "INSERT INTO one.t VALUES (5, 5)")
+            back.server = first
+            back.catch_up()
+            assert quarantined(back) == {}
+            assert back.equals_source("one.*") == ["one.t"]
+            assert not any("copied again" in note for note in back.notes)
 
 
 @pytest.mark.parametrize("name", SERVERS)

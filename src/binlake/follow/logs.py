@@ -193,6 +193,12 @@ class StreamLogs(ABC):
         size = now.files[number].size
         return size if size is not None else self._ends.get(self.stamp(now, number))
 
+    def unlogged_gtids(self) -> str:
+        """Return the GTIDs of transactions that a server of MySQL has, but never had in a log: those of the backup or clone from which
+        it was set up. No PREVIOUS_GTIDS contains them. "" if it has none, and for files. Raises BinlogError.
+        """
+        return ""
+
     def gives_gtids(self) -> bool | None:
         """Return whether every new transaction gets a GTID; None: unknown, as for files. Raises BinlogError."""
         return None

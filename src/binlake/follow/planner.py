@@ -21,6 +21,7 @@ from dataclasses import replace
 from binlake.errors import OptionError, PositionLostError, TruncatedError
 from binlake.follow.logs import LogsNow, StreamLogs
 from binlake.follow.offsets import StreamOffset
+from binlake.follow.same_log import another_log, is_of, misfit
 from binlake.follow.stream_filter import excluded_gtids, number_in, stream_filter
 from binlake.format.magic import FIRST_EVENT
 from binlake.source.log_file import Damage, LogFile
@@ -30,6 +31,7 @@ from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import head_gtids, is_barely_begun
 from binlake.stream.positions.splits import Split, StreamSplit
 from binlake.table.counting.row_totals import RowTotals
+from binlake.values.gtid import MariaGtid
 from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import ReadOptions
 from binlake.values.position import FilePosition, Position, is_log_of
@@ -167,7 +169,7 @@ class StreamPlanner:
         now = self._logs.look()
         filters = stream_filter(self._options)
         begin = self._valid(now, start)
-        if self._misfit(now, end) is not None:
+        if misfit(self._logs, now, end) is not None:
             # the batch was planned on a server that is no longer available: the same transactions, by GTID
             again = self._valid(now, end)
             if begin.shown or again.shown:
@@ -237,7 +239,7 @@ class StreamPlanner:
         self.is_cut = False
         first, last = self._number(now, start), now.numbers[-1]
         stops = {} if now.end is None else {last: now.end.offset}
-        if until is not None and self._misfit(now, until) is None:
+        if until is not None and misfit(self._logs, now, until) is None:
             last = self._number(now, until)
             stops[last] = min(until.position.offset, stops.get(last, until.position.offset))
         numbers = self._begun(now, now.between(first, last, self._remedy))
@@ -249,7 +251,7 @@ class StreamPlanner:
             numbers = self._only_newest(now, start, numbers)
         # the beginning of a file contains the GTIDs before it, except those shown elsewhere
         known = start.position.gtid_set if numbers[0] == first or start.shown else ""
-        gtids = GtidProgress(known)
+        gtids = GtidProgress(known) if known else self._with_unlogged("")
         # of those shown elsewhere, the ones that the batch passes no longer lie after the position
         passed = GtidProgress() if start.shown else gtids
         passed.last_is_anonymous = start.is_anonymous
@@ -264,8 +266,8 @@ class StreamPlanner:
             with self._logs.open(
                 now, number, begin if fingerprint is None else fingerprint.start
             ) as log:
-                if number == first and not _is_of(log, start):
-                    raise PositionLostError(_another(start.position), hint=self._remedy)
+                if number == first and not is_of(log, start):
+                    raise PositionLostError(another_log(start.position), hint=self._remedy)
                 walk = scan.as_far_as if number == growing else scan.through
                 walk(log, begin, stops.get(number))
                 created = log.created
@@ -320,13 +322,25 @@ class StreamPlanner:
 
     def _file_start(self, now: LogsNow, number: int) -> StreamOffset:
         with self._logs.open(now, number) as log:
-            return _start_of(log, now)
+            return self._start_of(now, log)
+
+    def _start_of(self, now: LogsNow, log: LogFile) -> StreamOffset:
+        head = head_gtids(log)
+        gtids = self._with_unlogged("" if head is None else str(head)).text
+        return StreamOffset(Position(now.server_uuid, log.name, FIRST_EVENT, gtids), log.created)
+
+    def _with_unlogged(self, gtids: str) -> GtidProgress:
+        """Return the GTIDs before a place: those that its logs show, and those that no log of the server ever had."""
+        found = GtidProgress(gtids)
+        if not found.is_of_mariadb:
+            found.add_all(GtidProgress(self._logs.unlogged_gtids()))
+        return found
 
     def _first_start(self, now: LogsNow, numbers: Sequence[int]) -> StreamOffset:
         """Return the beginning of the first of some files that is more than barely begun; that of the last one if none is."""
         for number in numbers:
             with self._logs.open(now, number) as log:
-                start = _start_of(log, now)
+                start = self._start_of(now, log)
                 if not is_barely_begun(log):
                     break
         return start
@@ -349,7 +363,7 @@ class StreamPlanner:
         return created is not None and (created + 1) * 1_000_000 <= time_us
 
     def _sought(self, now: LogsNow, number: int, keep: Keeps, wants: Wants) -> StreamOffset | None:
-        gtids = GtidProgress()
+        gtids = self._with_unlogged("")
         with self._logs.open(now, number) as log:
             offset = seek(log, gtids, keep, wants)
             if offset is None:
@@ -361,7 +375,7 @@ class StreamPlanner:
 
     def _valid(self, now: LogsNow, offset: StreamOffset) -> StreamOffset:
         """Return the offset, or the same place in the current logs."""
-        why = self._misfit(now, offset)
+        why = misfit(self._logs, now, offset)
         if why is None:
             return offset
         position = offset.position
@@ -438,29 +452,6 @@ class StreamPlanner:
             if number >= first
         )
 
-    def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
-        """Return why an offset does not belong to these logs; None if it does."""
-        position = offset.position
-        if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
-            return (
-                f"the stream had reached {position} of server {position.server_uuid}, but this is "
-                f"server {now.server_uuid}"
-            )
-        number = now.number_of(position.file)
-        if number is None:
-            return (
-                f"the stream had reached {position}, but that file does not exist: there are"
-                f" {now.shown}"
-            )
-        size = now.files[number].size
-        if size is not None and size < position.offset > FIRST_EVENT:
-            return f"the stream had reached {position}, but that file has only {size} bytes"
-        if offset.log_created not in (None, self._logs.created(now, number)):
-            return _another(position)
-        if offset.fingerprint is not None and not self._logs.has(now, number, offset.fingerprint):
-            return _another(position)
-        return None
-
     def _by_gtids(self, now: LogsNow, text: str, why: str, *, is_known: bool) -> StreamOffset:
         """Return the place before the first transaction that is not in a GTID set; `is_known` as in `_check_next`."""
         shown = GtidProgress(text)
@@ -470,14 +461,21 @@ class StreamPlanner:
                 f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head)}",
                 hint=self._remedy,
             )
-        here = GtidProgress(self._latest(now).position.gtid_set)
-        if not here.has_all(shown):
+        here = self._with_unlogged(self._latest(now).position.gtid_set)
+        if not here.has_reached(shown):
             raise PositionLostError(
                 f"{why}; transactions that the stream has seen are not in the logs: "
                 f"{here.lacks(shown)}",
                 hint=f"the server is not a replacement for the other one, or it lags; {self._remedy}",
                 is_passing=True,
             )
+        for gtid in head.first_of_domains(shown):
+            if not self._has_gtid(now, first, gtid):
+                raise PositionLostError(
+                    f"{why}; its logs do not have {gtid}, the last transaction of its domain that the stream has seen: they may"
+                    " begin later",
+                    hint=self._remedy,
+                )
         if head.is_place_of(shown) and shown.text and not shown.is_of_mariadb:
             is_anonymous = self._is_anonymous_after(now, self._file_start(now, first))
             is_decided = is_known and is_anonymous is not None
@@ -500,7 +498,7 @@ class StreamPlanner:
                 known = head_gtids(log)
             if known is None and number != now.numbers[0]:
                 continue  # what came before is not known: a crash came first, or the log is of a relay
-            head = GtidProgress("" if known is None else str(known))
+            head = self._with_unlogged("" if known is None else str(known))
             if first is not None and not shown.has_all(head):
                 break
             before = head
@@ -509,6 +507,20 @@ class StreamPlanner:
                 if shown.is_of_mariadb or not head.has_all(shown):
                     break
         return first, before
+
+    def _has_gtid(self, now: LogsNow, first: int, wanted: MariaGtid) -> bool:
+        """Whether the logs from a file on have a transaction of MariaDB."""
+        key = (wanted.domain_id, wanted.server_id, wanted.seq_no)
+        return any(
+            self._sought(
+                now,
+                number,
+                lambda steps: steps.drop_gtids(lambda *_: True, lambda *gtid: gtid != key),
+                lambda group: group.gtid == str(wanted),
+            )
+            for number in now.numbers
+            if number >= first
+        )
 
     def _first_unseen(self, now: LogsNow, first: int, shown: GtidProgress) -> StreamOffset:
         known = parse_gtid_filter(shown_before(shown.text))
@@ -530,20 +542,3 @@ class StreamPlanner:
         self._without_hole(now, first, found)
         later = GtidProgress(found.position.gtid_set).rest_of(shown_before(shown.text))
         return replace(found, position=replace(found.position, gtid_set=shown.text), shown=later)
-
-
-def _start_of(log: LogFile, now: LogsNow) -> StreamOffset:
-    head = head_gtids(log)
-    gtids = "" if head is None else str(head)
-    return StreamOffset(Position(now.server_uuid, log.name, FIRST_EVENT, gtids), log.created)
-
-
-def _is_of(log: LogFile, offset: StreamOffset) -> bool:
-    """Whether a file is the one in which a stream reached an offset."""
-    if offset.log_created not in (None, log.created):
-        return False
-    return offset.fingerprint is None or offset.fingerprint.is_in(log)
-
-
-def _another(position: Position) -> str:
-    return f"the stream had reached {position}, but that file is another log now"

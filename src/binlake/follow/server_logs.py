@@ -21,6 +21,8 @@ from binlake.printable import printable
 from binlake.source.chain import LogPath
 from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
+from binlake.stream.positions.gtid_progress import GtidProgress
+from binlake.stream.positions.gtid_search import head_gtids
 from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -98,6 +100,7 @@ class ServerLogs(StreamLogs):
         self._urls = ServerUrl.parse_all(url)
         self._server: ServerConnection | None = None
         self._listing: _Listing | None = None
+        self._unlogged: tuple[str, str] | None = None
         self._created: dict[tuple[str, str], int | None] = {}
 
     def _look(self) -> LogsNow:
@@ -117,11 +120,34 @@ class ServerLogs(StreamLogs):
     def _asked_for_gtids(self) -> bool:
         return self._connected().gives_gtids
 
+    def unlogged_gtids(self) -> str:
+        return patiently(
+            self._asked_for_unlogged_gtids, self._patience_s, self.close, stop=self._stop
+        )
+
+    def _asked_for_unlogged_gtids(self) -> str:
+        server = self._connected()
+        purged = server.purged()
+        if self._unlogged is None or self._unlogged[0] != purged:
+            self._unlogged = purged, self._not_logged(server, purged)
+        return self._unlogged[1]
+
+    def _not_logged(self, server: ServerConnection, purged: str) -> str:
+        """Return those of the GTIDs that were purged before that are not in the beginning of the oldest log, either."""
+        if not purged:
+            return ""
+        # listed afterwards: a log that is purged meanwhile only adds to the beginning
+        files = self._listed(server, server.end()[0])
+        listed = LogsNow((str(server.url),), files, server.identity)
+        with self.open(listed, listed.numbers[0]) as log:
+            head = head_gtids(log)
+        return "" if head is None else GtidProgress(str(head)).lacks(GtidProgress(purged))
+
     def close(self) -> None:
         super().close()
         if self._server is not None:
             self._server.close()
-        self._server = self._listing = None
+        self._server = self._listing = self._unlogged = None
 
     def _ask(self) -> LogsNow:
         server = self._connected()

@@ -31,6 +31,10 @@ _MARIADB = re.compile(r"\d+-\d+-\d+(?:,|$)")
 _HEADS = any_code((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))
 
 
+def _seq_no(gtid: MariaGtid) -> int:
+    return gtid.seq_no
+
+
 class GtidProgress:
     """A set of either flavour that only grows. `text` is its notation.
 
@@ -109,6 +113,21 @@ class GtidProgress:
         return other._mysql <= self._mysql and all(
             self._reached(gtid) >= gtid.seq_no for gtid in other._mariadb
         )
+
+    def has_reached(self, other: GtidProgress) -> bool:
+        """Whether the transactions of `other` come before the place of this set. Of MariaDB, the last GTID of each domain decides:
+        the logs of a server that was set up from a backup do not show the servers that had written before.
+        """
+        last = {gtid.domain_id: gtid.seq_no for gtid in sorted(self._mariadb, key=_seq_no)}
+        return other._mysql <= self._mysql and all(
+            last.get(gtid.domain_id, -1) >= gtid.seq_no
+            for gtid in other._mariadb.position().values()
+        )
+
+    def first_of_domains(self, other: GtidProgress) -> list[MariaGtid]:
+        """Return the last GTIDs of `other` in the domains of MariaDB of which this set has none."""
+        known = self._mariadb.position().keys()
+        return [gtid for gtid in other._mariadb.position().values() if gtid.domain_id not in known]
 
     def is_place_of(self, other: GtidProgress) -> bool:
         """Whether both are the GTIDs before one place. Of MariaDB, the last GTID of each domain decides: not all sources
