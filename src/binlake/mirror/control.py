@@ -118,7 +118,7 @@ def offset_of(properties: Mapping[str, str]) -> StreamOffset | None:
 class Control:
     """The control table of a lake; created if there is none and `options` are given.
 
-    Raises SourceError, CommitConflictError.
+    Each reload calls `check_owner`, with the table. Raises SourceError, CommitConflictError.
     """
 
     def __init__(
@@ -141,6 +141,7 @@ class Control:
         self.lake = lake
         self._table: StoredTable = lake.load(NAMESPACE, ROUNDS)
         self._rows_left = 0
+        self.check_owner: Callable[[Control], None] = lambda _: None
         self.refresh()
 
     def beside(self) -> Control:
@@ -151,6 +152,7 @@ class Control:
         """Reload the table: another process may have requested something."""
         self._table.refresh()
         self._known: dict[str, Any] = self._table.describe()
+        self.check_owner(self)
 
     @property
     def _properties(self) -> Mapping[str, str]:
@@ -532,8 +534,9 @@ class Control:
 
 def _with(entries: Mapping[str, SetAside], name: str, reason: str) -> str:
     """The entries and a new one, as JSON."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return _shown({**entries, name: SetAside(reason, now)})
+    return _shown(
+        {**entries, name: SetAside(reason, datetime.now(UTC).isoformat(timespec="seconds"))}
+    )
 
 
 def _without(entries: Mapping[str, SetAside], *names: str) -> str:

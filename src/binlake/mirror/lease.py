@@ -159,6 +159,7 @@ class Lease:
             taken.callback(self._end)
             self._renew_at = time.monotonic() + every_s
             control.take_lease(self._instead_of)
+            control.check_owner = self._check
             if self._before is not None:
                 note(f"the lease of another process has ended and is taken over: {self._before}")
             taken.pop_all()
@@ -182,6 +183,14 @@ class Lease:
         """Renew the lease if it is time to. Raises LakeInUseError if another process has taken it over."""
         self._check(self._control)
         self._renew(self._control)
+
+    def check_not_ended(self) -> None:
+        """Look at the record if the lease has ended: the process may have been suspended. Raises LakeInUseError if another process has
+        taken it over.
+        """
+        if time.time() >= self._own.until:
+            self._control.refresh()
+            self._check(self._control)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -247,6 +256,7 @@ class Lease:
 
     def _end(self) -> None:
         """Clear the record if it belongs to this process."""
+        self._control.check_owner = lambda _: None
         # whatever the error, also if Spark has ended: without a renewal, the lease ends by itself
         with suppress(Exception):
             self._control.refresh()

@@ -136,7 +136,9 @@ class Mirror:
             )
             self._recorder = RoundRecorder(self._control, self._tables, options)
             self._rounds = self._rounds_of(split_bytes)
-            self._upkeep = upkeep_of(self._engine, self._control, options, note, self._lease.kept)
+            self._upkeep = upkeep_of(
+                self._engine, self._control, options, self._indexes, note, self._lease.kept
+            )
             opened.callback(self._upkeep.close)
             self._opened = opened.pop_all()
 
@@ -203,6 +205,7 @@ class Mirror:
             self._note,
             self._pulse.applied,
             self._pulse.read_as_null,
+            self._lease.check_not_ended,
         )
 
     def _reporting(self, show: Callable[[MirrorStatus], None] | None, beats: Beats) -> Pulse:

@@ -33,7 +33,8 @@ _TRIES = 3
 
 class Rounds:
     """Rounds over the followed tables. `note` receives messages for the user, `applied` the number of committed rows, and
-    `count_zero_dates` the zero and partial dates that became null, by `database.table.column`.
+    `count_zero_dates` the zero and partial dates that became null, by `database.table.column`. `before_commit` raises LakeInUseError
+    if another process has taken over the lake.
 
     A table that cannot be followed is quarantined. Raises BinlogError for all other errors.
     """
@@ -50,6 +51,7 @@ class Rounds:
         note: Callable[[str], None],
         applied: Callable[[int], None],
         count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None,
+        before_commit: Callable[[], None] = lambda: None,
     ) -> None:
         self._planner = planner
         self._decoder = decoder
@@ -61,6 +63,7 @@ class Rounds:
         self._note = note
         self._applied = applied
         self._count_zero_dates = count_zero_dates
+        self._before_commit = before_commit
         self._with_zero_dates: set[str] = set()
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
@@ -234,6 +237,7 @@ class Rounds:
             changes = found.changes.get(table.id)
             try:
                 if changes is not None:
+                    self._before_commit()
                     number = self._control.round + 1
                     by_tasks = written.get(table.id)
                     rows = commit_range(table, changes, by_tasks, end, number, self._options)

@@ -1,6 +1,6 @@
 """Maintenance of lake tables between the rounds: compaction, expiry of snapshots, orphans.
 
-    upkeep = Upkeep(engine, control, options, note)
+    upkeep = Upkeep(engine, control, options, indexes, note)
     upkeep.work(tables)        # after each round: begins what is due, commits what is done
 
 Only the loop commits. Rows are rewritten by tasks beside the rounds, for one table at a
@@ -136,21 +136,23 @@ def upkeep_of(
     engine: Engine,
     control: Control,
     options: MirrorOptions,
+    indexes: Path,
     note: Callable[[str], None],
     kept: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> TableUpkeep:
-    """The upkeep of tables in the format of the options. `kept` keeps the lease during work in which nothing else can."""
+    """The upkeep of tables in the format of the options. `indexes`: the state directory. `kept` keeps the lease during work in which nothing else can."""
     if options.format == DELTA:
         from binlake.mirror.delta.upkeep import DeltaUpkeep
 
-        return DeltaUpkeep(control, options, note, kept)
-    return Upkeep(engine, control, options, note, kept)
+        return DeltaUpkeep(control, options, indexes, note, kept)
+    return Upkeep(engine, control, options, indexes, note, kept)
 
 
 class Upkeep:
     """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
 
-    `note` receives messages for the user, also where work on a table fails: that does not stop the mirror. `kept` keeps the
+    `indexes` is the state directory. `note` receives messages for the user, also where work on a table fails: that does not stop the
+    mirror. `kept` keeps the
     lease while the files of a table are listed. Raises SourceError of the control table.
     """
 
@@ -159,12 +161,14 @@ class Upkeep:
         engine: Engine,
         control: Control,
         options: MirrorOptions,
+        indexes: Path,
         note: Callable[[str], None],
         kept: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._engine = engine
         self._control = control
         self._options = options
+        self._indexes = indexes
         self._note = note
         self._kept = kept
         self._policy = options.compaction
@@ -356,7 +360,9 @@ class Upkeep:
         followed = {table.lake.full_name for table in tables.values()}
         try:
             with self._kept():
-                aside = [*lake_tables_set_aside(self._control, self._options, followed)]
+                aside = [
+                    *lake_tables_set_aside(self._control, self._options, self._indexes, followed)
+                ]
         except BinlogError as error:
             self._note(f"files of copies that were given up were not removed: {error}")
             aside = []
@@ -439,7 +445,10 @@ def compact_tables(
     if lease is None:
         control.request_compaction(wanted)
         return
-    with closing(lease), closing(upkeep_of(engine, control, options, note, lease.kept)) as upkeep:
+    with (
+        closing(lease),
+        closing(upkeep_of(engine, control, options, indexes, note, lease.kept)) as upkeep,
+    ):
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
             if name in control.to_resync or _is_being_copied(lake, there[name][0]):

@@ -31,7 +31,7 @@ def lake(iceberg_spark: Any) -> Iterator[IcebergLake]:
 def clean(control: Control, options: MirrorOptions) -> None:
     """The upkeep of a mirror once a minute. Compaction needs no engine where there is no table."""
     engine: Any = None
-    Upkeep(engine, control, options, print).work({})
+    Upkeep(engine, control, options, Path(), print).work({})
 
 
 def record(control: Control, rounds: int) -> None:
@@ -95,11 +95,11 @@ def test_many_rounds_of_a_delta_lake(
     written.save(place)
     control.refresh()
     control.name_moment("kept", -90)
-    DeltaUpkeep(control, options, print).work({})
+    DeltaUpkeep(control, options, tmp_path, print).work({})
     assert kept() == list(range(-97, 3))
     control = Control(lake, None, None)
     monkeypatch.setattr(delta_upkeep, "readable_hours", lambda _keep_s: 0)
-    DeltaUpkeep(control, options, print).work({})
+    DeltaUpkeep(control, options, tmp_path, print).work({})
     assert kept() == [-90, *range(-17, 3)]
     assert (control.round, control.snapshots) == (2, {"shop.orders": 1})
     record(control, 1)

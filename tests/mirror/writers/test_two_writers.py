@@ -151,7 +151,7 @@ def test_upkeep_continues_if_delete_files_cannot_become_one(
     )
     options = MirrorOptions.of({"deletes": "position", "compact_files": 2})
     control = Control(lake, "mysql://db1/", options)
-    upkeep = Upkeep(SparkEngine(iceberg_spark), control, options, notes.append)
+    upkeep = Upkeep(SparkEngine(iceberg_spark), control, options, tmp_path, notes.append)
     upkeep.finish({"db.writers_lists": followed}, lambda: None)
     [note] = notes
     assert note.startswith("db.writers_lists was not compacted: db.writers_lists: another writer")

@@ -46,6 +46,7 @@ class OneTable:
             "schema": iceberg_schema(SCHEMA),
             "spec": {"spec-id": 0, "fields": []},
             "properties": {},
+            "format_version": 3,
         }
         return {**known, "snapshot": self.snapshot} if self.snapshot else known
 
@@ -192,7 +193,7 @@ def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
         )
     notes: list[str] = []
     engine: Any = SimpleNamespace(run=lambda tasks, *_of: [task.run() for task in tasks])
-    upkeep = Upkeep(engine, SimpleNamespace(round=1), MirrorOptions(), notes.append)  # type: ignore[arg-type]
+    upkeep = Upkeep(engine, SimpleNamespace(round=1), MirrorOptions(), Path(), notes.append)  # type: ignore[arg-type]
     followed: Any = SimpleNamespace(
         full_name="db.t",
         lake=table,

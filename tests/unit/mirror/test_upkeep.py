@@ -17,6 +17,7 @@ from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.mirror import upkeep
 from binlake.mirror.control import Control as LakeControl
 from binlake.mirror.delta.upkeep import DeltaUpkeep
+from binlake.mirror.followed.copy_state import CopyState, state_path
 from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.iceberg.table import MirrorTable
@@ -126,12 +127,12 @@ class Control:
 def upkeep_of(control: Control, note: Callable[[str], None], **options: Any) -> Upkeep:
     engine: Any = SimpleNamespace(run=lambda tasks, *_of: ["{}"] * len(tasks))
     of: Any = control
-    return Upkeep(engine, of, MirrorOptions.of(options), note)
+    return Upkeep(engine, of, MirrorOptions.of(options), Path(), note)
 
 
 def upkeep_of_delta(control: Control, note: Callable[[str], None], **options: Any) -> DeltaUpkeep:
     of: Any = control
-    return DeltaUpkeep(of, MirrorOptions.of({**options, "format": "delta"}), note)
+    return DeltaUpkeep(of, MirrorOptions.of({**options, "format": "delta"}), Path(), note)
 
 
 def followed(*tables: LakeTable) -> dict[str, Any]:
@@ -283,7 +284,7 @@ def test_new_files_of_a_running_compaction_are_no_orphans() -> None:
     is_over = threading.Event()
     engine: Any = SimpleNamespace(run=lambda tasks, *_of: is_over.wait(60) and ["{}"] * len(tasks))
     control: Any = Control()
-    upkeep = Upkeep(engine, control, MirrorOptions(), lambda _sentence: None)
+    upkeep = Upkeep(engine, control, MirrorOptions(), Path(), lambda _sentence: None)
     busy, other = LakeTable("shop.busy"), LakeTable("shop.other")
     tables = followed(busy, other)
     upkeep.work(tables)
@@ -294,21 +295,23 @@ def test_new_files_of_a_running_compaction_are_no_orphans() -> None:
     assert (busy.compacted, busy.of.searched) == (1, 1)
 
 
-def test_files_of_copies_that_were_given_up_are_orphans() -> None:
+def test_files_of_copies_that_were_given_up_are_orphans(tmp_path: Path) -> None:
     """Nobody continues a copy of a table that is gone, removed or quarantined, until it is requested."""
     lake: Any = FakeLake()
     control = LakeControl(lake, "mysql://db1/", MirrorOptions())
-    for name in ("followed", "waiting", "gone", "removed", "bad", "again", "backup"):
+    for name in ("followed", "waiting", "gone", "made_again", "removed", "bad", "again", "backup"):
         lake.copy_of(f"shop.{name}", "shop", name)
     lake.stored["shop", "theirs"] = FakeStored(("shop", "theirs"), {})
     lake.stored["shop", "backup"].properties["binlake.former-of"] = "shop.backup"
-    control.leave("shop.gone", "dropped")
-    control.leave("shop.backup", "dropped")
+    for name in ("gone", "made_again", "backup"):
+        control.leave(f"shop.{name}", "dropped")
+    # its copy has begun, and `gone` has it until that is complete
+    CopyState(state_path(tmp_path, "shop.made_again"), "").begin([])
     control.remove_tables({"shop.removed"}, {"shop.removed"})
     control.quarantine("shop.bad", "its key has changed")
     control.quarantine("shop.again", "its key has changed")
     control.request_resync({"shop.again"})
-    found = lake_tables_set_aside(control, MirrorOptions(), {"shop.followed"})
+    found = lake_tables_set_aside(control, MirrorOptions(), tmp_path, {"shop.followed"})
     assert sorted(".".join(name) for name, _ in found) == ["shop.bad", "shop.gone", "shop.removed"]
 
 

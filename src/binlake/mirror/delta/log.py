@@ -93,22 +93,22 @@ class DeltaLog:
         self.version, self.metadata, self.files, self.commits = -1, {}, {}, []
         self._damaged = None
         names = self._names()
-        version = max(map(_version, _matches(_ANY_CHECKPOINT, names)), default=-1)
-        newest = max(map(_version, _matches(_COMMIT, names)), default=version)
-        if version < 0:
-            return newest
-        parts = [m for m in _matches(_CHECKPOINT, names) if _version(m) == version]
-        if not parts or (parts[0][2] is not None and len(parts) != int(parts[0][2])):
+        known = max(map(_version, _matches(_ANY_CHECKPOINT, names)), default=-1)
+        commits = [*map(_version, _matches(_COMMIT, names))]
+        newest = max(commits, default=known)
+        version, parts = _complete_checkpoint(names)
+        # the actions of one that cannot be read are also in the commits since an earlier one
+        if version < known and not {*range(version + 1, known + 1)} <= {*commits}:
             raise UnsupportedError(
-                f"{self.path}: checkpoint {version} of its Delta log is incomplete, or has a newer format",
+                f"{self.path}: checkpoint {known} of its Delta log is incomplete, or has a newer format",
                 hint="set the table property delta.checkpointPolicy to classic",
             )
+        if version < 0:
+            return newest
         for part in parts:
-            for action in _checkpoint(self.path / "_delta_log" / part[0]):
+            for action in _checkpoint(self.path / "_delta_log" / part):
                 self._take({name: _plain(value) for name, value in action.items() if value})
-        self._remember_before_checkpoint(
-            [number for number in map(_version, _matches(_COMMIT, names)) if number <= version]
-        )
+        self._remember_before_checkpoint([number for number in commits if number <= version])
         self.version = version
         return newest
 
@@ -201,7 +201,10 @@ class DeltaLog:
             name = _uuid(base64.b85decode(place[-20:].translate(str.maketrans(_Z85, _B85))))
             path = self.path / place[:-20] / f"deletion_vector_{name}.bin"
         elif kind == "p":
-            path = Path(place.removeprefix("file:"))
+            found_path = self.data_file(place)
+            if found_path is None:
+                raise UnsupportedError(f"{self.path}: a deletion vector is in another file system")
+            path = found_path
         else:
             raise UnsupportedError(f"{self.path}: a deletion vector is stored as {kind!r}")
         with table_file(path), path.open("rb") as source:
@@ -231,6 +234,17 @@ def user_metadata(state: Mapping[str, Any]) -> str:
 
 def _matches(pattern: re.Pattern[str], names: Iterable[str]) -> list[re.Match[str]]:
     return [match for match in map(pattern.fullmatch, names) if match]
+
+
+def _complete_checkpoint(names: Iterable[str]) -> tuple[int, list[str]]:
+    """The version of the newest checkpoint of which all files are there, and these files; -1: there is none."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for match in _matches(_CHECKPOINT, names):
+        found.setdefault((_version(match), int(match[2] or 1)), []).append(match[0])
+    complete = [
+        (version, files) for (version, count), files in found.items() if len(files) == count
+    ]
+    return max(complete, default=(-1, []))
 
 
 def _version(match: re.Match[str]) -> int:

@@ -49,6 +49,8 @@ _REMOVED_FILES = "delta.deletedFileRetentionDuration"
 #: The control table has a commit for each round, and its earlier versions are never read. Delta's own period is 30 days.
 OF_CONTROL = {_REMOVED_FILES: "interval 1 day", _SHORTER_LOG: "interval 1 day"}
 _OF_EARLIER_CONTROL = "interval 7 days"
+_PERIODS = re.compile(r"(\d+) (week|day|hour|minute|second)s?\b")
+_SECONDS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _OWN_PERIOD = re.compile(r"interval (\d+) hours")
 # The mirror's own state is in the log, too: a mirror that was stopped for so long continues after checkpoints of other programs.
 _LOG_HOURS = 30 * 24
@@ -243,10 +245,12 @@ class DeltaStored:
             define(self.spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
 
-    def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Set properties of the table; the mirror's state stays as it is."""
+    def set_properties(
+        self, properties: Mapping[str, str], state: Mapping[str, Any] | None = None
+    ) -> None:
+        """Set properties of the table; the mirror's state stays as it is if `state` is None."""
         with self._alone():
-            self._set_with_state(properties)
+            self._set_with_state(properties, state)
 
     def replace_properties(
         self, expected: Mapping[str, str | None], properties: Mapping[str, str]
@@ -258,9 +262,11 @@ class DeltaStored:
                 raise self._conflict(self.log.commits)
             self._set_with_state(properties)
 
-    def _set_with_state(self, properties: Mapping[str, str]) -> None:
+    def _set_with_state(
+        self, properties: Mapping[str, str], state: Mapping[str, Any] | None = None
+    ) -> None:
         self.log.update()
-        with self.in_session(), self._state(self.log.state, self.log.version):
+        with self.in_session(), self._state(state or self.log.state, self.log.version):
             self._set(properties)
         self._look()
 
@@ -317,27 +323,34 @@ class DeltaStored:
 
     # -- upkeep ------------------------------------------------------------------------------------
 
-    def optimize(self, file_bytes: int) -> None:
-        """Have Delta rewrite small files, and files with many deleted rows."""
+    def optimize(self, file_bytes: int, state: Mapping[str, Any]) -> None:
+        """Have Delta rewrite small files, and files with many deleted rows. `state`: that of the commit."""
         self.spark.conf.set(f"{_CONF}optimize.maxFileSize", str(file_bytes))
         self.spark.conf.set(f"{_CONF}optimize.minFileSize", str(file_bytes))
         sql = f"OPTIMIZE {self.sql_name}"
-        self.commit(lambda: self.spark.sql(sql).collect(), self.log.state, self.log.files)
+        self.commit(lambda: self.spark.sql(sql).collect(), state, self.log.files)
 
     def compact(self, policy: CompactionPolicy) -> None:
         with self._alone():
             self.refresh()
             if due_groups(self.file_states(), policy):
-                self.optimize(policy.file_bytes)
+                self.optimize(policy.file_bytes, self.log.state)
 
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
         """Remove files as `vacuum` does, whatever the number of versions: Delta expires the log itself, by a property."""
         self.vacuum(max(0, int(time.time() - older_than_ms / 1000)))
 
-    def vacuum(self, keep_s: int) -> None:
-        """Remove files that no version of the last 168 hours, or of the last `keep_s` seconds, uses."""
+    def vacuum(self, keep_s: int, state: Mapping[str, Any] | None = None) -> None:
+        """Remove files that no version of the last 168 hours, of the last `keep_s` seconds, or of the time that a user has set, uses.
+
+        `state`: that of the commits which this makes; None: the newest one.
+        """
         hours = readable_hours(keep_s)
-        self._shorten_log(hours)
+        self._shorten_log(hours, state)
+        # Delta refuses less than a user has set
+        hours = max(
+            hours, hours_of((self.log.metadata.get("configuration") or {}).get(_REMOVED_FILES, ""))
+        )
         oldest = next(self.log.history(), None)
         since_ms = (time.time() - hours * _HOUR_S) * 1000
         if oldest is not None and oldest.version == 0 and oldest.committed_ms > since_ms:
@@ -346,9 +359,9 @@ class DeltaStored:
             self.spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
         self._look()
 
-    def _shorten_log(self, hours: int) -> None:
+    def _shorten_log(self, hours: int, state: Mapping[str, Any] | None) -> None:
         """Have Delta keep the commits of all versions that can be read, and remove those of the control table after a day, unless
-        a user has set for how long it keeps them.
+        a user has set for how long it keeps them. `state` as in `vacuum`.
         """
         self.log.update()
         if self.log.version != self._accepted:
@@ -363,10 +376,17 @@ class DeltaStored:
             own is not None and int(own[1]) < hours + _MORE_HOURS
         ):
             kept_hours = max(_LOG_HOURS, hours + _MORE_HOURS)
-            self.set_properties({_SHORTER_LOG: f"interval {kept_hours} hours"})
-        if self.log.head is not None and self.log.head.state is None and self.log.state:
-            # of a table without changes, Delta would some day remove the newest commit with the mirror's state
-            self.set_properties({_TOUCHED: str(self.log.version + 1)})
+            self.set_properties({_SHORTER_LOG: f"interval {kept_hours} hours"}, state)
+        head, kept_hours = self.log.head, hours_of(config.get(_SHORTER_LOG, "")) or _LOG_HOURS
+        old_ms = (time.time() - kept_hours * _HOUR_S / 3) * 1000
+        if (
+            head is not None
+            and self.log.state
+            and (head.state is None or head.committed_ms < old_ms)
+        ):
+            # of a table without changes, Delta would some day remove the newest commit with the mirror's state, at the latest when
+            # another program commits
+            self.set_properties({_TOUCHED: str(self.log.version + 1)}, state)
 
     def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
         settings = {
@@ -412,6 +432,12 @@ class DeltaStored:
             frame.write.format("noop").mode("overwrite").save()
 
 
+def hours_of(interval: str) -> int:
+    """Return how many hours a period of Delta's properties has, such as `interval 1 week 2 days`, rounded up; 0 if it is unknown."""
+    found = _PERIODS.findall(interval.lower())
+    return -(-sum(int(number) * _SECONDS[unit] for number, unit in found) // _HOUR_S)
+
+
 def readable_hours(keep_s: int) -> int:
     """For how many hours a version can be read, if the mirror keeps versions for `keep_s` seconds."""
     return max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
@@ -431,6 +457,15 @@ _CONFLICTS = (
 )
 
 
+#: Properties and constraints that a user has given a table, which the mirror cannot follow.
+_REFUSALS = (
+    "DELTA_CANNOT_MODIFY_APPEND_ONLY",
+    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+    "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
+    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+)
+
+
 @contextmanager
 def in_one_line(where: str) -> Iterator[None]:
     """Raise Java's exceptions as BinlakeErrors: UnsupportedError if Delta refuses the statement itself, for this table only."""
@@ -446,7 +481,9 @@ def in_one_line(where: str) -> Iterator[None]:
             raise CommitConflictError(
                 f"{where}: another writer has committed to the table: {first}"
             ) from None
-        is_statement = isinstance(error, AnalysisException)
+        is_statement = isinstance(error, AnalysisException) or any(
+            name in str(error) for name in _REFUSALS
+        )
         raise (UnsupportedError if is_statement else SourceError)(
             f"{where}: Delta refuses: {first}"
         ) from None

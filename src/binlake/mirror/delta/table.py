@@ -94,10 +94,18 @@ class DeltaTable:
         self.stored.refresh()
         self._look()
 
-    def optimize(self, file_bytes: int) -> None:
-        """Have Delta rewrite small files, and files with many deleted rows."""
-        self.stored.optimize(file_bytes)
+    def optimize(self, file_bytes: int, properties: Mapping[str, str]) -> None:
+        """Have Delta rewrite small files, and files with many deleted rows. `properties`: those of the commit."""
+        self.stored.optimize(file_bytes, self._state_with(properties))
         self._look()
+
+    def vacuum(self, keep_s: int, properties: Mapping[str, str]) -> None:
+        """Remove files that no version needs any more. `properties`: those of commits that this makes."""
+        self.stored.vacuum(keep_s, self._state_with(properties))
+        self._look()
+
+    def _state_with(self, properties: Mapping[str, str]) -> dict[str, Any]:
+        return {"kept": dict(self.properties), "summary": dict(properties)}
 
     def _look(self) -> None:
         self.schema = self.stored.schema

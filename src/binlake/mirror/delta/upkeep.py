@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from binlake.errors import BinlogError
@@ -30,7 +31,7 @@ _ROUNDS_S = 60.0
 
 
 class DeltaUpkeep:
-    """Compacts tables and removes files that no version needs. `note` receives messages for the user; `kept` keeps the
+    """Compacts tables and removes files that no version needs. `indexes` is the state directory. `note` receives messages for the user; `kept` keeps the
     lease during a statement of Delta.
 
     Raises SourceError, UnsupportedError, CommitConflictError.
@@ -40,11 +41,13 @@ class DeltaUpkeep:
         self,
         control: Control,
         options: MirrorOptions,
+        indexes: Path,
         note: Callable[[str], None],
         kept: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._control = control
         self._options = options
+        self._indexes = indexes
         self._note = note
         self._kept = kept
         self._policy = options.compaction
@@ -99,7 +102,7 @@ class DeltaUpkeep:
         began, before = time.monotonic(), len(lake.stored.file_states())
         try:
             with self._kept():
-                lake.optimize(self._options.file_bytes)
+                lake.optimize(self._options.file_bytes, self._properties(table))
         except BinlogError as error:
             if isinstance(error, CommitConflictError) and self._options.on_other_writer == "refuse":
                 # if OPTIMIZE has been committed, the newest commit no longer shows the other writer
@@ -112,6 +115,10 @@ class DeltaUpkeep:
         self._looked[name] = lake.snapshot
         took, after = time.monotonic() - began, len(lake.stored.file_states())
         self._note(f"{name}: compacted from {before} to {after} data files in {took:.1f} s")
+
+    def _properties(self, table: Followed) -> dict[str, str]:
+        """Of a commit that changes no rows: the table stays at its position."""
+        return table.position_properties(table.offset, self._control.round)
 
     def _clean(self, tables: Mapping[str, Followed]) -> None:
         now = time.monotonic()
@@ -135,14 +142,16 @@ class DeltaUpkeep:
             lake = _delta(table)
             try:
                 with self._kept():
-                    lake.stored.vacuum(self._options.keep_snapshots_s)
                     lake.remove_copies()
+                    lake.vacuum(self._options.keep_snapshots_s, self._properties(table))
             except BinlogError as error:
                 self._note(f"{name}: old files were not removed: {error}")
         followed = {table.lake.full_name for table in tables.values()}
         try:
             with self._kept():
-                for aside, _ in lake_tables_set_aside(self._control, self._options, followed):
+                for aside, _ in lake_tables_set_aside(
+                    self._control, self._options, self._indexes, followed
+                ):
                     cast("DeltaLake", self._control.lake).remove_copies(*aside)
         except BinlogError as error:
             self._note(f"files of copies that were given up were not removed: {error}")

@@ -38,7 +38,8 @@ class TableDifference:
     """One difference.
 
     `kind`: `changed` (columns of a row differ), `missing` (the lake lacks the row), `extra` (only the lake
-    has it), `doubled` (the lake has it more often), `type` or `column` (of a column as a whole).
+    has it), `doubled` (the lake has it more often), `type` or `column` (of a column as a whole), `checksum` (of a part of
+    the table whose rows are equal).
     `key`: the names and values of the key, or of all columns where there is none.
     """
 
@@ -66,6 +67,8 @@ class Search:
     most_values: int
     found: list[TableDifference] = field(default_factory=list)
     groups: int = 0
+    # the parts with rows that differ
+    _explained: set[int] = field(default_factory=set)
 
     @property
     def is_full(self) -> bool:
@@ -79,6 +82,7 @@ class Search:
         differing = _differing(there, here)
         if not differing:
             return 0
+        of_server = {} if self.source.is_placed_here or self.parts.may_misplace else there
         left, of_lake, is_exact = differing, frozenset(differing), self.source.is_placed_here
         if self.parts.may_misplace and not is_exact:
             there, here, of_lake = self._placed_here(differing, here)
@@ -94,7 +98,23 @@ class Search:
                 rest = frozenset(left)
                 here = {number: here[number] for number in rest & here.keys()}
                 left, is_exact = _differing(there, here), True
+        if not self.is_full:
+            exact = (n for n in differing if n in of_server and of_server[n].total >= 0)
+            self.found += self._unexplained(exact)[: self.most - len(self.found)]
         return len(differing)
+
+    def _unexplained(self, numbers: Iterable[int]) -> list[TableDifference]:
+        """The parts whose rows are equal, as binlake reads them, although the server has another checksum. Invalid text is left out,
+        which a server may show in another way.
+        """
+        if self.parts.table.options.invalid != "error":
+            return []
+        why = "its checksum on the server is another one, although binlake reads the same rows there: please report this"
+        return [
+            TableDifference("checksum", detail=f"of part {number} of {self.parts.count}: {why}")
+            for number in numbers
+            if number not in self._explained
+        ]
 
     def _placed_here(
         self, differing: Sequence[int], here: Mapping[int, PartSum]
@@ -133,6 +153,7 @@ class Search:
             (*source, *lake)
         ):  # in the order in which the server sends its rows
             for difference in self._of_key(source.get(key, []), lake.get(key, [])):
+                self._explained.add(self.parts.number_of(key))
                 if len(self.found) >= self.most:
                     return
                 self.found.append(difference)

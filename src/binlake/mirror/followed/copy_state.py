@@ -6,6 +6,7 @@ copy, all chunks are read again: nothing else depends on it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import SourceError
+from binlake.mirror.table_rules import COPY_SUFFIX
 from binlake.mirror.tables.data_files import file_system
 from binlake.source.bytes import writing
+
+
+def state_path(indexes: Path, full_name: str) -> Path:
+    """The state file of the copy of a table, which is there from the beginning of a copy until it is committed or given up."""
+    name = hashlib.sha256(full_name.encode()).hexdigest()[:32]
+    return indexes / f"{name}{COPY_SUFFIX}"
 
 
 class CopyState:

@@ -34,7 +34,7 @@ from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import position_key
 from binlake.mirror.followed.copy_attempts import CopyAttempts
-from binlake.mirror.followed.copy_state import CopyState
+from binlake.mirror.followed.copy_state import CopyState, state_path
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.kept_columns import files_with_kept_values
@@ -53,7 +53,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
-from binlake.mirror.table_rules import COPY_SUFFIX
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
@@ -277,19 +276,15 @@ class FirstCopy:
             str(known.get("snapshot")),
         ]
         identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-        path = self._state_path(table.full_name)
+        path = state_path(self.indexes, table.full_name)
         state = self.states.pop(path, None)
         return state if state and state.identity == identity else CopyState(path, identity)
-
-    def _state_path(self, full_name: str) -> Path:
-        name = hashlib.sha256(full_name.encode()).hexdigest()[:32]
-        return self.indexes / f"{name}{COPY_SUFFIX}"
 
     def give_up(self, full_name: str) -> None:
         """Remove the state of a copy that is not to be continued: the log may lack changes of the rows that it has read. It
         contains keys as the server has them, also if columns are hashed.
         """
-        path = self._state_path(full_name)
+        path = state_path(self.indexes, full_name)
         self.states.pop(path, None)
         with writing(str(path)):
             path.unlink(missing_ok=True)

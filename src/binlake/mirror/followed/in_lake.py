@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from binlake.errors import SourceError, UnsupportedError
+from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.format.sql_names import TableName
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import mirrored_tables
@@ -63,9 +63,10 @@ def tables_in_lake(
     note: Callable[[str], None],
 ) -> dict[str, list[TableName]]:
     """The lake tables of each table, at the start of a mirror. One of the newest round whose metadata is missing or damaged goes
-    to `quarantine`. Raises SourceError if one cannot be read for another reason.
+    to `quarantine`, as does one that has got types or features that the mirror does not know. Raises SourceError if one cannot be
+    read for another reason.
     """
-    unread: dict[TableName, SourceError] = {}
+    unread: dict[TableName, BinlogError] = {}
     found = mirrored_tables(lake, unreadable=unread.__setitem__)
     if not unread:
         _forget_dropped(lake, control, options, control.gone.keys() - found.keys())
@@ -73,7 +74,7 @@ def tables_in_lake(
         name = options.lake_name(*table_name(full_name))
         if name not in unread or not lake.exists(*name):
             continue
-        if not isinstance(unread[name], DAMAGED):
+        if not isinstance(unread[name], (*DAMAGED, SchemaError, UnsupportedError)):
             raise unread[name]  # left out, it would be copied again
         error = unread.pop(name).hinted(RESTORE)
         if full_name not in {*control.quarantined, *control.to_resync}:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from pathlib import Path
 
 from binlake.format.sql_names import TableName
 from binlake.mirror.control import Control
+from binlake.mirror.followed.copy_state import state_path
 from binlake.mirror.followed.table_record import (
     copied_from,
     is_duplicate,
@@ -19,10 +21,10 @@ from binlake.values.table_names import table_name
 
 
 def lake_tables_set_aside(
-    control: Control, options: MirrorOptions, followed: Container[str]
+    control: Control, options: MirrorOptions, indexes: Path, followed: Container[str]
 ) -> Iterator[tuple[TableName, StoredTable]]:
     """The lake tables into which no copy is made or will be continued, with their names, without those that are `followed`
-    (`full_name_of`). Raises SourceError.
+    (`full_name_of`). `indexes`: the state directory, which has the states of copies. Raises SourceError.
     """
     aside = control.gone.keys() | control.quarantined.keys()
     if not aside and not control.removed:
@@ -34,5 +36,7 @@ def lake_tables_set_aside(
         of = {*sources(properties), *filter(None, [copied_from(properties)])}
         if not of or of & resyncing or is_duplicate(properties, name):
             continue
+        if any(state_path(indexes, one).exists() for one in of):
+            continue  # a server has a table of this name again
         if all(one in aside or not selection.wants(*table_name(one)) for one in of):
             yield name, stored

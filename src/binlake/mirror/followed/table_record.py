@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import replace
 from typing import Any
 
-from binlake.errors import SourceError
+from binlake.errors import BinlogError, SchemaError, SourceError, UnsupportedError
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
 from binlake.mirror.columns.rules import ColumnRules
@@ -320,7 +320,7 @@ def shown_partition(partition: Iterable[PartitionField]) -> str:
 def mirrored_tables(
     lake: LakeTables,
     namespaces: Collection[str] | None = None,
-    unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
+    unreadable: Callable[[tuple[str, str], BinlogError], None] = lambda _name, _error: None,
 ) -> dict[str, list[tuple[str, str]]]:
     """The lake tables of each table whose snapshot is complete: one, or two if a rename was not completed. Copies of them
     that users have made under other names are left out, also those without the record of a name if another table has it.
@@ -350,14 +350,14 @@ def begun_tables(lake: LakeTables) -> set[str]:
 def stored_tables(
     lake: LakeTables,
     namespaces: Container[str] | None = None,
-    unreadable: Callable[[tuple[str, str], SourceError], None] = lambda _name, _error: None,
+    unreadable: Callable[[tuple[str, str], BinlogError], None] = lambda _name, _error: None,
     but: Container[str] = (),
 ) -> Iterator[tuple[tuple[str, str], StoredTable, dict[str, Any]]]:
     """All tables of a lake, or those of some namespaces, with their names and descriptions; tables `but`
     (`full_name_of`) are not loaded.
 
-    A catalog may have tables of other programs. One that is dropped meanwhile, or that the user may not read, is
-    left out, and `unreadable` receives its name.
+    A catalog may have tables of other programs. One that is dropped meanwhile, that the user may not read, or that has types or
+    features which the mirror does not know, is left out, and `unreadable` receives its name.
     """
     for name in lake.tables():
         if name[0] == NAMESPACE or (namespaces is not None and name[0] not in namespaces):
@@ -367,7 +367,7 @@ def stored_tables(
         try:
             table = lake.load(*name)
             known = table.describe()
-        except SourceError as error:
+        except (SourceError, SchemaError, UnsupportedError) as error:
             unreadable(name, error)
             continue
         yield name, table, known

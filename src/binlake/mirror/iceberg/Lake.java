@@ -293,6 +293,7 @@ public class Lake {
     ObjectNode out = mapper.createObjectNode();
     out.put("location", table.location());
     out.put("uuid", table.uuid().toString());
+    out.put("format_version", ((HasTableOperations) table).operations().current().formatVersion());
     out.set("schema", mapper.readTree(SchemaParser.toJson(table.schema())));
     out.set("spec", mapper.readTree(PartitionSpecParser.toJson(table.spec())));
     out.set("properties", mapper.valueToTree(table.properties()));

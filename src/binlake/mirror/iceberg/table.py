@@ -86,7 +86,12 @@ class MirrorTable:
     @property
     def has_initial_defaults(self) -> bool:
         """Whether a new column can have a value in the rows of older files: since format v3."""
-        return self.properties.get("binlake.deletes") != "position"
+        return not self._has_delete_lists
+
+    @property
+    def _has_delete_lists(self) -> bool:
+        """Whether deleted rows are marked by position deletes. A table that a user has upgraded to format v3 gets vectors."""
+        return self.properties.get("binlake.deletes") == "position" and self._format_version < 3
 
     @property
     def rows(self) -> int:
@@ -133,6 +138,7 @@ class MirrorTable:
             raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")
         self.schema, self.partitioning = schema, partitioning
         self.properties: Mapping[str, str] = found["properties"]
+        self._format_version: int = found["format_version"]
         self.summary: Mapping[str, str] = found.get("summary", {})
         self.snapshot: int | None = found.get("snapshot")
 
@@ -350,9 +356,16 @@ class MirrorTable:
         self, marks: Mapping[str, BitMap], old: set[str], new: Entries
     ) -> dict[str, Any]:
         """Return the deletes of a rewrite: the new ones, and the ones that they replace."""
-        if self.properties.get("binlake.deletes") != "position":
+        if not self._has_delete_lists:
             replaced = [self.files.vectors[path] for path in old if path in self.files.vectors]
-            return {**self._delete_files(marks, new), "replaced": replaced}
+            lists = self.files.delete_lists.values()  # of a table that has been upgraded
+            of_lists = {
+                path: positions
+                for path, positions in self.files.deleted.items()
+                if lists and len(positions) and path not in self.files.vectors and path not in old
+            }
+            made = self._delete_files({**of_lists, **marks}, new)
+            return {**made, "replaced": [*replaced, *lists]}
         # a list may also concern files that stay: their positions go into the new list
         all_marks = {
             path: positions
@@ -405,7 +418,7 @@ class MirrorTable:
         if not marks:
             return {}
         partitions = self.files.partitions(marks, new)
-        if self.properties.get("binlake.deletes") == "position":
+        if self._has_delete_lists:
             since = {
                 file: of - self.files.deleted.get(file, BitMap()) for file, of in marks.items()
             }

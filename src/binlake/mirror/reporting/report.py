@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from binlake.errors import UnsupportedError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, offset_of, position_key
 from binlake.mirror.followed.table_record import (
@@ -299,7 +300,7 @@ def _due(table: StoredTable, known: dict[str, Any], policy: CompactionPolicy) ->
     if key not in _DUE_OF:
         try:
             due = sum(len(group) for group in due_groups(table.file_states(), policy))
-        except DAMAGED:
+        except (*DAMAGED, UnsupportedError):  # also deletes of another program
             due = 0
         while len(_DUE_OF) >= _MOST_DUE:
             _DUE_OF.pop(next(iter(_DUE_OF)))

@@ -106,10 +106,21 @@ def test_logs_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is not a Delta table"):
         DeltaLog(tmp_path).update()
     commit(tmp_path, 0, info(None, 0))
-    name = f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
-    (tmp_path / "_delta_log" / name).write_bytes(b"")
-    with pytest.raises(UnsupportedError, match="newer format"):
-        DeltaLog(tmp_path).update()
+    commit(tmp_path, 1, info({"summary": {"a": "b"}}, 1))
+    of_new_format = f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
+    incomplete = f"{1:020}.checkpoint.{1:010}.{2:010}.parquet"
+    for name in (of_new_format, incomplete):
+        (tmp_path / "_delta_log" / name).write_bytes(b"")
+        log = DeltaLog(tmp_path)
+        log.update()  # from the commits, which are all there
+        assert (log.version, log.state) == (1, {"summary": {"a": "b"}})
+        (tmp_path / "_delta_log" / f"{0:020}.json").rename(tmp_path / "0")
+        with pytest.raises(
+            UnsupportedError, match=r"checkpoint 1 .*incomplete, or has a newer format"
+        ):
+            DeltaLog(tmp_path).update()
+        (tmp_path / "0").rename(tmp_path / "_delta_log" / f"{0:020}.json")
+        (tmp_path / "_delta_log" / name).unlink()
 
 
 def damaged(table: Path, kind: str, version: int = 3) -> Path:

@@ -21,7 +21,7 @@ from binlake.errors import SourceError
 from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
 from binlake.mirror.delta.lake import DeltaLake
-from binlake.mirror.delta.stored import DeltaStored
+from binlake.mirror.delta.stored import DeltaStored, hours_of
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.options import MirrorOptions
@@ -215,7 +215,22 @@ def test_old_files_are_removed_if_the_log_no_longer_has_the_first_version(
     write_commit(log, 900, 20, OURS)
     session: Any = Session(log)
     DeltaStored(session, tmp_path, "_binlake.rounds").vacuum(0)
-    assert session.statements == ["VACUUM"]
+    assert session.statements == ["TBLPROPERTIES ('binlake.touched' = '901')", "VACUUM"]
+
+
+@pytest.mark.parametrize(
+    ("period", "hours"),
+    [
+        ("interval 30 days", 720),
+        ("interval 1 week 2 days", 216),
+        ("INTERVAL 90 minutes", 2),
+        ("interval 1 day", 24),
+        ("", 0),
+        ("a month", 0),
+    ],
+)
+def test_periods_of_delta(period: str, hours: int) -> None:
+    assert hours_of(period) == hours
 
 
 def test_the_search_for_old_files_includes_the_control_table() -> None:
@@ -229,7 +244,7 @@ def test_the_search_for_old_files_includes_the_control_table() -> None:
     control: Any = SimpleNamespace(
         expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=(), gone={}, quarantined={}, removed=()
     )  # fmt: skip
-    upkeep = DeltaUpkeep(control, MirrorOptions.of({"format": "delta"}), notes.append)
+    upkeep = DeltaUpkeep(control, MirrorOptions.of({"format": "delta"}), Path(), notes.append)
     upkeep.remove_orphans({})
     assert done == ["expire", "recorded"]
     assert notes == [
@@ -256,23 +271,26 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
         full_name = "shop.t"
 
         def __init__(self) -> None:
-            self.stored = SimpleNamespace(  # type: ignore[assignment]
-                file_states=list, vacuum=lambda _keep_s: record("VACUUM")
-            )
+            self.stored = SimpleNamespace(file_states=list)  # type: ignore[assignment]
 
-        def optimize(self, file_bytes: int) -> None:
+        def optimize(self, file_bytes: int, properties: Any) -> None:
             record("OPTIMIZE")
+
+        def vacuum(self, keep_s: int, properties: Any) -> None:
+            record("VACUUM")
 
         def remove_copies(self) -> None: ...
 
     control: Any = SimpleNamespace(
         to_resync=(), orphans_are_due=lambda _every_s: True, orphans_removed=lambda: None,
         expire=lambda: record("VACUUM of the control table"),
-        drop_rounds=lambda _before_ms: None, compact=lambda _policy: None, gone={}, quarantined={}, removed=(),
+        round=1, drop_rounds=lambda _before_ms: None, compact=lambda _policy: None, gone={}, quarantined={}, removed=(),
     )  # fmt: skip
     options = MirrorOptions.of({"format": "delta"})
-    upkeep = DeltaUpkeep(control, options, lambda _note: None, kept)
-    table: Any = SimpleNamespace(full_name="shop.t", lake=Table())
+    upkeep = DeltaUpkeep(control, options, Path(), lambda _note: None, kept)
+    table: Any = SimpleNamespace(
+        full_name="shop.t", lake=Table(), offset=None, position_properties=lambda *_: {}
+    )
     upkeep.want(table)
     upkeep.work({"shop.t": table})
     assert done == [("OPTIMIZE", True), ("VACUUM", True), ("VACUUM of the control table", True)]

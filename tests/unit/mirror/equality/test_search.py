@@ -211,12 +211,10 @@ def test_parts_that_only_seem_to_differ_are_not_searched_group_by_group(
     server = Server(monkeypatch, "CREATE TABLE a.t (id INT PRIMARY KEY, c DOUBLE)", rows)
     exact = TableParts.of_server
 
-    def in_fewer_digits(parts: TableParts, of: Any) -> dict[int, PartSum]:
-        return {
-            number: PartSum(one.rows, one.total + 1) for number, one in exact(parts, of).items()
-        }
+    def without_digest(parts: TableParts, of: Any) -> dict[int, PartSum]:
+        return {number: PartSum(one.rows, -1) for number, one in exact(parts, of).items()}
 
-    monkeypatch.setattr(TableParts, "of_server", in_fewer_digits)
+    monkeypatch.setattr(TableParts, "of_server", without_digest)
     found = server.compared(rows, 50, most_values=300)
     assert found.is_equal
     assert found.differing_parts > 40
@@ -224,6 +222,29 @@ def test_parts_that_only_seem_to_differ_are_not_searched_group_by_group(
     other = rows.set_column(1, "c", pa.array([n / 3 + (n in (7, 250)) for n in range(300)]))
     different = {str(one) for one in server.compared(other, 50, most_values=300).differences}
     assert different == {"changed (id=7) c", "changed (id=250) c"}
+
+
+def test_a_checksum_that_equal_rows_do_not_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If binlake decoded a value wrongly, in the copy and now, only the server's checksum would show it."""
+    rows = pa.table({"id": pa.array(range(300), pa.int32()), "c": pa.array(range(300), pa.int32())})
+    server = Server(monkeypatch, "CREATE TABLE a.t (id INT PRIMARY KEY, c INT)", rows)
+    exact = TableParts.of_server
+
+    def of_other_values(parts: TableParts, of: Any) -> dict[int, PartSum]:
+        found = exact(parts, of)
+        return {n: PartSum(one.rows, one.total + (n in (7, 40))) for n, one in found.items()}
+
+    monkeypatch.setattr(TableParts, "of_server", of_other_values)
+    for values in (300, 2_000_000):
+        found = server.compared(rows, 50, most_values=values)
+        assert [(one.kind, one.detail[:15]) for one in found.differences] == [
+            ("checksum", "of part 7 of 50"),
+            ("checksum", "of part 40 of 5"),
+        ]
+    assert len(server.compared(rows, 50, most=1).differences) == 1
+    other = rows.set_column(1, "c", pa.array([n + (n == 7) for n in range(300)], pa.int32()))
+    kinds = {one.kind for one in server.compared(other, 50).differences}
+    assert kinds == {"changed", "checksum"}
 
 
 def test_rows_without_a_key_are_shown_with_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
