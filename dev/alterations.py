@@ -209,6 +209,10 @@ QUARANTINED = {
     "recomputes_virtual": Alteration(
         "v INT, w INT AS (v + 1) VIRTUAL", "ALTER TABLE t CHANGE w x INT AS (v + 2) VIRTUAL", "", "the expression of column x changes",
         servers=("mysql-9", "mariadb")),
+    "recollates": Alteration(
+        "v VARCHAR(9) CHARACTER SET utf8mb4, w INT AS (v = 'x') STORED",
+        "ALTER TABLE t MODIFY v VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "",
+        "may get another collation", servers=("mysql-9", "mariadb")),
     "renumbers": Alteration("v INT, w INT NOT NULL, KEY (w)", "ALTER TABLE t MODIFY w INT NOT NULL AUTO_INCREMENT", "", "may replace 0"),
     "removes": Alteration(
         "v INT", "ALTER IGNORE TABLE t ADD UNIQUE KEY (v)", "", "IGNORE may remove rows", servers=("mysql-5.6", "mariadb")),

@@ -168,3 +168,30 @@ def test_a_table_with_position_deletes_is_replaced_by_one_with_vectors(
     assert by_spark(iceberg_spark, "db.newer", "id, name") == [(2, "old")]
     before = iceberg_spark.sql("SELECT id FROM lake.db.newer VERSION AS OF 'kept'").collect()
     assert sorted(row["id"] for row in before) == [1, 2]
+
+
+def test_a_table_with_position_deletes_that_a_user_upgrades(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Format v3 accepts only vectors from then on; the upgrade makes no snapshot."""
+    table = lake.create_table("db", "upgraded", NewTable(SCHEMA, ("id",), "position"), tmp_path)
+    table.commit(Change(rows([{"id": i, "name": "old", "amount": 0} for i in range(9)])), {})
+    for gone in (0, 1, 2):
+        table.commit(Change(None, pa.table({"id": pa.array([gone], pa.int32())})), {})
+    table.commit(Change(rows([{"id": i, "name": "more", "amount": 0} for i in range(9, 12)])), {})
+    table.commit(Change(None, pa.table({"id": pa.array([9], pa.int32())})), {})
+    iceberg_spark.sql("ALTER TABLE lake.db.upgraded SET TBLPROPERTIES ('format-version' = '3')")
+    table = lake.open_table("db", "upgraded", ("id",), tmp_path)
+    table.commit(Change(rows([{"id": 3, "name": "new", "amount": 1}])), {})
+    left = [(3, "new"), *((i, "old") for i in range(4, 9)), (10, "more"), (11, "more")]
+    assert by_spark(iceberg_spark, "db.upgraded", "id, name") == sorted(left, key=repr)
+    assert table.files.most_delete_lists() > 1
+    assert table.commit_rewrites([], {}) == 0
+    assert table.files.most_delete_lists() == 0
+    assert by_spark(iceberg_spark, "db.upgraded", "id, name") == sorted(left, key=repr)
+    table = lake.open_table("db", "upgraded", ("id",), tmp_path / "lost")
+    table.commit(Change(None, pa.table({"id": pa.array([10], pa.int32())})), {})
+    left = [row for row in left if row[0] != 10]
+    assert by_spark(iceberg_spark, "db.upgraded", "id, name") == sorted(left, key=repr)
+    assert table.rows == len(left)
+    assert by_pyiceberg(folder(iceberg_spark), "db.upgraded", "id, name") == sorted(left, key=repr)

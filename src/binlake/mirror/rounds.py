@@ -82,15 +82,20 @@ class Rounds:
         start = group[0].offset
         place = position_key(start.position)
         ahead = [t.offset for t in tables if position_key(t.offset.position) > place]
-        ends = [self._end_of_copy(table) for table in group if table.is_being_completed]
-        if None in ends:
+        copied = [self._in_this_log(t, t.snapshot_until) for t in group if t.is_being_completed]
+        # the lake has a part of the changes up to these places: a range that ends before may lack rows that these have removed
+        parts = [self._in_this_log(t, t.part_until) for t in group if t.is_unfinished]
+        if None in copied + parts:
             return True
-        ahead += [end for end in ends if end and position_key(end.position) > place]
+        ahead += [end for end in copied if end and position_key(end.position) > place]
         if until is not None:
             ahead.append(until)
-        target = min(ahead, key=lambda o: position_key(o.position)) if ahead else None
+        target = min(ahead, key=_place) if ahead else None
+        limits = Limits.of_memory(self._options.round_bytes)
+        if ends := [end for end in parts if end and position_key(end.position) > place]:
+            target, limits = max(ends, key=_place), UNLIMITED
         try:
-            end = self._planner.advance(start, Limits.of_memory(self._options.round_bytes), target)
+            end = self._planner.advance(start, limits, target)
         except PositionLostError as error:
             self._leave_behind(group, error)
             return True
@@ -195,12 +200,11 @@ class Rounds:
         for table, why in lost:
             self._position_is_lost(table, why)
 
-    def _end_of_copy(self, table: Followed) -> StreamOffset | None:
-        """The place in the current log up to which the next range completes a copy; None: the log lacks it, and the table is
+    def _in_this_log(self, table: Followed, until: StreamOffset | None) -> StreamOffset | None:
+        """The place in the current log of an end of changes that a table already has; None: the log lacks it, and the table is
         quarantined.
         """
-        until = table.snapshot_until
-        if until.position.server_uuid == table.offset.position.server_uuid:
+        if until is None or until.position.server_uuid == table.offset.position.server_uuid:
             return until
         end = self._here(until, {})
         if not isinstance(end, PositionLostError):
@@ -313,6 +317,10 @@ class Rounds:
         """Whether a table is still followed as it was, from a place on."""
         same = self._tables.follows(table)
         return same and progress_key(table.offset) == progress_key(start)
+
+
+def _place(offset: StreamOffset) -> tuple[int, int]:
+    return position_key(offset.position)
 
 
 def _are_of_two_servers(one: StreamOffset, other: StreamOffset) -> bool:

@@ -51,7 +51,7 @@ class SourceTable(PickledByName):
     `key`: names of the columns that identify a row, in key order: those of the primary key, or else of the
     first unique key whose columns are all NOT NULL and whole; () where there is none. `rows` and `row_bytes`,
     the average size of a row, are the server's estimates; 0 if it has none. `options` decide the types, as in `log.changes` (time, zero_date, invalid, columns).
-    `engine` is in lower case.
+    `engine` is in lower case. `key_collations` are those of the key's columns of text.
     """
 
     schema: str
@@ -62,6 +62,7 @@ class SourceTable(PickledByName):
     rows: int = 0
     row_bytes: int = 0
     options: ReadOptions = field(default_factory=ReadOptions)
+    key_collations: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -197,9 +198,33 @@ def _table(server: ServerConnection, listed: _Listed, options: ReadOptions) -> S
     key = _key(server.table(f"SHOW KEYS FROM {quoted_name(schema, name)}"), definition)
     ordinals = {column.name: column.ordinal for column in definition.columns}
     definition = replace(definition, primary_key=tuple(ordinals[part] for part in key))
+    collations: tuple[str, ...] = ()
+    if any(definition.columns[ordinals[part]].collation_id is not None for part in key):
+        listed_columns = server.table(f"SHOW FULL COLUMNS FROM {quoted_name(schema, name)}")
+        collations = _collations(listed_columns, key)
     return SourceTable(
-        schema, name, definition, key, listed.engine, listed.rows, listed.row_bytes, options
+        schema,
+        name,
+        definition,
+        key,
+        listed.engine,
+        listed.rows,
+        listed.row_bytes,
+        options,
+        collations,
     )
+
+
+def _collations(
+    listed: tuple[list[str], Iterable[tuple[str | None, ...]]], key: Sequence[str]
+) -> tuple[str, ...]:
+    """The collation of each column of a key; "" for one that is no text."""
+    names = [name.lower() for name in listed[0]]
+    if not {"field", "collation"} <= {*names}:
+        raise ServerError("the server answers SHOW FULL COLUMNS without the collations")
+    rows = (dict(zip(names, row, strict=True)) for row in listed[1])
+    found = {lower_case(row["field"] or ""): row["collation"] or "" for row in rows}
+    return tuple(found.get(lower_case(name), "") for name in key)
 
 
 def declared_table(server: ServerConnection, schema: str, name: str) -> DeclaredTable:

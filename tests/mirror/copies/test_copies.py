@@ -185,6 +185,33 @@ def test_columns_exchange_their_names_before_the_first_chunk_is_read(
     assert lake.equals_source(table) == [table]
 
 
+def test_a_collation_changes_before_the_first_chunk_is_read(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bounds of the chunks are in another order then, and two chunks have the same row."""
+    table = f"{DATABASE}.collated"
+    with server.session(DATABASE) as session:
+        session.execute(
+            "CREATE TABLE collated (k VARCHAR(9) NOT NULL PRIMARY KEY, v INT)"
+            " CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+        )
+        names = [letter + digit for letter in "aBcDeFgHiJkL" for digit in "123456"]
+        session.execute(f"INSERT INTO collated VALUES {', '.join(f'({n!r}, 1)' for n in names)}")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(table,), chunk_rows=10)
+    statements = [f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
+
+    def before(_number: int) -> None:
+        if statements:
+            server.execute(statements.pop())
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert [note for note in lake.notes if "begins again" in note]
+    assert quarantined(lake) == {}
+    assert lake.table(table).num_rows == len(names)
+    assert lake.equals_source(table) == [table]
+
+
 def test_a_value_that_the_lake_cannot_have_stops_one_table(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

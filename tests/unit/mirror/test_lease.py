@@ -322,6 +322,33 @@ def test_a_process_whose_lease_was_taken_over_ends(
     assert Holder.from_text(lake.control().lease) is not None, "that of the other process"
 
 
+def test_a_process_whose_lease_was_taken_over_changes_nothing(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even a quarantine, for a commit of the other process: that one would stop following the table."""
+    now = 1000.0
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    control, state = lake.control(), tmp_path / "a"
+    held = Lease(control, "s3://b/lake", state, lock(state, "s3://b/lake"))
+    held.check_not_ended()
+    held_by(lake, tmp_path / "b", host="db2")
+    held.check_not_ended()  # it looks only if the lease has ended
+    now += 700.0
+    for act in (
+        held.check_not_ended,
+        lambda: control.quarantine("shop.t", "another program has committed"),
+    ):
+        with pytest.raises(
+            LakeInUseError, match=r"another process has taken over .* on db2, since"
+        ):
+            act()
+    held.close()
+    other = lake.control()
+    assert other.quarantined == {}
+    other.quarantine("shop.t", "its key has changed")
+    assert other.quarantined.keys() == {"shop.t"}
+
+
 @pytest.mark.parametrize("conflicts", [1, 3])
 def test_a_round_is_recorded_after_a_request_at_the_same_time(
     lake: FakeLake, conflicts: int

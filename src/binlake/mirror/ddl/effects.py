@@ -39,6 +39,7 @@ from binlake.table.schema.ddl_effects import (
     retaken_names,
     switches_keys,
     truncates,
+    why_computed_again,
     why_not_followed,
 )
 from binlake.table.schema.ddl_tokens import items_of
@@ -140,6 +141,8 @@ def _altered(
     engine = new_engine(items_of(ddl))
     if engine and table.mode.holds_rows and not can_be_mirrored(engine, table.flavour):
         return Effect(refused=f"tables of engine {engine} cannot be mirrored")
+    if table.mode.holds_rows and (why := why_computed_again(ddl, old)):
+        return Effect(refused=why)
     cascades = adds_cascades(new, old)
     is_same = (new.columns, new.primary_key) == (old.columns, old.primary_key)
     # a definition does not contain AUTO_INCREMENT

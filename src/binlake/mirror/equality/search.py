@@ -104,10 +104,10 @@ class Search:
         return len(differing)
 
     def _unexplained(self, numbers: Iterable[int]) -> list[TableDifference]:
-        """The parts whose rows are equal, as binlake reads them, although the server has another checksum. Invalid text is left out,
-        which a server may show in another way.
+        """The parts whose rows are equal, as binlake reads them, although the server has another checksum. None of a table with
+        floats or invalid text, which a server may show in another way.
         """
-        if self.parts.table.options.invalid != "error":
+        if self.parts.has_floats or self.parts.table.options.invalid != "error":
             return []
         why = "its checksum on the server is another one, although binlake reads the same rows there: please report this"
         return [

@@ -99,13 +99,21 @@ class TableParts:
         return self.sample.size == _SLOTS
 
     @property
+    def has_floats(self) -> bool:
+        """Whether the server may write compared values in another way: in fewer digits, or with an exponent."""
+        return self._any_is_float(field.name for field in self.fields)
+
+    @property
     def may_misplace(self) -> bool:
         """Whether the two sides may count a row to different parts: servers shorten long floats."""
-        source = self.table.arrow_schema
+        return self._any_is_float(self.key)
+
+    def _any_is_float(self, names: Iterable[str]) -> bool:
+        source, wanted = self.table.arrow_schema, frozenset(names)
         return any(
             pa.types.is_floating(kind)
             for f in self.fields
-            if f.name in self.key
+            if f.name in wanted
             for kind in (f.type, source.field(f.name).type)
         )
 

@@ -253,11 +253,13 @@ class FirstCopy:
     def _check_definition(
         table: SourceTable, create_table: str, read_again: Callable[[], tuple[SourceTable, str]]
     ) -> None:
-        """Raise AlteredError if rows may have been read with the types of another definition, or while their key did not
-        identify them: the text of the definition does not have unique keys.
+        """Raise AlteredError if rows may have been read with the types of another definition, while their key did not identify
+        them, or in another order of the key, by which two chunks can have the same row: the text of the definition has neither
+        unique keys nor collations.
         """
         now, text = read_again()
-        if (text, now.key, now.engine) != (create_table, table.key, table.engine):
+        before, after = ((one.key, one.key_collations, one.engine) for one in (table, now))
+        if (text, after) != (create_table, before):
             raise AlteredError(f"{table.full_name} was altered while it was copied")
 
     def _state(self, table: SourceTable, create_table: str, target: LakeTable) -> CopyState:
@@ -270,7 +272,7 @@ class FirstCopy:
             str(table.arrow_schema),
             json.dumps([self.targets.mode(table).name, self.targets.treated(table)]),
             json.dumps(text_columns(target.properties)),
-            json.dumps(table.key),
+            json.dumps([table.key, table.key_collations]),
             str(self.options.chunk_rows),
             str(known["uuid"]),
             str(known.get("snapshot")),

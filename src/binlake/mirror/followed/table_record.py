@@ -19,7 +19,7 @@ from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.snapshot.tables import SourceTable
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredColumn
-from binlake.table.schema.defaults import Constant, Unknown
+from binlake.table.schema.defaults import Unknown
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.schema.schema_text import create_table_text, text_with_default
 from binlake.values.charset_text import lower_case
@@ -222,9 +222,9 @@ def definition_properties(name: TableName, create_table: str, rules: ColumnRules
 
 
 def _without_value(column: DeclaredColumn) -> DeclaredColumn:
-    """A hidden column without its default, which is one of its values."""
+    """A hidden column without its default, which is one of its values. The reason why one is unknown contains it, too."""
     default = column.default
-    is_value = isinstance(default, Constant) and default.form != "implied"
+    is_value = isinstance(default, Unknown) or (default is not None and default.form != "implied")
     return replace(column, default=_HIDDEN) if is_value else column
 
 

@@ -151,6 +151,21 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
     return columns
 
 
+def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:
+    """Return the names, in lower case, of the columns that MODIFY or CHANGE defines again."""
+    found = set()
+    for item in items:
+        if item[0].word in ("MODIFY", "CHANGE"):
+            rest, _ = _after_column_word(item)
+            found.add(lower_case(rest[0].text))
+    return found
+
+
+def converts_charset(items: Sequence[Sequence[Token]]) -> bool:
+    """Whether the items convert all text columns to a character set, or to another collation of theirs."""
+    return any(item[0].word == "CONVERT" for item in items)
+
+
 def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     """Return the names, in lower case, of the columns that the items redefine as AUTO_INCREMENT."""
     numbered = set()

@@ -15,7 +15,12 @@ from binlake.stream.sql.ddl_targets import (
     may_change,
     renamed_tables,
 )
-from binlake.table.schema.alter import OPTIONS, dropped_columns
+from binlake.table.schema.alter import (
+    OPTIONS,
+    converts_charset,
+    dropped_columns,
+    redefined_columns,
+)
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
@@ -302,6 +307,27 @@ def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | Non
         fits = old.decimals == new.decimals and old.length <= new.length
         return None if fits and old.unsigned == new.unsigned else what
     return what
+
+
+def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
+    """Return the reason why the server may compute values of generated columns again, or None: a text column that they use may get
+    another collation. Definitions have no collations here.
+    """
+    items = items_of(ddl)
+    texts = {column.lower_name for column in old.columns if column.charset is not None}
+    changed = texts if converts_charset(items) else texts & redefined_columns(items)
+    for column in old.columns:
+        used = (
+            {word.lower() for word, _ in _expression_words(column.expression)}
+            if column.generated
+            else set()
+        )
+        if used & changed:
+            return (
+                f"column {min(used & changed)} may get another collation, and then the server computes the values of column"
+                f" {column.name} again"
+            )
+    return None
 
 
 def _is_same_expression(old: DeclaredColumn, new: DeclaredColumn) -> bool:

@@ -14,6 +14,7 @@ from binlake.follow.offsets import StreamOffset
 from binlake.mirror.apply.decode import Decoded
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.rounds import Rounds
+from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.values.position import Position
 
 START = 1000
@@ -28,7 +29,7 @@ def is_near_end(end: StreamOffset, *others: StreamOffset, is_cut: bool = False) 
     planner: Any = SimpleNamespace(advance=lambda *_: end, is_cut=is_cut)
     places = [offset(START), *others]
     followed = {
-        f"shop.t{number}": SimpleNamespace(offset=place, is_being_completed=False, id=("shop", f"t{number}"))
+        f"shop.t{number}": SimpleNamespace(offset=place, is_being_completed=False, is_unfinished=False, id=("shop", f"t{number}"))
         for number, place in enumerate(places)
     }  # fmt: skip
     tables: Any = SimpleNamespace(followed=followed, follows=lambda _table: True)
@@ -54,12 +55,43 @@ def test_a_range_near_the_end_of_the_log() -> None:
     assert not is_near_end(offset(START + 1000), offset(START + 2000)), "it reaches other tables"
 
 
+def test_changes_of_which_the_lake_has_a_part_are_read_to_their_end() -> None:
+    """In a smaller range, a change may need a row that the part has removed already. Other tables, and smaller options, do not count."""
+    asked: list[Any] = []
+
+    def advance(start: StreamOffset, limits: Any, target: StreamOffset | None) -> StreamOffset:
+        asked.append((limits, target))
+        return start
+
+    part = SimpleNamespace(
+        offset=offset(START),
+        is_being_completed=False,
+        is_unfinished=True,
+        part_until=offset(START + 900),
+    )
+    other = SimpleNamespace(offset=offset(START + 500))
+    tables: Any = SimpleNamespace(followed={"shop.t": part, "shop.u": other})
+    unused: Any = SimpleNamespace()
+    rounds = Rounds(
+        SimpleNamespace(advance=advance), unused, unused, tables, unused, unused, MirrorOptions(), lambda _: None, lambda _: None  # type: ignore[arg-type]
+    )  # fmt: skip
+    rounds.make(offset(START + 2000))
+    part.is_unfinished = False
+    rounds.make(offset(START + 2000))
+    limits = Limits.of_memory(MirrorOptions().round_bytes)
+    assert asked == [(UNLIMITED, offset(START + 900)), (limits, offset(START + 500))]
+
+
 @pytest.mark.parametrize("has_transactions", [False, True])
 def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
     has_transactions: bool,
 ) -> None:
     table = SimpleNamespace(
-        offset=offset(START), is_being_completed=False, id=("shop", "T"), full_name="shop.T"
+        offset=offset(START),
+        is_being_completed=False,
+        is_unfinished=False,
+        id=("shop", "T"),
+        full_name="shop.T",
     )
     quarantined: dict[str, str] = {}
     tables: Any = SimpleNamespace(
@@ -88,7 +120,11 @@ def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
 
 def test_dates_that_became_null_are_counted_in_each_round_and_reported_once() -> None:
     table = SimpleNamespace(
-        offset=offset(START), is_being_completed=False, id=("shop", "t"), full_name="shop.t"
+        offset=offset(START),
+        is_being_completed=False,
+        is_unfinished=False,
+        id=("shop", "t"),
+        full_name="shop.t",
     )
     tables: Any = SimpleNamespace(followed={"shop.t": table}, follows=lambda _table: True)
     unused: Any = SimpleNamespace()
