@@ -57,6 +57,11 @@ _UNRELATED = OPTIONS | _INERT
 _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
 
 
+_ADDED_BESIDE_COLUMNS = {"INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION"}
+_OF_NO_COLUMN = {"ALGORITHM", "AUTO_INCREMENT", "COMMENT", "LOCK", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES"}  # fmt: skip
+_LONGEST_OPTION = 3  # its name, = and a value; more may be another option behind it
+
+
 @dataclass
 class _Placed:
     """A column to insert: at the end, first, or after another."""
@@ -149,6 +154,21 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
             parts = _definitions([rest[item[0].word == "CHANGE" :]])
         columns += [column_of(part, None, table) for part in parts]
     return columns
+
+
+def is_of_no_column(item: Sequence[Token]) -> bool:
+    """Whether an item of ALTER TABLE surely concerns neither columns nor rows: indexes, partitions that are added, and some options."""
+    words = [token.word for token in item[:3]]
+    if words[0] == "ADD":
+        return len(words) > 1 and words[1] in _ADDED_BESIDE_COLUMNS
+    if words[0] == "DROP":
+        return (
+            len(words) > 2
+            and words[1] in ("INDEX", "KEY")
+            and words[2] != "PRIMARY"
+            and item[2].text.upper() != "PRIMARY"
+        )
+    return words[0] in _OF_NO_COLUMN and len(item) <= _LONGEST_OPTION
 
 
 def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:

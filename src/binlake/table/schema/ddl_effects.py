@@ -19,6 +19,7 @@ from binlake.table.schema.alter import (
     OPTIONS,
     converts_charset,
     dropped_columns,
+    is_of_no_column,
     redefined_columns,
 )
 from binlake.table.schema.catalogue import Catalogue
@@ -164,7 +165,18 @@ def switches_keys(sql: str) -> bool:
 def changes_no_column(ddl: DdlStatement) -> bool:
     """Whether a statement surely leaves the columns of tables as they are."""
     is_of_indexes = changes_index(ddl.sql) or switches_keys(ddl.sql)
-    return is_of_indexes or truncates(ddl.sql) or creates_another(ddl)
+    return is_of_indexes or truncates(ddl.sql) or creates_another(ddl) or _alters_no_column(ddl)
+
+
+def _alters_no_column(ddl: DdlStatement) -> bool:
+    altered = _ALTER.match(ddl.sql)
+    if altered is None or altered["ignore"]:  # it may remove rows
+        return False
+    try:
+        items = items_of(ddl)
+    except UnsupportedError:
+        return False
+    return bool(items) and all(map(is_of_no_column, items))
 
 
 def why_not_followed(sql: str) -> str:
@@ -317,11 +329,8 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
     texts = {column.lower_name for column in old.columns if column.charset is not None}
     changed = texts if converts_charset(items) else texts & redefined_columns(items)
     for column in old.columns:
-        used = (
-            {word.lower() for word, _ in _expression_words(column.expression)}
-            if column.generated
-            else set()
-        )
+        words = _expression_words(column.expression) if column.generated else ()
+        used = {word for word, is_text in words if not is_text}
         if used & changed:
             return (
                 f"column {min(used & changed)} may get another collation, and then the server computes the values of column"

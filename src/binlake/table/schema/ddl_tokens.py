@@ -37,13 +37,13 @@ def items_of(ddl: DdlStatement) -> list[list[Token]]:
     """Return the items of an ALTER TABLE. Raises UnsupportedError."""
     try:
         tokens = tokens_of(ddl)
+        at = next((i for i, token in enumerate(tokens) if token.word == "TABLE"), len(tokens)) + 1
+        if [token.word for token in tokens[at : at + 2]] == ["IF", "EXISTS"]:
+            at += 2
+        at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
+        return [list(item) for item in split(tokens[after_wait(tokens, at) :]) if item]
     except UnreadableTableError as error:
         raise UnsupportedError(f"the statement cannot be read: {error}") from None
-    at = next((i for i, token in enumerate(tokens) if token.word == "TABLE"), len(tokens)) + 1
-    if [token.word for token in tokens[at : at + 2]] == ["IF", "EXISTS"]:
-        at += 2
-    at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
-    return [list(item) for item in split(tokens[after_wait(tokens, at) :]) if item]
 
 
 def after_wait(tokens: Sequence[Token], at: int) -> int:

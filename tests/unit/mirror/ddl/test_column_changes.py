@@ -18,7 +18,7 @@ from binlake.mirror.ddl import column_changes
 from binlake.mirror.ddl.effects import Effect, effect_of
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.names import MIRROR
-from binlake.table.schema.ddl_effects import altered_table, changes_no_column
+from binlake.table.schema.ddl_effects import altered_table, changes_no_column, why_computed_again
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.defaults import Constant, Unknown
 from binlake.table.schema.schema_file import parse_schema
@@ -276,6 +276,36 @@ def test_a_statement_that_waits_for_a_lock(wait: str) -> None:
     rows = [pa.table({"v": pa.array([0], pa.int32())})]
     with pytest.raises(UnsupportedError, match="column v is AUTO_INCREMENT afterwards"):
         changes(f"{wait}MODIFY v INT AUTO_INCREMENT", rows=rows)
+
+
+@pytest.mark.parametrize(("sql", "is_harmless"), [
+    ("ADD INDEX (v)", True), ("ADD UNIQUE KEY u (v)", True), ("ADD FULLTEXT (v), ALGORITHM=INPLACE, LOCK=NONE", True),
+    ("ADD PARTITION (PARTITION p3 VALUES LESS THAN (30))", True), ("DROP INDEX i, ADD KEY i (v)", True),
+    ("AUTO_INCREMENT = 7, COMMENT 'x'", True), ("STATS_PERSISTENT=1", True),
+    ("ADD PRIMARY KEY (v)", False), ("DROP PRIMARY KEY", False), ("DROP INDEX `PRIMARY`", False), ("DROP KEY v, DROP v", False),
+    ("ADD COLUMN `index` INT", False), ("ADD (x INT, KEY (x))", False), ("ADD CONSTRAINT c UNIQUE (v)", False),
+    ("DROP PARTITION p3", False), ("REORGANIZE PARTITION p3 INTO (PARTITION p3 VALUES LESS THAN (40))", False),
+    ("COMMENT='x' CHARACTER SET latin1", False), ("ENGINE=MyISAM", False), ("CONVERT TO CHARACTER SET utf8mb4", False),
+    ("ADD INDEX (v), MODIFY v VARCHAR(9)", False), ("COMMENT", True), ("", False), ("FORCE", False),
+])  # fmt: skip
+def test_statements_that_change_no_column(sql: str, is_harmless: bool) -> None:
+    """During a copy, they do not make it begin again."""
+    assert changes_no_column(ddl(f"ALTER TABLE t {sql}")) is is_harmless
+    assert not changes_no_column(ddl(f"ALTER IGNORE TABLE t {sql}"))
+
+
+@pytest.mark.parametrize(("sql", "column"), [
+    ("MODIFY a VARCHAR(9) COLLATE utf8mb4_bin", "g"), ("CHANGE a b VARCHAR(9)", "g"), ("MODIFY `A` VARCHAR(20)", "g"),
+    ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "g"),
+    ("MODIFY b VARCHAR(9) COLLATE utf8mb4_bin", ""), ("MODIFY n BIGINT", ""), ("ADD COLUMN x INT", ""), ("COLLATE utf8mb4_bin", ""),
+])  # fmt: skip
+def test_a_collation_of_a_generated_column_changes(sql: str, column: str) -> None:
+    made = (
+        "CREATE TABLE shop.t (id INT PRIMARY KEY, a VARCHAR(9), b VARCHAR(9), n INT,"
+        " g INT AS (`a` = 'b') STORED, h INT AS (n + 1)) CHARSET=utf8mb4"
+    )
+    why = why_computed_again(ddl(f"ALTER TABLE t {sql}"), parse_schema(made.encode()).tables[0])
+    assert (f"the values of column {column} again" in (why or "")) if column else why is None
 
 
 @pytest.mark.parametrize("sql", [
