@@ -399,8 +399,8 @@ BEGIN_AT = {
 def test_failover_to_a_server_that_was_set_up_from_a_backup(
     name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:
-    """Its logs begin at the backup. A mirror that has the changes before it continues, and one that lacks some of them is told so;
-    the way back is possible, too.
+    """Its logs begin at the backup. A mirror that has the changes before it continues, and one that lacks some of them ends with an
+    error; the way back is possible, too.
     """
     flavour = name.partition("-")[0]
     options = [*GTID[flavour], "--binlog-row-metadata=FULL"]

@@ -524,8 +524,7 @@ class Control:
 
     def orphans_are_due(self, every_s: float) -> bool:
         """Whether the last search for files of killed runs was at least `every_s` seconds ago."""
-        last_s = int(self._properties.get("binlake.orphans-removed", "0"))
-        return time.time() - last_s >= every_s
+        return time.time() - int(self._properties.get("binlake.orphans-removed", "0")) >= every_s
 
     def orphans_removed(self) -> None:
         """Record the time of this search."""
@@ -534,9 +533,8 @@ class Control:
 
 def _with(entries: Mapping[str, SetAside], name: str, reason: str) -> str:
     """The entries and a new one, as JSON."""
-    return _shown(
-        {**entries, name: SetAside(reason, datetime.now(UTC).isoformat(timespec="seconds"))}
-    )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return _shown({**entries, name: SetAside(reason, now)})
 
 
 def _without(entries: Mapping[str, SetAside], *names: str) -> str:

@@ -53,7 +53,7 @@ from binlake.mirror.source.logs import LOG_IS_DAMAGED, logs_of, remedy_without_p
 from binlake.mirror.source.server_check import ServerCheck
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.stopped import StoppedError, wait_in_parts
-from binlake.mirror.upkeep import upkeep_of
+from binlake.mirror.upkeep import TableUpkeep, upkeep_of
 from binlake.source.replica.url import without_password
 from binlake.values.position import Position, is_log_of
 
@@ -136,9 +136,7 @@ class Mirror:
             )
             self._recorder = RoundRecorder(self._control, self._tables, options)
             self._rounds = self._rounds_of(split_bytes)
-            self._upkeep = upkeep_of(
-                self._engine, self._control, options, self._indexes, note, self._lease.kept
-            )
+            self._upkeep = self._upkeep_of_tables()
             opened.callback(self._upkeep.close)
             self._opened = opened.pop_all()
 
@@ -207,6 +205,10 @@ class Mirror:
             self._pulse.read_as_null,
             self._lease.check_not_ended,
         )
+
+    def _upkeep_of_tables(self) -> TableUpkeep:
+        kept = self._lease.kept
+        return upkeep_of(self._engine, self._control, self.options, self._indexes, self._note, kept)
 
     def _reporting(self, show: Callable[[MirrorStatus], None] | None, beats: Beats) -> Pulse:
         """The sign of life, which also shows the status if the caller wants it."""

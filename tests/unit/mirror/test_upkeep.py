@@ -296,7 +296,7 @@ def test_new_files_of_a_running_compaction_are_no_orphans() -> None:
 
 
 def test_files_of_copies_that_were_given_up_are_orphans(tmp_path: Path) -> None:
-    """Nobody continues a copy of a table that is gone, removed or quarantined, until it is requested."""
+    """The copy of a table that is gone, removed or quarantined is not continued, until it is requested."""
     lake: Any = FakeLake()
     control = LakeControl(lake, "mysql://db1/", MirrorOptions())
     for name in ("followed", "waiting", "gone", "made_again", "removed", "bad", "again", "backup"):

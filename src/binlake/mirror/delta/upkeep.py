@@ -117,7 +117,7 @@ class DeltaUpkeep:
         self._note(f"{name}: compacted from {before} to {after} data files in {took:.1f} s")
 
     def _properties(self, table: Followed) -> dict[str, str]:
-        """Of a commit that changes no rows: the table stays at its position."""
+        """The snapshot properties of a commit that changes no rows: the table stays at its position."""
         return table.position_properties(table.offset, self._control.round)
 
     def _clean(self, tables: Mapping[str, Followed]) -> None:

@@ -542,12 +542,9 @@ class FollowedTables:
 
     def quarantine_damaged(self, full_name: str, error: Exception, where: str = "") -> None:
         """Quarantine a table for an error of reading its lake table, see `DAMAGED`. `where`: the statement of the log, and a colon."""
-        why = str(error).partition("\n")[0]
-        what = (
-            f"a file of its lake table is missing or damaged: {why}"
-            if isinstance(error, DAMAGED)
-            else why
-        )
+        what = why = str(error).partition("\n")[0]
+        if isinstance(error, DAMAGED):
+            what = f"a file of its lake table is missing or damaged: {why}"
         if is_overflow(error):
             what = f"rows that are read together have more than 2 GB in a column ({why}): set a smaller round_bytes or chunk_rows"
         self.quarantine(full_name, f"{where}{what}; {RESYNC}")
