@@ -180,7 +180,7 @@ def test_another_writer_beside_a_compaction(
 
     optimize = DeltaStored.optimize
 
-    def beside(stored: DeltaStored, file_bytes: int) -> None:
+    def beside(stored: DeltaStored, file_bytes: int, state: Any) -> None:
         commit = stored.commit
 
         def after_another(act: Callable[[], object], *rest: Any) -> None:
@@ -191,7 +191,7 @@ def test_another_writer_beside_a_compaction(
             commit(both, *rest)
 
         monkeypatch.setattr(stored, "commit", after_another)
-        optimize(stored, file_bytes)
+        optimize(stored, file_bytes, state)
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaStored, "optimize", beside)

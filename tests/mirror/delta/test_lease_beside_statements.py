@@ -35,7 +35,7 @@ def test_a_renewal_and_a_statement_at_the_same_time(iceberg_spark: Any, tmp_path
         ends: set[float] = set()
         while len(ends) < 3:
             assert time.monotonic() < end
-            table.optimize(1 << 20)
+            table.optimize(1 << 20, table.log.state)
             table.set_properties({"binlake.touched": str(len(ends))})
             control.refresh()
             now = Holder.from_text(control.lease)
