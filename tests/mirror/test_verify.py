@@ -380,6 +380,23 @@ def test_numbers_that_the_server_shortens(server: Server) -> None:
         assert sorted(one.kind for one in found.differences) == ["extra", "missing"] * shortens
 
 
+def test_days_that_the_month_lacks(server: Server) -> None:
+    """They are NULL in the lake, as zero dates are."""
+    server.execute("DROP DATABASE IF EXISTS days", "CREATE DATABASE days")
+    dates = ("2023-02-31", "2023-02-28", "2024-02-29", "2023-04-31", "0096-02-29", "0000-02-30", "9999-12-31", "2023-00-31")  # fmt: skip
+    with server.session("days") as session:
+        session.execute(
+            "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",
+            "CREATE TABLE t (id INT PRIMARY KEY, d DATE, m DATETIME(3)) ENGINE=InnoDB",
+            *(f"INSERT INTO t VALUES ({n}, '{d}', '{d} 01:02:03.5')" for n, d in enumerate(dates)),
+        )
+    table = table_of(server, "days.t")
+    lake = copy_of(server, table).sort_by("id")
+    assert [row is None for row in lake["d"].to_pylist()] == [True, False, False, True, False, True, False, True]  # fmt: skip
+    found = compared(server, table, lake, VerifyOptions(parts=1000))
+    assert (found.is_equal, found.lake_rows, found.differing_parts) == (True, 8, 0)
+
+
 def test_leading_zeros_of_decimals(server: Server) -> None:
     """A server shows them for ZEROFILL. In a key, they would decide the part of a row."""
     columns = (

@@ -193,9 +193,10 @@ class StreamLogs(ABC):
         size = now.files[number].size
         return size if size is not None else self._ends.get(self.stamp(now, number))
 
-    def unlogged_gtids(self) -> str:
+    def unlogged_gtids(self, now: LogsNow) -> str:
         """Return the GTIDs of transactions that a server of MySQL has, but never had in a log: those of the backup or clone from which
-        it was set up. No PREVIOUS_GTIDS contains them. "" if it has none, and for files. Raises BinlogError.
+        it was set up. No PREVIOUS_GTIDS contains them. "" if it has none, for files, and for a server that does not log what it
+        replicates. Raises BinlogError.
         """
         return ""
 

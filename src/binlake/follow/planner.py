@@ -249,9 +249,9 @@ class StreamPlanner:
         growing = numbers[-1] if last == now.numbers[-1] else None
         if not limits.any:
             numbers = self._only_newest(now, start, numbers)
-        # the beginning of a file contains the GTIDs before it, except those shown elsewhere
-        known = start.position.gtid_set if numbers[0] == first or start.shown else ""
-        gtids = GtidProgress(known) if known else self._with_unlogged("")
+        gtids = GtidProgress(
+            start.position.gtid_set
+        )  # the beginning of a later file adds those before it
         # of those shown elsewhere, the ones that the batch passes no longer lie after the position
         passed = GtidProgress() if start.shown else gtids
         passed.last_is_anonymous = start.is_anonymous
@@ -326,14 +326,14 @@ class StreamPlanner:
 
     def _start_of(self, now: LogsNow, log: LogFile) -> StreamOffset:
         head = head_gtids(log)
-        gtids = self._with_unlogged("" if head is None else str(head)).text
+        gtids = self._with_unlogged(now, "" if head is None else str(head)).text
         return StreamOffset(Position(now.server_uuid, log.name, FIRST_EVENT, gtids), log.created)
 
-    def _with_unlogged(self, gtids: str) -> GtidProgress:
+    def _with_unlogged(self, now: LogsNow, gtids: str) -> GtidProgress:
         """Return the GTIDs before a place: those that its logs show, and those that no log of the server ever had."""
         found = GtidProgress(gtids)
         if not found.is_of_mariadb:
-            found.add_all(GtidProgress(self._logs.unlogged_gtids()))
+            found.add_all(GtidProgress(self._logs.unlogged_gtids(now)))
         return found
 
     def _first_start(self, now: LogsNow, numbers: Sequence[int]) -> StreamOffset:
@@ -363,7 +363,7 @@ class StreamPlanner:
         return created is not None and (created + 1) * 1_000_000 <= time_us
 
     def _sought(self, now: LogsNow, number: int, keep: Keeps, wants: Wants) -> StreamOffset | None:
-        gtids = self._with_unlogged("")
+        gtids = self._with_unlogged(now, "")
         with self._logs.open(now, number) as log:
             offset = seek(log, gtids, keep, wants)
             if offset is None:
@@ -397,7 +397,8 @@ class StreamPlanner:
         transactions from the start, so one GTID has two meanings.
         """
         oldest = self._first_start(now, now.numbers)
-        seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
+        seen = self._with_unlogged(now, offset.position.gtid_set)
+        head = GtidProgress(oldest.position.gtid_set)
         number = number_in(offset.position.file)
         later = number is not None and number < now.numbers[0]
         if later and seen.is_place_of(head):
@@ -461,7 +462,7 @@ class StreamPlanner:
                 f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head)}",
                 hint=self._remedy,
             )
-        here = self._with_unlogged(self._latest(now).position.gtid_set)
+        here = GtidProgress(self._latest(now).position.gtid_set)
         if not here.has_reached(shown):
             raise PositionLostError(
                 f"{why}; transactions that the stream has seen are not in the logs: "
@@ -490,7 +491,7 @@ class StreamPlanner:
         For MySQL it is the newest one that has a transaction of the set, if there is one: a log after it that begins with exactly
         the set may follow transactions without GTIDs, which are not in the set.
         """
-        first, before = None, GtidProgress()
+        first, before, unlogged = None, GtidProgress(), self._with_unlogged(now, "")
         for number in reversed(now.numbers):
             if first is not None and number + 1 not in now.files:
                 break
@@ -498,7 +499,9 @@ class StreamPlanner:
                 known = head_gtids(log)
             if known is None and number != now.numbers[0]:
                 continue  # what came before is not known: a crash came first, or the log is of a relay
-            head = self._with_unlogged("" if known is None else str(known))
+            head = GtidProgress("" if known is None else str(known))
+            if not head.is_of_mariadb:
+                head.add_all(unlogged)
             if first is not None and not shown.has_all(head):
                 break
             before = head

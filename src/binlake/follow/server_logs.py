@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from binlake.errors import ConnectionLostError, PositionLostError, ServerError
@@ -120,21 +121,22 @@ class ServerLogs(StreamLogs):
     def _asked_for_gtids(self) -> bool:
         return self._connected().gives_gtids
 
-    def unlogged_gtids(self) -> str:
-        return patiently(
-            self._asked_for_unlogged_gtids, self._patience_s, self.close, stop=self._stop
-        )
+    def unlogged_gtids(self, now: LogsNow) -> str:
+        ask = partial(self._asked_for_unlogged_gtids, now)
+        return patiently(ask, self._patience_s, self.close, stop=self._stop)
 
-    def _asked_for_unlogged_gtids(self) -> str:
+    def _asked_for_unlogged_gtids(self, now: LogsNow) -> str:
         server = self._connected()
-        purged = server.purged()
+        # (after a lost connection, another server may answer)
+        purged = server.purged() if server.identity == now.server_uuid else ""
         if self._unlogged is None or self._unlogged[0] != purged:
             self._unlogged = purged, self._not_logged(server, purged)
         return self._unlogged[1]
 
     def _not_logged(self, server: ServerConnection, purged: str) -> str:
         """Return those of the GTIDs that were purged before that are not in the beginning of the oldest log, either."""
-        if not purged:
+        # else gtid_purged also contains all that it has replicated
+        if not purged or not _logs_updates(server):
             return ""
         # listed afterwards: a log that is purged meanwhile only adds to the beginning
         files = self._listed(server, server.end()[0])
@@ -154,6 +156,7 @@ class ServerLogs(StreamLogs):
         name, offset = server.end()
         known = self._listing
         if known is None or known.server is not server or known.newest != name:
+            self._created.clear()
             known = self._listing = _Listing(server, name, self._listed(server, name))
         files = dict(known.files)
         newest = next(reversed(files))
@@ -165,7 +168,6 @@ class ServerLogs(StreamLogs):
 
     def _listed(self, server: ServerConnection, newest: str) -> dict[int, LogPath]:
         """Return the logs up to the current one of the look."""
-        self._created.clear()
         files = []
         for log in server.logs():
             suffix = log.name.rpartition(".")[2]
@@ -185,3 +187,9 @@ class ServerLogs(StreamLogs):
             self._server = connect_any(self._urls)
             self.connections += 1
         return self._server
+
+
+def _logs_updates(server: ServerConnection) -> bool:
+    """Whether a server of MySQL logs the transactions that it replicates."""
+    name = "log_replica_updates" if server.version >= (8, 0, 26) else "log_slave_updates"
+    return (server.variable(name) or "").upper() in ("ON", "1")

@@ -238,7 +238,8 @@ class Lease:
 
     def _is_own(self, found: Holder | None) -> bool:
         """Whether a record belongs to this process, whenever it was renewed."""
-        return found is not None and replace(found, until=self._own.until) == self._own
+        own = self._own  # another thread may renew it
+        return found is not None and replace(found, until=own.until) == own
 
     def _check(self, control: Control) -> None:
         found = Holder.from_text(control.lease)

@@ -67,6 +67,8 @@ class Rounds:
         self._with_zero_dates: set[str] = set()
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
+        # places of another server in the log of the current one
+        self._places: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
         #: whether the newest range ended where the log did when its end was looked for
         self.is_near_end = False
 
@@ -93,7 +95,8 @@ class Rounds:
         target = min(ahead, key=_place) if ahead else None
         limits = Limits.of_memory(self._options.round_bytes)
         if ends := [end for end in parts if end and position_key(end.position) > place]:
-            target, limits = max(ends, key=_place), UNLIMITED
+            others = [end for end in copied if end and position_key(end.position) > place]
+            target, limits = min([max(ends, key=_place), *others], key=_place), UNLIMITED
         try:
             end = self._planner.advance(start, limits, target)
         except PositionLostError as error:
@@ -175,6 +178,7 @@ class Rounds:
         It quarantines a table whose position the server does not have. Raises PositionLostError if the server has no
         table's position, or if it may have a table's position later.
         """
+        self._places.clear()
         tables = list(self._tables.followed.values())
         lost: list[tuple[Followed, PositionLostError]] = []
         found: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
@@ -206,9 +210,10 @@ class Rounds:
         """
         if until is None or until.position.server_uuid == table.offset.position.server_uuid:
             return until
-        end = self._here(until, {})
+        end = self._here(until, self._places)
         if not isinstance(end, PositionLostError):
             return end
+        del self._places[until.key]
         if end.is_passing:
             raise end
         self._position_is_lost(table, end)

@@ -35,6 +35,7 @@ from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.selection import TableSelection, checked_patterns, chosen_tables, is_pattern
+from binlake.mirror.table_rules import COPY_SUFFIX
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
 from binlake.mirror.tables.damage import DAMAGED
@@ -356,6 +357,8 @@ class Upkeep:
                 continue
             if self._job is not None and table.lake is self._job.lake:
                 continue
+            if table.shard_column and any(self._indexes.glob(f"*{COPY_SUFFIX}")):
+                continue  # it may be the copy of another shard
             self._remove_orphans_of(name, _iceberg(table).stored)
         followed = {table.lake.full_name for table in tables.values()}
         try:

@@ -234,6 +234,9 @@ def _verified(
         reason = "the table was copied after the position at which the source is read"
         return TableVerification(name, "not compared", reason), True
     try:
+        if why := _other_writer(followed, mirror):
+            mirror.quarantine(name, why)
+            return TableVerification(name, "not compared", why), False
         table = read_table(source.server, followed.id, mirror.options.read_options())
         if table is None:
             reason = "the server has no such table, or its user may not read it"
@@ -253,13 +256,21 @@ def _verified(
     except FormatError as error:  # a value, perhaps of a column that another one has replaced
         is_altered = _may_have_changed(source, followed, mirror)
         return TableVerification(name, "not compared", str(error)), is_altered
-    except CommitConflictError as error:
-        mirror.quarantine(name, str(error))
-        return TableVerification(name, "not compared", str(error)), False
     except BinlogError as error:
         is_altered = isinstance(error, ServerError) and error.code in _CODES_AFTER_DDL
         return TableVerification(name, "not compared", str(error)), is_altered
     return _described(name, found), is_altered
+
+
+def _other_writer(followed: Followed, mirror: ComparedMirror) -> str:
+    """Reload a lake table: what is compared is not what the mirror knows, but what others read. Return why that is not possible, if
+    another program has written to it, or "".
+    """
+    try:
+        reload_own(followed.lake, mirror.options)
+    except CommitConflictError as error:
+        return str(error)
+    return ""
 
 
 def _may_have_changed(source: ExactSource, followed: Followed, mirror: ComparedMirror) -> bool:
@@ -278,7 +289,6 @@ def _compared(
     mirror: ComparedMirror,
     options: VerifyOptions | None,
 ) -> TableComparison:
-    reload_own(followed.lake, mirror.options)  # not what the mirror knows, but what others read
     there = followed.lake.schema
     shown = pa.schema([there.field(name) for name in followed.columns])
     lake = LakeRows(shown, lambda: _keeping_lease(followed.present(), mirror))

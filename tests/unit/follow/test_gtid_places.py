@@ -17,6 +17,7 @@ from binlake.follow.logs import DirectoryLogs
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
 from binlake.stream.positions.boundary import UNLIMITED, Limits
+from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.log_part import LogPart
 from binlake.table.row_json import change_batch
 from binlake.table.types.base import Target
@@ -189,6 +190,30 @@ def test_another_server_has_no_log_from_before_the_position(
     position = Position(str(SID), "mysql-bin.000077", 700, f"{SID}:1-3")
     is_found = is_decided is not None and ((is_decided and is_anonymous is False) or gives_gtids)
     assert planner.has(StreamOffset(position, is_anonymous=is_anonymous)) == bool(is_found)
+
+
+@pytest.mark.parametrize(
+    ("here", "shown", "reached", "firsts"),
+    [
+        # another server of the domain has written past the numbers that it never had
+        ("0-1-95,0-2-101", "0-1-100", False, []),
+        ("0-2-101", "0-1-100", False, []),
+        ("0-1-100,0-2-101", "0-1-100", True, []),
+        # set up from a backup, it does not know the servers that had written before
+        ("0-1-101", "0-9-7,0-1-100", True, []),
+        ("0-1-101,1-1-4", "0-1-100,1-1-5", False, []),
+        ("", "0-1-100,1-1-5", False, ["0-1-100", "1-1-5"]),
+        ("0-3-1", "0-1-100,1-1-5", False, ["1-1-5"]),
+        (f"{SID}:1-9", f"{SID}:1-9", True, []),
+        (f"{SID}:1-8", f"{SID}:1-9", False, []),
+    ],
+)
+def test_whether_a_server_has_what_was_shown(
+    here: str, shown: str, reached: bool, firsts: list[str]
+) -> None:
+    one, other = GtidProgress(here), GtidProgress(shown)
+    assert one.has_reached(other) is reached
+    assert [str(gtid) for gtid in one.first_of_domains(other)] == firsts
 
 
 def test_a_planned_batch_is_read_from_another_server(tmp_path: Path) -> None:

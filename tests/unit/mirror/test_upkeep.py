@@ -141,6 +141,7 @@ def followed(*tables: LakeTable) -> dict[str, Any]:
             full_name=lake.name,
             lake=lake,
             offset=OFFSET,
+            shard_column="",
             position_properties=lambda *_of: {},
         )
         for lake in tables

@@ -11,6 +11,7 @@ from binlake.follow.planner import StreamPlanner
 from binlake.format.sql_names import TableName, unquoted_name
 from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
+from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied, commit_gone
 from binlake.mirror.control import RESYNC, Control
@@ -29,6 +30,7 @@ from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.digest import TOKEN, digest_text
 from binlake.table.schema.ddl_effects import (
     CASCADES,
+    alters_no_column,
     changes_no_column,
     concerns,
     spells_another,
@@ -80,7 +82,7 @@ class SchemaChanges:
             for table in group
             if self._concerns(ddl, table)
             and table.was_copied_after(place)
-            and not changes_no_column(ddl)
+            and not _changes_nothing(ddl, table)
             and not _departs(ddl, table)
         ]
         for table in again:
@@ -255,6 +257,14 @@ class SchemaChanges:
 def position_in_log(ddl: DdlStatement, start: StreamOffset) -> Position:
     """The position of a statement in the log that a read from `start` has found it in."""
     return Position(start.position.server_uuid, ddl.position.file, ddl.position.offset)
+
+
+def _changes_nothing(ddl: DdlStatement, table: Followed) -> bool:
+    """Whether a statement leaves the rows and columns of a table as they are, and does not put its key in doubt."""
+    if changes_no_column(ddl):
+        return True
+    has_primary_key = {*map(caseless, table.key)} == {*map(caseless, table.declared.primary_key)}
+    return has_primary_key and alters_no_column(ddl)
 
 
 def _departs(ddl: DdlStatement, table: Followed) -> bool:

@@ -97,9 +97,11 @@ def _kept_as_text(column: ColumnDefinition, name: str, kind: pa.DataType, digest
 
 
 def _date(name: str, shown: str) -> str:
-    """SQL for a date or moment; NULL for zero and partial dates."""
+    """SQL for a date or moment; NULL for zero and partial dates, and for days that the month lacks."""
     partial = f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0"
-    return f"IF({partial}, NULL, {shown})"
+    first = f"CONCAT(LPAD(YEAR({name}), 4, '0'), '-', MONTH({name}), '-01')"
+    beyond = f"DAYOFMONTH({name}) > 28 AND DAYOFMONTH({name}) > DAYOFMONTH(LAST_DAY({first}))"
+    return f"IF({partial} OR ({beyond}), NULL, {shown})"
 
 
 def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:

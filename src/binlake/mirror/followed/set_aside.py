@@ -11,6 +11,7 @@ from binlake.mirror.followed.copy_state import state_path
 from binlake.mirror.followed.table_record import (
     copied_from,
     is_duplicate,
+    shard_column,
     sources,
     stored_tables,
 )
@@ -35,6 +36,8 @@ def lake_tables_set_aside(
         properties = known["properties"]
         of = {*sources(properties), *filter(None, [copied_from(properties)])}
         if not of or of & resyncing or is_duplicate(properties, name):
+            continue
+        if shard_column(properties):  # it does not record a shard whose copy is not complete
             continue
         if any(state_path(indexes, one).exists() for one in of):
             continue  # a server has a table of this name again

@@ -31,10 +31,6 @@ _MARIADB = re.compile(r"\d+-\d+-\d+(?:,|$)")
 _HEADS = any_code((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))
 
 
-def _seq_no(gtid: MariaGtid) -> int:
-    return gtid.seq_no
-
-
 class GtidProgress:
     """A set of either flavour that only grows. `text` is its notation.
 
@@ -115,13 +111,11 @@ class GtidProgress:
         )
 
     def has_reached(self, other: GtidProgress) -> bool:
-        """Whether the transactions of `other` come before the place of this set. Of MariaDB, the last GTID of each domain decides:
-        the logs of a server that was set up from a backup do not show the servers that had written before.
+        """Whether this set contains the last transactions of `other`. Of MariaDB, it is the last GTID of each domain: the logs of a
+        server that was set up from a backup do not show the servers that had written before.
         """
-        last = {gtid.domain_id: gtid.seq_no for gtid in sorted(self._mariadb, key=_seq_no)}
         return other._mysql <= self._mysql and all(
-            last.get(gtid.domain_id, -1) >= gtid.seq_no
-            for gtid in other._mariadb.position().values()
+            self._reached(gtid) >= gtid.seq_no for gtid in other._mariadb.position().values()
         )
 
     def first_of_domains(self, other: GtidProgress) -> list[MariaGtid]:

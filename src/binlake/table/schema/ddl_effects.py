@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from binlake.errors import UnsupportedError
+from binlake.format.charsets import BINARY
 from binlake.format.sql_names import END, NAME, lower_name, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import (
@@ -165,10 +166,13 @@ def switches_keys(sql: str) -> bool:
 def changes_no_column(ddl: DdlStatement) -> bool:
     """Whether a statement surely leaves the columns of tables as they are."""
     is_of_indexes = changes_index(ddl.sql) or switches_keys(ddl.sql)
-    return is_of_indexes or truncates(ddl.sql) or creates_another(ddl) or _alters_no_column(ddl)
+    return is_of_indexes or truncates(ddl.sql) or creates_another(ddl)
 
 
-def _alters_no_column(ddl: DdlStatement) -> bool:
+def alters_no_column(ddl: DdlStatement) -> bool:
+    """Whether a statement is an ALTER TABLE that surely leaves columns and rows as they are: of indexes, added partitions and some
+    options.
+    """
     altered = _ALTER.match(ddl.sql)
     if altered is None or altered["ignore"]:  # it may remove rows
         return False
@@ -326,11 +330,16 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
     another collation. Definitions have no collations here.
     """
     items = items_of(ddl)
-    texts = {column.lower_name for column in old.columns if column.charset is not None}
+    texts = {c.lower_name for c in old.columns if c.charset not in (None, BINARY)}
     changed = texts if converts_charset(items) else texts & redefined_columns(items)
     for column in old.columns:
         words = _expression_words(column.expression) if column.generated else ()
-        used = {word for word, is_text in words if not is_text}
+        functions = [word == "(" for word, _ in [*words[1:], ("", False)]]
+        used = {
+            word
+            for (word, is_text), is_function in zip(words, functions, strict=bool(words))
+            if not (is_text or is_function)
+        }
         if used & changed:
             return (
                 f"column {min(used & changed)} may get another collation, and then the server computes the values of column"
