@@ -57,7 +57,9 @@ def test_the_server_of_an_archive(url: str, identity: str, found: str) -> None:
     assert SourceHost(url, logs("/archive/db", identity)).url() == found
     host = SourceHost(url, logs("/archive/db", identity))
     if not identity:  # rows of one server, and changes of another
-        with pytest.raises(SourceError, match="/archive/db does not say of which server its logs are"):
+        with pytest.raises(
+            SourceError, match="/archive/db does not say of which server its logs are"
+        ):
             host.copied_url()
     elif not url.startswith("mysql://db1/"):
         assert host.copied_url() == found
