@@ -199,6 +199,35 @@ def test_shards_that_the_server_drops_while_they_are_not_followed(
     assert states(lake) == {"gone_3.orders": "equal"}
 
 
+def test_the_rows_of_a_removed_shard_stay(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Also if the columns of the last shard change, so that its copy would need another lake table."""
+    with server.session() as session:
+        for database in ("kept_1", "kept_2"):
+            session.execute(
+                f"CREATE DATABASE {database}",
+                f"CREATE TABLE {database}.orders (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO {database}.orders VALUES (1, 1), (2, 2)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("kept_*.*",), shard_tables=("kept_*.*=all.{table}",), on_alter="resync"
+    )  # fmt: skip
+    lake.catch_up()
+    control = Control(IcebergLake(iceberg_spark, lake.catalog), None, None)
+    control.remove_tables({"kept_1.orders"}, {"kept_1.orders"})
+    server.execute("DROP DATABASE kept_1", "ALTER TABLE kept_2.orders DROP COLUMN v")
+    lake.catch_up()
+    assert "also contains the rows of kept_1.orders" in quarantined(lake)["kept_2.orders"]
+    control.request_resync({"kept_2.orders"})
+    lake.catch_up()
+    assert "also contains the rows of kept_1.orders" in quarantined(lake)["kept_2.orders"]
+    databases = ("kept_1.orders", "kept_2.orders")
+    assert rows(lake, "all.orders", "_source, id, v") == [
+        (name, key, key) for name in databases for key in (1, 2)
+    ]
+
+
 def test_each_change_once_through_kills(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     """Kills between the commits of two shards of a table in which a change that is made twice is seen."""
     for number in (1, 2, 3):

@@ -269,11 +269,11 @@ class _Rounds:
         return sorted(absent - there)
 
     def check_no_tag(self, moment: Moment, name: str) -> None:
-        """Raise OptionError if a table has a tag of this name."""
+        """Raise OptionError if a table has a tag or a branch of this name."""
         for full_name, table in self.with_tags(moment):
-            if name in table.tags():
+            if name in table.refs():
                 raise OptionError(
-                    f"{full_name} has a tag {name} that the mirror did not create",
+                    f"{full_name} has a tag or branch {name} that the mirror did not create",
                     name="name",
                     hint="choose another name",
                 )

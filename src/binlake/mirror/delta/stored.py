@@ -321,6 +321,9 @@ class DeltaStored:
     def tags(self) -> list[str]:
         return []
 
+    def refs(self) -> list[str]:
+        return []
+
     # -- upkeep ------------------------------------------------------------------------------------
 
     def optimize(self, file_bytes: int, state: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from binlake.mirror.apply.lake_types import widens
 from binlake.mirror.columns.kept_as_text import has_text
 from binlake.mirror.columns.names import ANOTHER_NAME, caseless, spelled
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import offset_of
+from binlake.mirror.control import Control, offset_of
 from binlake.mirror.followed.former_tables import (
     DROP_TAGS,
     few_of,
@@ -66,6 +66,7 @@ from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
+from binlake.values.table_names import table_name
 
 _ELSEWHERE = "rename the table with --rename, or leave it out with --exclude-table"
 _WHY_DAMAGED = "a file of its lake table is missing, is damaged or cannot be used"
@@ -75,8 +76,7 @@ _WHY_DAMAGED = "a file of its lake table is missing, is damaged or cannot be use
 class CopyTargets:
     """Opens or makes the lake tables of copies.
 
-    `note` receives messages for the user. `shards_in` finds the shards of a lake table that are followed. `was_dropped`
-    tells whether the table with which a lake table was made is no longer on the server.
+    `note` receives messages for the user. `shards_in` finds the shards of a lake table that are followed.
     """
 
     lake: LakeTables
@@ -85,7 +85,7 @@ class CopyTargets:
     indexes: Path
     note: Callable[[str], None]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
-    was_dropped: Callable[[str], bool]
+    control: Control
 
     def name(self, table: SourceTable) -> tuple[str, str]:
         """Namespace and name of the lake table."""
@@ -115,7 +115,7 @@ class CopyTargets:
         known = self._known(name)
         why = "its columns or options have changed"
         # another table of the same name: values from before are those of other rows
-        is_other = self.was_dropped(table.full_name)
+        is_other = self.control.was_dropped(table.full_name)
         texts = () if known is None or is_other else self._texts(table, known)
         schema = self._lake_schema(table, texts)
         if ambiguous := why_ambiguous(schema, self.options.format):
@@ -312,7 +312,7 @@ class CopyTargets:
                 f"{table.full_name}: the lake table {'.'.join(name)} {what} {other}", hint=hint
             )
         column = self.shard_column(table)
-        others = [shard for shard in self.shards_in(name) if shard != table.full_name]
+        others = self._other_shards(table, properties)
         own = {one.name for one in self.mode(table).fields} | {column}
         wanted = _columns(storage_schema(iceberg_schema(schema)), own)
         there = _columns(storage_schema(known["schema"]), own, kept_columns(properties))
@@ -334,9 +334,25 @@ class CopyTargets:
             raise UnsupportedError(
                 f"{table.full_name}: its columns, key or options differ from those of the lake table {'.'.join(name)}, which "
                 f"also contains the rows of {', '.join(others)}",
-                hint="make the same change to all of them, then `binlake mirror resync` all of them",
+                hint="make the same change to all of them, then `binlake mirror resync` all of them; or drop the lake table, with the rows"
+                " of shards that were removed",
             )
         return bool(same)
+
+    def _other_shards(self, table: SourceTable, properties: Mapping[str, str]) -> list[str]:
+        """The other shards whose rows stay in the lake table: those that are followed, and those that are removed or quarantined
+        without a request to copy them again.
+        """
+        followed = self.shards_in(self.name(table))
+        return [
+            name
+            for name in {**dict.fromkeys(followed), **dict.fromkeys(sources(properties))}
+            if name != table.full_name
+            and (
+                name in followed
+                or (self.options.is_shard(*table_name(name)) and name not in self.control.to_resync)
+            )
+        ]
 
     def _why_without_snapshots(self, known: Mapping[str, Any]) -> str:
         """Why the snapshots of a lake table that is replaced cannot stay readable; "" if they can."""
@@ -349,10 +365,14 @@ class CopyTargets:
 
 
 def tag_as_before(there: StoredTable) -> None:
-    """Keep the rows of a table that no copy will contain."""
-    place = offset_of(there.describe().get("summary", {}))
+    """Keep the rows of a table that no copy will contain. The newest snapshot may be one of another program."""
+    known = there.describe()
+    summary: Mapping[str, str] = known.get("summary", {})
+    place = offset_of(summary)
     if place is not None:
         there.tag(f"before-copy-{place.position.file}-{place.position.offset}")
+    elif int(summary.get("total-records", "0")):
+        there.tag(f"before-copy-snapshot-{known['snapshot']}")
 
 
 def _of_mirror(summary: Mapping[str, str]) -> dict[str, str]:

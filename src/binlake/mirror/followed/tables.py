@@ -122,7 +122,7 @@ class FollowedTables:
             planner,
             options,
             rules,
-            CopyTargets(lake, options, rules, indexes, note, self.shards_in, control.was_dropped),
+            CopyTargets(lake, options, rules, indexes, note, self.shards_in, control),
             indexes,
             note,
             watch,

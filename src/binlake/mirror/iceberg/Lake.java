@@ -672,7 +672,11 @@ public class Lake {
 
   /** A name for one snapshot, unless there is one of that name. */
   public void tagAt(Table table, String name, long snapshot) {
-    if (table.refs().get(name) == null) {
+    SnapshotRef there = (SnapshotRef) table.refs().get(name);
+    if (there != null && !there.isTag()) {
+      throw new IllegalArgumentException("it has a branch " + name);
+    }
+    if (there == null) {
       table.manageSnapshots().createTag(name, snapshot).commit();
     }
   }
@@ -691,8 +695,15 @@ public class Lake {
     return mapper.writeValueAsString(names);
   }
 
+  /** The names of the tags and the branches. */
+  public String refs(Table table) throws Exception {
+    table.refresh();
+    return mapper.writeValueAsString(new ArrayList(table.refs().keySet()));
+  }
+
   public void dropTag(Table table, String name) {
-    if (table.refs().get(name) != null) {
+    SnapshotRef there = (SnapshotRef) table.refs().get(name);
+    if (there != null && there.isTag()) {
       table.manageSnapshots().removeTag(name).commit();
     }
   }

@@ -281,6 +281,11 @@ class IcebergTable:
             found: list[str] = json.loads(self._helper.tags(self._table))
             return found
 
+    def refs(self) -> list[str]:
+        with self._asked():
+            found: list[str] = json.loads(self._helper.refs(self._table))
+            return found
+
     def drop_tag(self, name: str) -> None:
         """Remove a tag; its snapshot expires like others."""
         with self._asked():

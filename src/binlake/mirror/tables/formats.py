@@ -133,6 +133,9 @@ class StoredTable(Protocol):
     def tags(self) -> list[str]:
         """The names that keep versions readable; none in Delta, where VACUUM ignores them."""
 
+    def refs(self) -> list[str]:
+        """The names of tags and branches, which no other tag can have."""
+
     def file_states(self) -> list[FileState]:
         """The data files, and how much of them is deleted."""
 

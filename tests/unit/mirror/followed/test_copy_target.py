@@ -15,8 +15,10 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import UnsupportedError
+from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.followed.copy_target import CopyTargets
+from binlake.mirror.control import position_properties
+from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.table_record import (
     definition_properties,
     former_properties,
@@ -31,6 +33,7 @@ from binlake.mirror.tables.schema import iceberg_schema
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
+from binlake.values.position import Position
 
 MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, c VARCHAR(20), w BIGINT) CHARSET=utf8mb4"
 IN_LAKE = pa.schema(
@@ -81,6 +84,9 @@ class StoredLake:
         self.created.append(name[1])
 
 
+CONTROL: Any = SimpleNamespace(was_dropped=lambda _name: False, to_resync=frozenset())
+
+
 def opened(lake: StoredLake, create_table: str) -> None:
     """Open the lake table for a copy of a table that is now declared like this."""
     [declared] = parse_schema(create_table.encode()).tables
@@ -88,7 +94,7 @@ def opened(lake: StoredLake, create_table: str) -> None:
     made: Any = lake
     options = MirrorOptions(on_alter="new-column")
     targets = CopyTargets(
-        made, options, ColumnRules(), Path(), lake.notes.append, lambda _: {}, lambda _: False
+        made, options, ColumnRules(), Path(), lake.notes.append, lambda _: {}, CONTROL
     )
     targets.open(table)
 
@@ -184,9 +190,7 @@ def replaced(
     definition = definition_of(parsed, "mysql")
     there: Any = lake
     options = MirrorOptions.of({"deletes": deletes[1]})
-    targets = CopyTargets(
-        there, options, now, Path(), lake.notes.append, lambda _: {}, lambda _: False
-    )
+    targets = CopyTargets(there, options, now, Path(), lake.notes.append, lambda _: {}, CONTROL)
     try:
         targets.open(SourceTable("shop", "t", definition, ("id",)))
     finally:
@@ -254,3 +258,26 @@ def test_a_lake_table_with_earlier_rows_of_another_table() -> None:
     ) as raised:
         opened(lake, MADE)
     assert (raised.value.hint or "").startswith("drop it if you do not need it")
+
+
+@pytest.mark.parametrize(
+    ("summary", "tags"),
+    [
+        (
+            position_properties(StreamOffset(Position("x", "binlog.000001", 4)), 1)
+            | {"total-records": "3"},
+            ["before-copy-binlog.000001-4"],
+        ),
+        # of another program: otherwise the earlier versions and changes would be lost
+        ({"total-records": "3", "engine-name": "spark"}, ["before-copy-snapshot-7"]),
+        ({"total-records": "0"}, []),
+        ({}, []),
+    ],
+)
+def test_the_rows_before_a_copy_get_a_tag(summary: dict[str, str], tags: list[str]) -> None:
+    made: list[str] = []
+    there: Any = SimpleNamespace(
+        describe=lambda: {"snapshot": 7, "summary": summary}, tag=made.append
+    )
+    tag_as_before(there)
+    assert made == tags
