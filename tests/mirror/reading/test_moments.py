@@ -119,7 +119,9 @@ def check_expiry(
         tables_at(lake.folder, before, spark=lake.spark, catalog=lake.catalog)
     tables = IcebergLake(lake.spark, lake.catalog)
     tables.load("moments", "b").tag("others")
-    with pytest.raises(OptionError, match="b has a tag others"):
+    with pytest.raises(OptionError, match="has a tag or branch main that the mirror did not"):
+        name_moment(lake.folder, "main", spark=lake.spark, catalog=lake.catalog)
+    with pytest.raises(OptionError, match="b has a tag or branch others"):
         name_moment(lake.folder, "others", spark=lake.spark, catalog=lake.catalog)
     # a name that a part of the tables have, as after a kill
     made = name_moment(lake.folder, "part", spark=lake.spark, catalog=lake.catalog)

@@ -170,9 +170,7 @@ def changes_no_column(ddl: DdlStatement) -> bool:
 
 
 def alters_no_column(ddl: DdlStatement) -> bool:
-    """Whether a statement is an ALTER TABLE that surely leaves columns and rows as they are: of indexes, added partitions and some
-    options.
-    """
+    """Whether a statement is an ALTER TABLE that surely changes no column and no row: of indexes, added partitions and some options."""
     altered = _ALTER.match(ddl.sql)
     if altered is None or altered["ignore"]:  # it may remove rows
         return False
