@@ -249,9 +249,8 @@ class StreamPlanner:
         growing = numbers[-1] if last == now.numbers[-1] else None
         if not limits.any:
             numbers = self._only_newest(now, start, numbers)
-        gtids = GtidProgress(
-            start.position.gtid_set
-        )  # the beginning of a later file adds those before it
+        # the beginning of a later file adds those before it
+        gtids = GtidProgress(start.position.gtid_set)
         # of those shown elsewhere, the ones that the batch passes no longer lie after the position
         passed = GtidProgress() if start.shown else gtids
         passed.last_is_anonymous = start.is_anonymous
@@ -326,15 +325,15 @@ class StreamPlanner:
 
     def _start_of(self, now: LogsNow, log: LogFile) -> StreamOffset:
         head = head_gtids(log)
-        gtids = self._with_unlogged(now, "" if head is None else str(head)).text
-        return StreamOffset(Position(now.server_uuid, log.name, FIRST_EVENT, gtids), log.created)
+        gtids = GtidProgress("" if head is None else str(head))
+        self._add_unlogged(now, gtids)
+        position = Position(now.server_uuid, log.name, FIRST_EVENT, gtids.text)
+        return StreamOffset(position, log.created)
 
-    def _with_unlogged(self, now: LogsNow, gtids: str) -> GtidProgress:
-        """Return the GTIDs before a place: those that its logs show, and those that no log of the server ever had."""
-        found = GtidProgress(gtids)
-        if not found.is_of_mariadb:
-            found.add_all(GtidProgress(self._logs.unlogged_gtids(now)))
-        return found
+    def _add_unlogged(self, now: LogsNow, gtids: GtidProgress) -> None:
+        """Add the GTIDs that no log of the server ever had to those that its logs show before a place."""
+        if not gtids.is_of_mariadb:
+            gtids.add_all(GtidProgress(self._logs.unlogged_gtids(now)))
 
     def _first_start(self, now: LogsNow, numbers: Sequence[int]) -> StreamOffset:
         """Return the beginning of the first of some files that is more than barely begun; that of the last one if none is."""
@@ -363,11 +362,12 @@ class StreamPlanner:
         return created is not None and (created + 1) * 1_000_000 <= time_us
 
     def _sought(self, now: LogsNow, number: int, keep: Keeps, wants: Wants) -> StreamOffset | None:
-        gtids = self._with_unlogged(now, "")
+        gtids = GtidProgress()
         with self._logs.open(now, number) as log:
             offset = seek(log, gtids, keep, wants)
             if offset is None:
                 return None
+            self._add_unlogged(now, gtids)
             position = Position(now.server_uuid, log.name, offset, gtids.text)
             return StreamOffset(position, log.created, is_anonymous=gtids.last_is_anonymous)
 
@@ -397,8 +397,8 @@ class StreamPlanner:
         transactions from the start, so one GTID has two meanings.
         """
         oldest = self._first_start(now, now.numbers)
-        seen = self._with_unlogged(now, offset.position.gtid_set)
-        head = GtidProgress(oldest.position.gtid_set)
+        seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
+        self._add_unlogged(now, seen)
         number = number_in(offset.position.file)
         later = number is not None and number < now.numbers[0]
         if later and seen.is_place_of(head):
@@ -470,7 +470,7 @@ class StreamPlanner:
                 hint=f"the server is not a replacement for the other one, or it lags; {self._remedy}",
                 is_passing=True,
             )
-        for gtid in head.first_of_domains(shown):
+        for gtid in head.last_in_other_domains(shown):
             if not self._has_gtid(now, first, gtid):
                 raise PositionLostError(
                     f"{why}; its logs do not have {gtid}, the last transaction of its domain that the stream has seen: they may"
@@ -491,7 +491,7 @@ class StreamPlanner:
         For MySQL it is the newest one that has a transaction of the set, if there is one: a log after it that begins with exactly
         the set may follow transactions without GTIDs, which are not in the set.
         """
-        first, before, unlogged = None, GtidProgress(), self._with_unlogged(now, "")
+        first, before = None, GtidProgress()
         for number in reversed(now.numbers):
             if first is not None and number + 1 not in now.files:
                 break
@@ -500,8 +500,7 @@ class StreamPlanner:
             if known is None and number != now.numbers[0]:
                 continue  # what came before is not known: a crash came first, or the log is of a relay
             head = GtidProgress("" if known is None else str(known))
-            if not head.is_of_mariadb:
-                head.add_all(unlogged)
+            self._add_unlogged(now, head)
             if first is not None and not shown.has_all(head):
                 break
             before = head

@@ -84,19 +84,21 @@ class Rounds:
         start = group[0].offset
         place = position_key(start.position)
         ahead = [t.offset for t in tables if position_key(t.offset.position) > place]
-        copied = [self._in_this_log(t, t.snapshot_until) for t in group if t.is_being_completed]
+        copies = [self._in_this_log(t, t.snapshot_until) for t in group if t.is_being_completed]
         # the lake has a part of the changes up to these places: a range that ends before may lack rows that these have removed
         parts = [self._in_this_log(t, t.part_until) for t in group if t.is_unfinished]
-        if None in copied + parts:
+        if None in copies + parts:
             return True
-        ahead += [end for end in copied if end and position_key(end.position) > place]
+        copied, unfinished = (
+            [end for end in ends if end and _place(end) > place] for ends in (copies, parts)
+        )
+        ahead += copied
         if until is not None:
             ahead.append(until)
         target = min(ahead, key=_place) if ahead else None
         limits = Limits.of_memory(self._options.round_bytes)
-        if ends := [end for end in parts if end and position_key(end.position) > place]:
-            others = [end for end in copied if end and position_key(end.position) > place]
-            target, limits = min([max(ends, key=_place), *others], key=_place), UNLIMITED
+        if unfinished:
+            target, limits = min([max(unfinished, key=_place), *copied], key=_place), UNLIMITED
         try:
             end = self._planner.advance(start, limits, target)
         except PositionLostError as error:

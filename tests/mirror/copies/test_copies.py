@@ -160,6 +160,20 @@ def test_a_column_is_renamed_while_chunks_are_read(
     assert quarantined(lake) == {}
 
 
+def begin_again(lake: Lake, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy a table that a statement changes after its chunks are known, and before the first one is read."""
+    statements = [statement]
+
+    def before(_number: int) -> None:
+        if statements:
+            lake.server.execute(statements.pop())
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert [note for note in lake.notes if "begins again" in note]
+    assert quarantined(lake) == {}
+
+
 def test_columns_exchange_their_names_before_the_first_chunk_is_read(
     server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,16 +186,7 @@ def test_columns_exchange_their_names_before_the_first_chunk_is_read(
         )
         session.execute("INSERT INTO exchanged VALUES (1, '東', 'цъ'), (2, NULL, 'ши')")
     lake = Lake(iceberg_spark, tmp_path, server, tables=(table,))
-    statements = [f"ALTER TABLE {table} CHANGE a b {one}, CHANGE b a {other}"]
-
-    def before(_number: int) -> None:
-        if statements:
-            server.execute(statements.pop())
-
-    with chunk_by_chunk(monkeypatch, before):
-        lake.catch_up()
-    assert [note for note in lake.notes if "begins again" in note]
-    assert quarantined(lake) == {}
+    begin_again(lake, f"ALTER TABLE {table} CHANGE a b {one}, CHANGE b a {other}", monkeypatch)
     assert lake.equals_source(table) == [table]
 
 
@@ -198,16 +203,8 @@ def test_a_collation_changes_before_the_first_chunk_is_read(
         names = [letter + digit for letter in "aBcDeFgHiJkL" for digit in "123456"]
         session.execute(f"INSERT INTO collated VALUES {', '.join(f'({n!r}, 1)' for n in names)}")
     lake = Lake(iceberg_spark, tmp_path, server, tables=(table,), chunk_rows=10)
-    statements = [f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]
-
-    def before(_number: int) -> None:
-        if statements:
-            server.execute(statements.pop())
-
-    with chunk_by_chunk(monkeypatch, before):
-        lake.catch_up()
-    assert [note for note in lake.notes if "begins again" in note]
-    assert quarantined(lake) == {}
+    statement = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    begin_again(lake, statement, monkeypatch)
     assert lake.table(table).num_rows == len(names)
     assert lake.equals_source(table) == [table]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from binlake.errors import UnsupportedError
 from binlake.mirror.delta.lake import DeltaLake
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.schema import iceberg_schema
@@ -41,3 +42,24 @@ def test_the_log_is_kept_for_as_long_as_versions_can_be_read(
     made.vacuum(0)
     assert period(made) == "interval 720 hours"
     assert made.describe()["properties"]["binlake.table"] == "shop.t"
+
+
+def test_properties_and_constraints_of_a_user(iceberg_spark: Any, tmp_path: Path) -> None:
+    """Delta refuses rows that a user does not allow. That concerns this table only."""
+    lake = DeltaLake(iceberg_spark, str(tmp_path))
+    made = lake.create("shop", "u", iceberg_schema(ROWS.schema), {"binlake.table": "shop.u"})
+    made.append(ROWS, {})
+
+    def alter(what: str) -> None:
+        iceberg_spark.sql(f"ALTER TABLE {made.sql_name} {what}")
+        made.refresh()
+
+    alter("ADD CONSTRAINT small CHECK (id < 10)")
+    with pytest.raises(UnsupportedError, match="Delta refuses"):
+        made.append(pa.table({"id": pa.array([11], pa.int64())}), {})
+    alter("DROP CONSTRAINT small")
+    alter("SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    with pytest.raises(UnsupportedError, match="Delta refuses"):
+        made.commit(
+            lambda: made.spark.sql(f"DELETE FROM {made.sql_name}").collect(), made.log.state
+        )

@@ -14,7 +14,7 @@ from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.schema import column_sql
 from binlake.mirror.delta.stored import OF_CONTROL, DeltaStored, created
-from binlake.mirror.delta.table import DeltaTable
+from binlake.mirror.delta.table import DeltaTable, remove_copies
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
@@ -140,7 +140,7 @@ class DeltaLake:
 
     def remove_copies(self, namespace: str, table: str) -> None:
         """Remove the rows of a copy that was given up."""
-        shutil.rmtree(self._copies(namespace, table), ignore_errors=True)
+        remove_copies(self._copies(namespace, table))
 
     def _copies(self, namespace: str, table: str) -> Path:
         """The directory in which the tasks of a copy write rows for Delta."""

@@ -350,7 +350,7 @@ class DeltaStored:
         """
         hours = readable_hours(keep_s)
         self._shorten_log(hours, state)
-        # Delta refuses less than a user has set
+        # a user may want to read versions for longer
         hours = max(
             hours, hours_of((self.log.metadata.get("configuration") or {}).get(_REMOVED_FILES, ""))
         )

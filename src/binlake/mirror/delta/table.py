@@ -184,7 +184,7 @@ class DeltaTable:
 
     def remove_copies(self) -> None:
         """Remove the files of copies, which Delta has read or will not read."""
-        shutil.rmtree(self._copies, ignore_errors=True)
+        remove_copies(self._copies)
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
         if change.schema:
@@ -304,3 +304,8 @@ class DeltaTable:
             raise CommitConflictError(
                 f"{self.full_name}: an ALTER cannot be completed: {error}"
             ) from error
+
+
+def remove_copies(directory: Path) -> None:
+    """Remove the rows of copies of one table."""
+    shutil.rmtree(directory, ignore_errors=True)

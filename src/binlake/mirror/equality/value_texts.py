@@ -69,7 +69,8 @@ def sql_text(
 def exact_sql(column: ColumnDefinition, name: str, source: pa.DataType, lake: pa.DataType) -> str:
     """An SQL condition, never NULL: no other value has the same `sql_text`. Empty where this is always so.
 
-    MySQL 8 and later write at most 22 characters of a DOUBLE, and all servers 6 digits of a FLOAT.
+    MySQL 9.7 writes at most 22 characters of a DOUBLE, and all servers 6 digits of a FLOAT (seen on MySQL 5.6 and 9.7, MariaDB 10.11
+    and 11.8).
     """
     if column.type_code not in ct.FLOAT_TYPES:
         return ""

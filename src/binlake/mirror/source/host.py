@@ -66,13 +66,11 @@ class SourceHost:
         now = None if self._logs is None else self._logs.look()
         if now is None or is_server_url(now.inputs[0]):
             return self.url()
-        if not now.server_uuid:
-            if len(self._urls) > 1:
-                raise SourceError(
-                    f"{now.inputs[0]} does not say of which server its logs are, and the URL names several hosts",
-                    hint="name only the host of these logs, or make the archive with `binlake archive`",
-                )
-            return self.url()
+        if not now.server_uuid and len(self._urls) > 1:
+            raise SourceError(
+                f"{now.inputs[0]} does not say of which server its logs are, and the URL names several hosts",
+                hint="name only the host of these logs, or make the archive with `binlake archive`",
+            )
         url, identity = self._answering(now.server_uuid)
         if not is_log_of(now.server_uuid, identity):
             raise SourceError(

@@ -118,7 +118,7 @@ class GtidProgress:
             self._reached(gtid) >= gtid.seq_no for gtid in other._mariadb.position().values()
         )
 
-    def first_of_domains(self, other: GtidProgress) -> list[MariaGtid]:
+    def last_in_other_domains(self, other: GtidProgress) -> list[MariaGtid]:
         """Return the last GTIDs of `other` in the domains of MariaDB of which this set has none."""
         known = self._mariadb.position().keys()
         return [gtid for gtid in other._mariadb.position().values() if gtid.domain_id not in known]

@@ -12,7 +12,7 @@ One module, although it is long: the steps share the columns of the table that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -173,12 +173,7 @@ def is_of_no_column(item: Sequence[Token]) -> bool:
 
 def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     """Return the names, in lower case, of the columns that MODIFY or CHANGE defines again."""
-    found = set()
-    for item in items:
-        if item[0].word in ("MODIFY", "CHANGE"):
-            rest, _ = _after_column_word(item)
-            found.add(lower_case(rest[0].text))
-    return found
+    return {lower_case(rest[0].text) for _, rest in _redefinitions(items)}
 
 
 def converts_charset(items: Sequence[Sequence[Token]]) -> bool:
@@ -189,13 +184,18 @@ def converts_charset(items: Sequence[Sequence[Token]]) -> bool:
 def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     """Return the names, in lower case, of the columns that the items redefine as AUTO_INCREMENT."""
     numbered = set()
+    for word, rest in _redefinitions(items):
+        name, *definition = rest[word == "CHANGE" :]
+        if {"AUTO_INCREMENT", "SERIAL"} & set(outer_words(definition)):
+            numbered.add(lower_case(name.text))
+    return numbered
+
+
+def _redefinitions(items: Sequence[Sequence[Token]]) -> Iterator[tuple[str, Sequence[Token]]]:
+    """MODIFY or CHANGE, and the rest of the item from the column's name on."""
     for item in items:
         if item[0].word in ("MODIFY", "CHANGE"):
-            rest, _ = _after_column_word(item)
-            name, *definition = rest[item[0].word == "CHANGE" :]
-            if {"AUTO_INCREMENT", "SERIAL"} & set(outer_words(definition)):
-                numbered.add(lower_case(name.text))
-    return numbered
+            yield item[0].word, _after_column_word(item)[0]
 
 
 def added_definitions(items: Sequence[Sequence[Token]], table: str) -> list[Sequence[Token]]:

@@ -331,16 +331,10 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
     texts = {c.lower_name for c in old.columns if c.charset not in (None, BINARY)}
     changed = texts if converts_charset(items) else texts & redefined_columns(items)
     for column in old.columns:
-        words = _expression_words(column.expression) if column.generated else ()
-        functions = [word == "(" for word, _ in [*words[1:], ("", False)]]
-        used = {
-            word
-            for (word, is_text), is_function in zip(words, functions, strict=bool(words))
-            if not (is_text or is_function)
-        }
-        if used & changed:
+        used = changed & _names_in(column.expression) if column.generated else ()
+        if used:
             return (
-                f"column {min(used & changed)} may get another collation, and then the server computes the values of column"
+                f"column {min(used)} may get another collation, and then the server computes the values of column"
                 f" {column.name} again"
             )
     return None
@@ -349,6 +343,14 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
 def _is_same_expression(old: DeclaredColumn, new: DeclaredColumn) -> bool:
     """Whether two generated columns certainly have the same values. Servers write an expression in their own way."""
     return _expression_words(old.expression) == _expression_words(new.expression)
+
+
+def _names_in(expression: str) -> set[str]:
+    """The words of an expression that may be columns: neither quoted texts nor functions."""
+    words = _expression_words(expression)
+    following = [word for word, _ in words[1:]] + [""]
+    pairs = zip(words, following, strict=True) if words else ()
+    return {word for (word, is_text), after in pairs if not is_text and after != "("}
 
 
 def _expression_words(text: str) -> list[tuple[str, bool]]:

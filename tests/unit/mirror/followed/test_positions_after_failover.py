@@ -91,28 +91,20 @@ def test_a_table_whose_position_the_new_server_lacks_does_not_stop_the_others() 
     }
 
 
-def test_a_server_that_lacks_changes_of_which_the_lake_has_a_part() -> None:
-    """It lost the last transactions of the server before it."""
+@pytest.mark.parametrize(
+    ("end_of", "flag"),
+    [("part_until", "is_unfinished"), ("snapshot_until", "may_be_ahead")],  # of a range, of a copy
+)
+def test_a_server_that_lacks_changes_of_which_the_lake_has_a_part(end_of: str, flag: str) -> None:
+    """It lost the last transactions of the server before it. The position of the table is older."""
     end = offset("old", 6)
     tables = Tables(part=offset("old", 5), kept=offset("old", 5), changed=offset("new", 7))
     for name in ("part", "kept"):
-        tables.followed[f"shop.{name}"].part_until = end
-    tables.followed["shop.part"].is_unfinished = True
+        setattr(tables.followed[f"shop.{name}"], end_of, end)
+    setattr(tables.followed["shop.part"], flag, True)
     rounds(NewServer(end), tables).make(None)
     assert tables.followed.keys() == {"shop.kept", "shop.changed"}
     assert "binlog.000006 was purged" in tables.quarantined["shop.part"]
-
-
-def test_a_server_that_lacks_changes_that_a_copy_has_read() -> None:
-    """The position of the table is older: it lies before the copy."""
-    end = offset("old", 6)
-    tables = Tables(copied=offset("old", 5), kept=offset("old", 5), changed=offset("new", 7))
-    for name in ("copied", "kept"):
-        tables.followed[f"shop.{name}"].snapshot_until = end
-    tables.followed["shop.copied"].may_be_ahead = True
-    rounds(NewServer(end), tables).make(None)
-    assert tables.followed.keys() == {"shop.kept", "shop.changed"}
-    assert "binlog.000006 was purged" in tables.quarantined["shop.copied"]
 
 
 def test_the_range_that_completes_a_copy_ends_there_on_the_new_server_too() -> None:
