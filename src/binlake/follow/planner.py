@@ -459,7 +459,7 @@ class StreamPlanner:
         first, head = self._first_with_all(now, shown)
         if first is None:
             raise PositionLostError(
-                f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head)}",
+                f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head) or 'no log shows which'}",
                 hint=self._remedy,
             )
         here = GtidProgress(self._latest(now).position.gtid_set)
@@ -496,8 +496,9 @@ class StreamPlanner:
             if first is not None and number + 1 not in now.files:
                 break
             with self._logs.open(now, number) as log:
-                known = head_gtids(log)
-            if known is None and number != now.numbers[0]:
+                known, has_begun = head_gtids(log), not is_barely_begun(log)
+            is_oldest = number == now.numbers[0] and (has_begun or number == now.numbers[-1])
+            if known is None and not is_oldest:
                 continue  # what came before is not known: a crash came first, or the log is of a relay
             head = GtidProgress("" if known is None else str(known))
             self._add_unlogged(now, head)

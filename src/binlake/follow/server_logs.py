@@ -23,7 +23,7 @@ from binlake.source.chain import LogPath
 from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.stream.positions.gtid_progress import GtidProgress
-from binlake.stream.positions.gtid_search import head_gtids
+from binlake.stream.positions.gtid_search import head_gtids, is_barely_begun
 from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -141,8 +141,12 @@ class ServerLogs(StreamLogs):
         # listed afterwards: a log that is purged meanwhile only adds to the beginning
         files = self._listed(server, server.end()[0])
         listed = LogsNow((str(server.url),), files, server.identity)
-        with self.open(listed, listed.numbers[0]) as log:
-            head = head_gtids(log)
+        head = None
+        for number in listed.numbers:
+            with self.open(listed, number) as log:
+                head = head_gtids(log)
+                if not is_barely_begun(log):
+                    break
         return "" if head is None else GtidProgress(str(head)).lacks(GtidProgress(purged))
 
     def close(self) -> None:

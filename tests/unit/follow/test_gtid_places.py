@@ -159,6 +159,26 @@ def test_another_server_takes_over(
         planner.here(replace(offset, is_anonymous=True))
 
 
+@pytest.mark.parametrize("begun", [0, 1])
+@pytest.mark.parametrize(("shown", "purged"), [("1-5", "6-10"), ("1-10", ""), ("1-12", "")])
+def test_a_crash_has_left_the_oldest_log_without_events(
+    tmp_path: Path, shown: str, purged: str, begun: int
+) -> None:
+    """It does not show that transactions came before it."""
+    (tmp_path / STATE).write_bytes(ArchiveState(OTHER, "mysql").to_bytes())
+    planner = planner_of(tmp_path, ("", []), ("", []), ("1-10", [11, 12]))
+    for number in (1, 2):
+        (tmp_path / f"binlog.00000{number}").write_bytes(StreamLog().bytes() if begun else b"")
+    offset = StreamOffset(Position(str(SID), "mysql-bin.000077", 700, f"{SID}:{shown}"))
+    if purged:
+        with pytest.raises(PositionLostError, match=f"purged: {SID}:{purged}"):
+            planner.here(replace(offset, is_anonymous=False))
+    else:
+        found = planner.here(replace(offset, is_anonymous=False)).position
+        seen = [11, 12] if shown == "1-12" else []
+        assert (found.file, found.offset) == ("binlog.000003", offset_in("1-10", seen))
+
+
 @pytest.mark.parametrize("gives_gtids", [True, False, None])
 def test_another_server_has_nothing_after_the_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives_gtids: bool | None
