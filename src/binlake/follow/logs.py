@@ -224,6 +224,16 @@ class DirectoryLogs(StreamLogs):
         self._index_directories = options.index_directory
         self._servers: dict[str, str] = {}  # by directory of an archive
 
+    def open(self, now: LogsNow, number: int, start: int = 0) -> LogFile:
+        try:
+            return super().open(now, number, start)
+        except SourceError:
+            again = self._look()
+            file = again.files.get(number)
+            if file is None or file.path == now.files[number].path:
+                raise
+            return super().open(again, number, start)  # it has been compressed since the look
+
     def created(self, now: LogsNow, number: int) -> int | None:
         file = now.files[number]
         key = file.path, file.version

@@ -475,8 +475,8 @@ class Mirror:
 
     @property
     def url(self) -> str:
-        """The URL of the server whose tables are read: one host."""
-        return self._host.url()
+        """The URL of the server whose tables are compared: one host, whose log the mirror reads. Raises as `SourceHost.copied_url`."""
+        return self._host.copied_url()
 
     @property
     def tables(self) -> dict[str, Followed]:

@@ -12,6 +12,7 @@ from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.lake_state import check_lake, check_store, index_directory, lock
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.logs import logs_directory
 from binlake.mirror.tables.formats import check_format
 from binlake.source.locations import check_no_password
 from binlake.source.replica.connection import connect_any
@@ -28,9 +29,9 @@ def check_location(url: str, lake: str, options: MirrorOptions) -> None:
 
 
 def check_logs(logs: str | None) -> None:
-    """Raise SourceError if an archive has no logs that can be read."""
+    """Raise SourceError if an archive has no logs that can be read, OptionError if it has those of several servers."""
     if logs is not None:
-        with closing(DirectoryLogs([logs], ReadOptions())) as found:
+        with closing(DirectoryLogs([logs_directory(logs)], ReadOptions())) as found:
             found.look()
 
 

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from binlake.errors import PositionLostError, SourceError
-from binlake.mirror import status, verify
+from binlake.errors import OptionError, PositionLostError, SourceError
+from binlake.mirror import resync, status, verify
+from binlake.mirror.apply.decode import Decoded
+from binlake.mirror.apply.decode_tables import TablesDecoder
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.stopped import StoppedError
 from binlake.mirror.verification import verify_tables
@@ -81,9 +84,13 @@ class Archive:
 
     def catch_up(self) -> str:
         """Archive what the server has written so far; return the directory of its logs."""
+        self.catch_up_all()
+        return self.logs
+
+    def catch_up_all(self) -> None:
+        """Archive what the server has written so far, of its present history."""
         done = archive(url_of(self.server), self.folder)
         assert done.returncode == 0, done.stderr
-        return self.logs
 
     @property
     def logs(self) -> str:
@@ -350,3 +357,75 @@ def test_an_archive_of_another_server(
         logs = Archive(other, tmp_path / "archive").catch_up()
         with pytest.raises(SourceError, match="the archive has the logs of server"):
             lake.catch_up(logs)
+
+
+def test_an_archive_compresses_a_log_that_a_round_reads_in_parts(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round is planned again, with the compressed log."""
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "compressed")
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    lake.catch_up(logs)
+    for _ in range(20):
+        lake.at_the_end = "DO 1"
+        lake.change()
+    newest = server.position()[0]
+    server.execute("FLUSH BINARY LOGS")
+    kept.catch_up()
+    decoded, compressed = TablesDecoder._decoded, []
+
+    def late(self: TablesDecoder, *planned: Any) -> Decoded:
+        self.split_bytes = 4096  # the log has several
+        log = Path(logs, newest)
+        if log.exists():
+            with pa.output_stream(f"{log}.zst", compression="zstd") as sink:
+                sink.write(log.read_bytes())
+            log.unlink()
+            compressed.append(newest)
+        return decoded(self, *planned)
+
+    monkeypatch.setattr(TablesDecoder, "_decoded", late)
+    lake.catch_up(logs)
+    assert compressed == [newest]
+    lake.check()
+
+
+def test_the_logs_of_the_server_were_reset(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The server has the same identity, and positions of the old logs mean nothing in the new ones. (This test is the last one
+    with the server.)
+    """
+    lake = Lags(iceberg_spark, tmp_path / "lake", server, "reset")
+    kept = Archive(server, tmp_path / "archive")
+    logs = kept.catch_up()
+    lake.catch_up(logs)
+    newest = server.position()[0]
+    is_mysql = server.name.startswith("mysql")
+    server.execute("RESET BINARY LOGS AND GTIDS" if is_mysql else "RESET MASTER")
+    session: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    mirror = lake.mirror(logs)
+    try:
+        # the logs are others also when they have got as far as the archive
+        for _ in range(2):
+            with pytest.raises(SourceError, match=f"{newest} of the archive .* is not a log of"):
+                verify_tables(mirror)  # the lake gets what the archive has
+            assert status(lake.folder, **session).behind_bytes is None
+            while server.position()[0] < newest:
+                lake.at_the_end = "FLUSH BINARY LOGS"
+                lake.change()
+    finally:
+        mirror.close()
+    assert [note for note in lake.notes if "is not a log of" in note]
+    resync(lake.folder, ["reset.keyed"], **session)
+    with pytest.raises(SourceError, match="is not a log of"):
+        lake.catch_up(logs)
+    # the archive goes on in another directory, and its root has two now
+    kept.catch_up_all()
+    with pytest.raises(OptionError, match="has the logs of 2 servers or histories"):
+        lake.catch_up(str(kept.folder))
+    resync(lake.folder, ["*.*"], **session)
+    lake.catch_up(f"{logs}.2")
+    assert quarantined(lake) == {}
+    assert set(states(lake).values()) == {"equal"}

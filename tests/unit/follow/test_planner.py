@@ -55,6 +55,20 @@ def in_steps(path: str, transactions: int) -> list[Any]:
         offset = end
 
 
+def test_a_log_is_compressed_between_a_look_and_its_opening(tmp_path: Path) -> None:
+    logs_of_three(tmp_path)
+    logs = DirectoryLogs([str(tmp_path)], ReadOptions())
+    now = logs.look()
+    first = tmp_path / "binlog.000001"
+    (tmp_path / "binlog.000001.gz").write_bytes(gzip.compress(first.read_bytes()))
+    first.unlink()
+    with logs.open(now, 1) as log:
+        assert log.name == "binlog.000001"
+    (tmp_path / "binlog.000002").unlink()
+    with pytest.raises(SourceError, match="binlog.000002"):
+        logs.open(now, 2)
+
+
 def test_whether_a_limit_has_cut_a_batch() -> None:
     options = ReadOptions()
     planner = StreamPlanner(DirectoryLogs([str(GOLDEN / CASES[0])], options), options)

@@ -13,7 +13,7 @@ from binlake.errors import ConnectionLostError, OptionError, SourceError
 from binlake.mirror.source import host
 from binlake.mirror.source.host import SourceHost
 from binlake.source.replica.url import ServerUrl
-from binlake.values.position import is_log_of
+from binlake.values.position import Position, is_log_of
 
 SERVERS = {"db2": "uuid-2", "db3": "uuid-3"}
 
@@ -29,6 +29,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> None:
         yield SimpleNamespace(url=url, where=url.host, identity=SERVERS[url.host])
 
     monkeypatch.setattr(host, "connect", connect)
+    monkeypatch.setattr(host, "check_history", lambda *_: None)  # see test_lagging_archive.py
 
 
 def logs(place: str, identity: str = "") -> Any:
@@ -90,6 +91,14 @@ def test_no_host_is_the_server_of_the_archive(url: str) -> None:
 )
 def test_the_server_of_logs(identity: str, server: str, expected: bool) -> None:
     assert is_log_of(identity, server) == expected
+
+
+def test_a_log_is_compared_with_positions_of_its_own_server_only() -> None:
+    """Without an order of the two, changes could be missing."""
+    end, later = Position("uuid-2", "binlog.000009", 4), Position("uuid-3", "binlog.000001", 4)
+    other = SourceHost("mysql://db3/", logs("/archive/db", "uuid-2"))
+    with pytest.raises(SourceError, match="of server uuid-2, but mysql://db3/ is server uuid-3"):
+        other.is_reached(end, later)
 
 
 def test_no_host_answers() -> None:

@@ -11,6 +11,7 @@ from binlake.errors import (
     FormatError,
     MissingContextError,
     SchemaError,
+    SourceError,
     TruncatedError,
     UnsupportedError,
 )
@@ -25,7 +26,9 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
 from binlake.source.log_file import SKIP_HINT
+from binlake.stream.positions.splits import Split
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.options import ReadOptions
 
 # Rows as Arrow are larger than the log, up to so many times.
 _ROW_BYTES_PER_LOG_BYTE = 4
@@ -116,6 +119,19 @@ class TablesDecoder:
         for table in group:
             rules = table.rules(rules)
         files = self.planner.splits(start, end)
+        try:
+            return self._decoded(group, files, read, rules)
+        except SourceError:
+            again = self.planner.splits(start, end)
+            if [file.log.path for file in again] == [file.log.path for file in files]:
+                raise
+            self.task_files.clear()  # an archive has compressed a log since the tasks were planned
+            return self._decoded(group, again, read, rules)
+
+    def _decoded(
+        self, group: list[Followed], files: Sequence[Split], read: ReadOptions, rules: ColumnRules
+    ) -> Decoded:
+        """Let tasks decode files, each a part of `split_bytes`. Raises what `decode_range` raises."""
         splits = [part for file in files for part in file.ranges(self.split_bytes)]
         shares: dict[TableName, Shares | None] = {}
         if parts := self._parts(sum(split.bytes for split in splits)):

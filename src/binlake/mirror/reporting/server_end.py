@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
 from binlake.follow.server_logs import ServerLogs
+from binlake.mirror.control import position_key
 from binlake.mirror.source.host import SourceHost
 from binlake.values.options import ReadOptions
+from binlake.values.position import Position
 
 # A host that is down may keep a connection waiting for ten seconds, in which there are no rounds.
 _REST_S = 60.0
@@ -34,15 +36,19 @@ class ArchivedServer:
     _logs: ServerLogs | None = field(default=None, init=False)
     _again_at: float = field(default=float("-inf"), init=False)
     _noted: str = field(default="", init=False)
+    _end: Position | None = field(default=None, init=False)
 
     def look(self) -> LogsNow | None:
         """List the logs; None if the server does not answer."""
         if time.monotonic() < self._again_at:
             return None
         try:
-            if self._logs is None:
-                self._logs = ServerLogs(self.host.copied_url(), self.options, patience_s=0.0)
-            found = self._logs.look()
+            found = self._asked()
+            if self._begins_again(found):
+                # as after a reset: the host is asked whether these are the logs of the archive
+                self.close()
+                found = self._asked()
+            self._end = found.end
         except BinlogError as error:
             self.close()
             self._again_at = time.monotonic() + self.rest_s
@@ -52,6 +58,17 @@ class ArchivedServer:
             return None
         self._noted = ""
         return found
+
+    def _asked(self) -> LogsNow:
+        if self._logs is None:
+            self._logs = ServerLogs(self.host.copied_url(), self.options, patience_s=0.0)
+        return self._logs.look()
+
+    def _begins_again(self, now: LogsNow) -> bool:
+        """Whether the logs end before the place where they ended at the look before."""
+        if self._end is None or now.end is None:
+            return False
+        return position_key(now.end) < position_key(self._end)
 
     def close(self) -> None:
         """Close the connection."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from binlake.errors import ConnectionLostError, ServerError, SourceError
 from binlake.follow.logs import StreamLogs
 from binlake.mirror.source.archive_lag import lacks_changes, lags
+from binlake.mirror.source.same_history import check_history
 from binlake.source.replica.connection import connect, connect_any
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.values.position import Position, is_log_of
@@ -27,14 +28,15 @@ class SourceHost:
 
     def is_reached(self, log: Position, position: Position) -> bool:
         """Return whether a log that ends at `log` has all changes before a position of the host. A log of the host in which there
-        is no change need not be in an archive. Raises BinlogError.
+        is no change need not be in an archive. Raises BinlogError, SourceError as `copied_url`.
         """
-        if not lags(log, position):
-            return True
         if not self.has_archive:
-            return False
+            return not lags(log, position)
         try:
-            with connect(ServerUrl.parse(self.url())) as server:
+            url = self.copied_url()
+            if not lags(log, position):
+                return True
+            with connect(ServerUrl.parse(url)) as server:
                 is_same = is_log_of(log.server_uuid, server.identity)
                 return is_same and not lacks_changes(server, log, position)
         except ServerError:  # the host is not available now, or does not show its log
@@ -60,11 +62,13 @@ class SourceHost:
         return self._answering(now.server_uuid)[0]
 
     def copied_url(self) -> str:
-        """The URL for a copy, which must read the server of the log. Raises ServerError, and SourceError if an archive has
-        the logs of another server.
+        """The URL for a copy or a comparison, which must read the server of the log. Raises ServerError, and SourceError if an
+        archive has the logs of another server, or those before they were reset.
         """
-        now = None if self._logs is None else self._logs.look()
-        if now is None or is_server_url(now.inputs[0]):
+        if self._logs is None:
+            return self.url()
+        now = self._logs.look()
+        if is_server_url(now.inputs[0]):
             return self.url()
         if not now.server_uuid and len(self._urls) > 1:
             raise SourceError(
@@ -75,8 +79,9 @@ class SourceHost:
         if not is_log_of(now.server_uuid, identity):
             raise SourceError(
                 f"the archive has the logs of server {now.server_uuid}, but {url} is server {identity}",
-                hint="tables must be copied from the server of the archive: name it in the URL",
+                hint="tables must be copied from the server of the archive, and compared with it: name it in the URL",
             )
+        check_history(self._logs, url)
         return url
 
     def _answering(self, archived: str) -> tuple[str, str]:

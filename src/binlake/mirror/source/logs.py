@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 
+from binlake.errors import OptionError
 from binlake.follow.logs import DirectoryLogs, StreamLogs
 from binlake.follow.server_logs import ServerLogs
+from binlake.source.chain import of_source
+from binlake.source.resolve import survey
 from binlake.values.options import ReadOptions
 
+_MOST_NAMED = 5
 LOG_IS_DAMAGED = (
     "the log is damaged: restore it from an intact copy, or read one with --logs; or run FLUSH BINARY LOGS on the "
     "server and `binlake mirror resync LAKE '*.*'`, and start the mirror again: it copies all tables"
@@ -26,8 +30,26 @@ def logs_of(url: str, logs: str | None, options: ReadOptions, stop: threading.Ev
     a wait for a server that is not available.
     """
     if logs is not None:
-        return DirectoryLogs([logs], options)
+        return DirectoryLogs([logs_directory(logs)], options)
     return ServerLogs(url, options, stop=stop)
+
+
+def logs_directory(logs: str) -> str:
+    """Return the directory with the logs of the only server of an archive; other logs as they were given. A mirror reads that
+    directory to its end, also if the archive gets those of another server meanwhile. Raises OptionError if it has several,
+    SourceError.
+    """
+    chains = of_source(survey([logs]), None)
+    if len(chains) > 1:
+        names = ", ".join(chain.source for chain in chains[:_MOST_NAMED])
+        raise OptionError(
+            f"{logs} has the logs of {len(chains)} servers or histories, and a mirror follows one",
+            name="logs",
+            value=logs,
+            hint=f"give the directory of one: {names}{', …' if chains[_MOST_NAMED:] else ''}",
+        )
+    found = chains[0].directory if chains else logs
+    return found if found.startswith(f"{logs.rstrip('/')}/") else logs
 
 
 def remedy_without_position(logs: str | None) -> str:

@@ -1,0 +1,47 @@
+"""The directory of an archive that a mirror reads."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from binlake.archive.layout import STATE, ArchiveState
+from binlake.errors import OptionError
+from binlake.follow.logs import DirectoryLogs
+from binlake.mirror.preflight import check_logs
+from binlake.mirror.source.logs import logs_directory
+from binlake.values.options import ReadOptions
+from support.logs.stream_log import SID, StreamLog
+
+
+def history(archive: Path, number: int) -> Path:
+    """The directory of a history of the server, with a log."""
+    state = ArchiveState(str(SID), "mysql", number)
+    folder = archive / state.directory
+    folder.mkdir(parents=True)
+    (folder / STATE).write_bytes(state.to_bytes())
+    StreamLog().plain(1).write(folder)
+    return folder
+
+
+def test_it_stays_when_the_archive_gets_another_one(tmp_path: Path) -> None:
+    first = history(tmp_path, 1)
+    chosen = logs_directory(str(tmp_path))
+    assert [chosen, logs_directory(str(first))] == [str(first)] * 2
+    history(tmp_path, 2)
+    assert DirectoryLogs([chosen], ReadOptions()).look().numbers == (1,)
+    assert logs_directory(chosen) == chosen
+    with pytest.raises(
+        OptionError, match=rf"has the logs of 2 servers or histories.*one: {SID}, {SID}\.2$"
+    ):
+        check_logs(str(tmp_path))
+    shutil.rmtree(first)
+    assert logs_directory(str(tmp_path)) == f"{first}.2"
+
+
+def test_logs_that_are_no_archive_are_read_as_given(tmp_path: Path) -> None:
+    StreamLog().plain(1).write(tmp_path)
+    for given in (str(tmp_path), f"{tmp_path}/", f"{tmp_path}/binlog.*"):
+        assert logs_directory(given) == given
