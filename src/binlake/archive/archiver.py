@@ -31,6 +31,7 @@ from binlake.archive.start import (
     history_of,
     is_there,
     known_histories,
+    stored_log,
 )
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
@@ -236,8 +237,15 @@ class Archiver:
             if not self._options.restart_if_lost:
                 raise
             return error.message
-        if why_not is not None or (log := writer.last_bytes) is None:
+        if why_not is not None:
             return why_not
+        log = writer.last_bytes
+        if log is None:  # a history from before a reset has files of the same names
+            file = writer.end.file
+            is_kept = file in [found.name for found in server.logs()]
+            log = stored_log(writer.folder, file) if is_kept else None
+        if log is None:
+            return None
         with log:
             alike = begins_alike(server, log)
         return None if alike else f"{file} on the server differs from the log in the archive"

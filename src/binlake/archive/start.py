@@ -106,7 +106,7 @@ def _goes_on(root: Folder, state: ArchiveState, server: ServerConnection, uid: s
     if not uid:
         return True
     if state.offset > FIRST_EVENT and state.file in [log.name for log in server.logs()]:
-        log = _stored(root.sub(state.directory), state.file)
+        log = stored_log(root.sub(state.directory), state.file)
         if log is not None:
             with log:
                 return begins_alike(server, log)
@@ -114,8 +114,8 @@ def _goes_on(root: Folder, state: ArchiveState, server: ServerConnection, uid: s
     return not state.server_uid or state.address == server.where
 
 
-def _stored(folder: Folder, name: str) -> ByteReader | None:
-    """A log in a directory, in its stored form."""
+def stored_log(folder: Folder, name: str) -> ByteReader | None:
+    """Return a reader of a log in a directory, whatever its stored form, None if it is not there. Raises SourceError."""
     sizes = folder.sizes()
     for stored in (name, f"{name}.zst", f"{name}.gz"):
         if stored in sizes:

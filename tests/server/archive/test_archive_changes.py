@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import binlake
@@ -52,6 +53,38 @@ def test_reset_while_following(fresh: Server, name: str, tmp_path: Path) -> None
         until(lambda: has_caught_up(fresh, second))
     assert contents(first) == before
     assert contents(second) == of_server(fresh)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+@BOTH
+def test_only_complete_logs_are_there(
+    fresh: Server, name: str, tmp_path: Path, is_reset: bool
+) -> None:
+    """The archiver was killed after it had compressed a log, and before it received the next one."""
+    write(fresh, 5)
+    name_of_newest = fresh.position()[0]
+    fresh.execute("FLUSH BINARY LOGS")
+    assert archive(url_of(fresh), tmp_path).returncode == 0
+    first = only_directory(tmp_path)
+    (first / fresh.position()[0]).unlink()
+    before = contents(first)
+    newest = first / name_of_newest
+    with pa.output_stream(f"{newest}.zst", compression="zstd") as sink:
+        sink.write(newest.read_bytes())
+    newest.unlink()
+    if is_reset:
+        await_another_second(fresh)
+        fresh.execute(RESET[name], "DROP DATABASE shop")
+        write(fresh, 5)
+    while fresh.position()[0] <= newest.name:
+        fresh.execute("FLUSH BINARY LOGS")
+    done = archive(url_of(fresh), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (f"{newest.name} on the server differs" in done.stderr) == is_reset
+    # (MariaDB adds an event to its newest log after FLUSH)
+    continued = contents(first.with_name(f"{first.name}.2") if is_reset else first)
+    assert continued.keys() == of_server(fresh).keys()
+    assert {name: contents(first)[name] for name in before} == before
 
 
 @BOTH

@@ -65,7 +65,7 @@ def test_a_log_is_compressed_between_a_look_and_its_opening(tmp_path: Path) -> N
     with logs.open(now, 1) as log:
         assert log.name == "binlog.000001"
     (tmp_path / "binlog.000002").unlink()
-    with pytest.raises(SourceError, match="binlog.000002"):
+    with pytest.raises(SourceError, match=r"binlog\.000002"):
         logs.open(now, 2)
 
 
