@@ -12,11 +12,11 @@ import pytest
 
 from binlake.errors import OptionError, PositionLostError, SourceError
 from binlake.mirror import resync, status, verify
-from binlake.mirror.apply.decode import Decoded
-from binlake.mirror.apply.decode_tables import TablesDecoder
+from binlake.mirror.apply import decode_tables
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.stopped import StoppedError
 from binlake.mirror.verification import verify_tables
+from binlake.stream.positions.splits import Split
 from dev.servers import Server, running
 from support.servers.archiving import archive, archiving
 from support.servers.live import url_of
@@ -373,19 +373,19 @@ def test_an_archive_compresses_a_log_that_a_round_reads_in_parts(
     newest = server.position()[0]
     server.execute("FLUSH BINARY LOGS")
     kept.catch_up()
-    decoded, compressed = TablesDecoder._decoded, []
+    decoded, in_parts, compressed = decode_tables.decode_range, Split.ranges, []
 
-    def late(self: TablesDecoder, *planned: Any) -> Decoded:
-        self.split_bytes = 4096  # the log has several
+    def late(*planned: Any, **options: Any) -> Any:
         log = Path(logs, newest)
         if log.exists():
             with pa.output_stream(f"{log}.zst", compression="zstd") as sink:
                 sink.write(log.read_bytes())
             log.unlink()
             compressed.append(newest)
-        return decoded(self, *planned)
+        return decoded(*planned, **options)
 
-    monkeypatch.setattr(TablesDecoder, "_decoded", late)
+    monkeypatch.setattr(Split, "ranges", lambda split, _bytes: in_parts(split, 4096))
+    monkeypatch.setattr(decode_tables, "decode_range", late)
     lake.catch_up(logs)
     assert compressed == [newest]
     lake.check()
