@@ -56,6 +56,10 @@ def test_buckets_are_those_of_the_specification(kind: pa.DataType, value: Any, h
     [
         (pa.int32(), "truncate[10]", [1, -1, 0, None], [0, -10, 0, None]),
         (pa.int64(), "truncate[10]", [19, -11], [10, -20]),
+        # results of Iceberg's own transform, whose arithmetic wraps around
+        (pa.int32(), "truncate[10]", [-(2**31), -(2**31) + 8], [2147483646, -2147483640]),
+        (pa.int32(), "truncate[1500000000]", [-(2**31), 1073741900], [1294967296, 1294967296]),
+        (pa.int64(), "truncate[7]", [-(2**63), -(2**63) + 3], [9223372036854775802, -9223372036854775807]),
         (pa.decimal128(9, 2), "truncate[50]", [Decimal("10.65"), Decimal("-0.01"), None], ["10.50", "-0.50", None]),
         (pa.string(), "truncate[3]", ["iceberg", "é", "", None, "日本語の"], ["ice", "é", "", None, "日本語"]),
         (pa.binary(), "truncate[2]", [b"\x01\xab\xff", b""], ["01AB", ""]),
@@ -73,6 +77,18 @@ def test_values_are_those_of_the_specification(
     kind: pa.DataType, transform: str, given: list[Any], expected: list[Any]
 ) -> None:
     assert values(kind, given, transform) == expected
+
+
+def test_a_decimal_whose_partition_does_not_fit_into_its_type_is_refused() -> None:
+    kind = pa.decimal128(4, 2)
+    assert values(kind, [Decimal("-99.90"), Decimal("99.99")], "truncate[10]") == [
+        "-99.90",
+        "99.90",
+    ]
+    with pytest.raises(
+        UnsupportedError, match=r"of -99\.99 by truncate\(10\) is -100\.00, .*field v"
+    ):
+        values(kind, [Decimal("-99.99")], "truncate[10]")
 
 
 def test_rows_of_several_fields_are_divided() -> None:

@@ -102,7 +102,10 @@ class Partitioning:
     def _values(rows: pa.Table, field_id: int, transform: str, width: int) -> pa.ChunkedArray:
         wanted = str(field_id).encode()
         at = next(i for i, f in enumerate(rows.schema) if f.metadata[FIELD_ID] == wanted)
-        return _transformed(rows.column(at), transform, width)
+        try:
+            return _transformed(rows.column(at), transform, width)
+        except UnsupportedError as error:
+            raise error.at(field=rows.schema.field(at).name) from None
 
 
 #: That of a table without partitions.
@@ -203,8 +206,11 @@ def _truncated(column: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
             None if v is None else _floored_decimal(v, width, kind) for v in column.to_pylist()
         ]
         return pa.chunked_array([array(floored, kind)])
-    values = to_numpy(pc.fill_null(column, scalar(0))).astype(np.int64)
-    return _with_nulls(from_numpy(values - values % width).cast(kind), column)
+    # as Iceberg computes: in the column's own type, in which a result below its range wraps around
+    whole = np.int32 if pa.types.is_int32(kind) else np.int64
+    values = to_numpy(pc.fill_null(column, scalar(0))).astype(whole)
+    by = np.array([width], whole)
+    return _with_nulls(from_numpy(values - np.fmod(np.fmod(values, by) + by, by)), column)
 
 
 def _unscaled(value: Any, kind: pa.DataType) -> int:
@@ -212,8 +218,17 @@ def _unscaled(value: Any, kind: pa.DataType) -> int:
 
 
 def _floored_decimal(value: Any, width: int, kind: pa.DataType) -> Any:
+    """Raises UnsupportedError if the result has more digits than the type, which Iceberg does not store."""
     unscaled = _unscaled(value, kind)
-    return type(value)(unscaled - unscaled % width).scaleb(-kind.scale, _CONTEXT)
+    floored = unscaled - unscaled % width
+    found = type(value)(floored).scaleb(-kind.scale, _CONTEXT)
+    if abs(floored) >= 10**kind.precision:
+        raise UnsupportedError(
+            f"the partition of {value} by truncate({width}) is {found}, which does not fit into {kind}",
+            hint="drop the partition field (ALTER TABLE … DROP PARTITION FIELD) or choose another --partition, then run"
+            " `binlake mirror resync`",
+        )
+    return found
 
 
 def _hashes(column: pa.ChunkedArray) -> Hashes:
