@@ -25,6 +25,7 @@ from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.arrays import array, scalar
 
 _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
+_RESYNC = "`binlake mirror resync` creates the lake table again, with the partitions of --partition"
 _OF_DAYS = ("year", "month", "day")
 _CONTEXT = Context(prec=76)
 Hashes = npt.NDArray[np.uint32]
@@ -63,15 +64,25 @@ class Partitioning:
     fields: tuple[tuple[int, str, int], ...] = ()
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> Partitioning:
-        """From Iceberg's JSON of a spec. Raises UnsupportedError."""
+    def of(cls, spec: Mapping[str, Any], schema: pa.Schema) -> Partitioning:
+        """From Iceberg's JSON of a spec of a table with this (stored) schema, which may have fields that a user has added.
+
+        Raises UnsupportedError for a field that the mirror does not write.
+        """
+        columns = {column.metadata[FIELD_ID]: column for column in schema}
         found = []
         for field in spec["fields"]:
             match = _TRANSFORM.fullmatch(field["transform"])
             if match is None or match[1] == "void":
                 raise UnsupportedError(
-                    f"the mirror does not write partitions by {field['transform']}",
-                    hint="`binlake mirror resync` copies the table again",
+                    f"the mirror does not write partitions by {field['transform']}", hint=_RESYNC
+                )
+            column = columns.get(str(field["source-id"]).encode())
+            if column is None or not _fits(match[1], column.type):
+                of = "a nested column" if column is None else f"a column of type {column.type}"
+                raise UnsupportedError(
+                    f"the partition field {field['name']} is {field['transform']} of {of}, which the mirror does not write",
+                    hint=_RESYNC,
                 )
             found.append((int(field["source-id"]), match[1], int(match[2] or 0)))
         return cls(spec["spec-id"], tuple(found))
