@@ -35,8 +35,8 @@ from binlake.values.times import utc_time
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# `before-…` are the mirror's own tags
-_NAME = re.compile(r"(?!before-)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# `before-…` are the mirror's own tags; Spark reads digits alone as the id of a snapshot
+_NAME = re.compile(r"(?!before-)(?![0-9]+\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 _Path = str | os.PathLike[str]
 
@@ -68,7 +68,7 @@ def check_moment_name(name: str) -> None:
         raise OptionError(
             f"{name!r} cannot be the name of a moment",
             name="name",
-            hint="use up to 100 letters, digits, '_', '-' and '.'; names that begin with before- are reserved for the mirror",
+            hint="use up to 100 letters, digits, '_', '-' and '.', and not digits alone; names that begin with before- are reserved for the mirror",
         )
 
 

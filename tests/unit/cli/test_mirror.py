@@ -45,7 +45,7 @@ def test_a_directory_without_a_mirror(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é"])
+@pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é", "20261231"])
 def test_a_text_that_cannot_name_a_moment(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

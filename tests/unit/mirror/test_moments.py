@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror import moments
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import former_properties
@@ -97,6 +97,19 @@ def test_a_round_can_have_a_name(spark: Any) -> None:
     moments.drop_moment("/lake", "monday", spark=spark)
     assert spark.control.refresh() is None
     assert spark.control.moments == {}
+
+
+def test_digits_alone_are_no_name(spark: Any) -> None:
+    """`VERSION AS OF '20261231'` would read the snapshot with this id. Earlier versions gave such names."""
+    for name in ("20261231", "7"):
+        with pytest.raises(OptionError, match="cannot be the name of a moment") as raised:
+            moments.name_moment("/lake", name, spark=spark)
+        assert "not digits alone" in (raised.value.hint or "")
+    spark.control.name_moment("20261231", 2)
+    moments.drop_moment("/lake", "20261231", spark=spark)
+    spark.control.refresh()
+    assert spark.control.moments == {}
+    assert moments.name_moment("/lake", "2026-12-31", spark=spark).names == ("2026-12-31",)
 
 
 def test_absent_tables_have_the_same_names(spark: Any) -> None:
