@@ -118,6 +118,19 @@ def test_absent_tables_have_the_same_names(spark: Any) -> None:
     assert moments.absent_tables("/lake", newest, spark=spark) == ["`a.b`.new"]
 
 
+def test_a_lake_table_that_a_user_has_dropped(spark: Any) -> None:
+    """As the documentation says for a table that the server has dropped: the others are still of one moment."""
+    moments.name_moment("/lake", "monday", spark=spark)
+    del spark.control.lake.stored["a", "b.c"]
+    [newest] = moments.history("/lake", spark=spark)
+    assert moments.absent_tables("/lake", newest, spark=spark) == ["a.b.c"]
+    found = moments.tables_at("/lake", "monday", spark=spark)
+    assert sorted(found) == ["`a.b`.c", "`crm.v2`.customers"]
+    assert moments.name_moment("/lake", "monday", spark=spark).names == ("monday",)
+    assert moments.name_moment("/lake", "again", spark=spark).names == ("again", "monday")
+    moments.drop_moment("/lake", "monday", spark=spark)
+
+
 def test_a_lake_table_that_was_created_again_after_a_round(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
