@@ -119,7 +119,7 @@ def test_absent_tables_have_the_same_names(spark: Any) -> None:
 
 
 def test_a_lake_table_that_a_user_has_dropped(spark: Any) -> None:
-    """As the documentation says for a table that the server has dropped: the others are still of one moment."""
+    """The documentation recommends it for a table that is gone. The others are still of one moment."""
     moments.name_moment("/lake", "monday", spark=spark)
     del spark.control.lake.stored["a", "b.c"]
     [newest] = moments.history("/lake", spark=spark)
