@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from binlake.errors import IncompleteError
+from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.table_rules import parse_partition
 from binlake.mirror.tables.change import Change, CommitConflictError
@@ -150,6 +151,28 @@ def test_a_user_drops_the_partition_fields(
         (3, "b"),
         (9, "b"),
     ]
+
+
+@pytest.mark.parametrize("added", ["price", "place.file", "day(at)"])
+def test_a_user_adds_a_partition_field(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path, added: str
+) -> None:
+    """Iceberg also allows fields that the mirror does not write."""
+    of_place = pa.struct([("file", pa.string())])
+    kinds = {"id": pa.int32(), "price": pa.float64(), "place": of_place, "at": pa.timestamp("us")}
+    schema = pa.schema(list(kinds.items()))
+    name = f"widened_by_{added[:2]}"
+    table = lake.create_table("db", name, NewTable(schema, ("id",)), tmp_path)
+    row = {"id": 1, "price": 1.5, "place": {"file": "a"}, "at": datetime(2026, 1, 2)}
+    table.commit(Change(pa.Table.from_pylist([row], schema)), {})
+    iceberg_spark.sql(f"ALTER TABLE lake.db.{name} ADD PARTITION FIELD {added}")
+    if added != "day(at)":
+        with pytest.raises(UnsupportedError, match="which the mirror does not write"):
+            lake.open_table("db", name, ("id",), tmp_path)
+        return
+    table = lake.open_table("db", name, ("id",), tmp_path)
+    table.commit(Change(pa.Table.from_pylist([row | {"price": 2.5}], schema)), {})
+    assert by_spark(iceberg_spark, f"db.{name}", "id, price") == [(1, 2.5)]
 
 
 def test_a_table_with_position_deletes_is_replaced_by_one_with_vectors(

@@ -16,7 +16,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError, SourceError
@@ -35,8 +35,8 @@ from binlake.values.times import utc_time
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# `before-…` are the mirror's own tags
-_NAME = re.compile(r"(?!before-)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# `before-…` are the mirror's own tags; Spark reads digits alone as the id of a snapshot
+_NAME = re.compile(r"(?!before-)(?![0-9]+\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 _Path = str | os.PathLike[str]
 
@@ -68,7 +68,7 @@ def check_moment_name(name: str) -> None:
         raise OptionError(
             f"{name!r} cannot be the name of a moment",
             name="name",
-            hint="use up to 100 letters, digits, '_', '-' and '.'; names that begin with before- are reserved for the mirror",
+            hint="use up to 100 letters, digits, '_', '-' and '.', and not digits alone; names that begin with before- are reserved for the mirror",
         )
 
 
@@ -90,7 +90,7 @@ def name_moment(
     """Give a round, by default the newest, a name.
 
     In Iceberg, each table of the round gets a tag of that name, and its snapshots do not expire until `drop_moment`.
-    Called again after it was interrupted, it completes the tags. In Delta, the name does not keep files from VACUUM.
+    Called again after it was interrupted, it completes the tags; lake tables that have been dropped since get none. In Delta, the name does not keep files from VACUUM.
     `absent_tables` returns the tables that the round does not have. Raises OptionError for a name that cannot be
     used, SourceError if a snapshot of the round has expired.
     """
@@ -103,7 +103,7 @@ def name_moment(
             name="name",
             hint=f"choose another name, or remove this one: binlake mirror untag LAKE {name}",
         )
-    moment = rounds.at(known if known is not None else number)
+    moment = rounds.still_there(rounds.at(known if known is not None else number))
     rounds.check_snapshots(moment)
     if known is None:
         rounds.check_no_tag(moment, name)
@@ -118,7 +118,7 @@ def drop_moment(
 ) -> None:
     """Remove the name of a round and the tags of its tables. Raises OptionError for an unknown name."""
     rounds = _Rounds.of(lake, spark, catalog)
-    moment = rounds.named(name)
+    moment = rounds.still_there(rounds.named(name))
     for _, table in rounds.with_tags(moment):
         table.drop_tag(name)
     rounds.control.forget_moment(name)
@@ -127,10 +127,10 @@ def drop_moment(
 def absent_tables(
     lake: _Path, moment: Moment, *, spark: SparkSession | None = None, catalog: str = CATALOG
 ) -> list[str]:
-    """Return the tables (`NAMESPACE.NAME`) of the mirror that a round does not have.
+    """Return the tables (`NAMESPACE.NAME`) of the mirror that cannot be read as of a round.
 
     The mirror did not follow them at that time: they were quarantined, gone or removed, their first copy had not
-    ended, or they came later.
+    ended, or they came later. Or their lake tables, which `snapshots` of the round contains, have been dropped since.
     """
     return _Rounds.of(lake, spark, catalog).absent(moment)
 
@@ -145,10 +145,11 @@ def tables_at(
     """Return the lake tables (by `NAMESPACE.NAME`) as of one moment: a name, a round's number, or the newest round.
 
     These are the tables that the mirror followed then, without those that were quarantined, gone, removed, or not
-    yet copied. Raises OptionError for an unknown name, SourceError if a snapshot has expired.
+    yet copied, and without lake tables that have been dropped since: see `absent_tables`. Raises OptionError for an unknown name, SourceError if a snapshot has expired.
     """
     rounds = _Rounds.of(lake, spark, catalog)
     found = rounds.named(moment) if isinstance(moment, str) else rounds.at(moment)
+    found = rounds.still_there(found)
     rounds.check_snapshots(found)
     return {
         full_name: spark.sql(
@@ -223,6 +224,15 @@ class _Rounds:
             raise OptionError(f"no moment is named {name}; names: {known}", name="moment")
         return self.at(number)
 
+    def still_there(self, moment: Moment) -> Moment:
+        """The round without the lake tables that have been dropped since. A user drops those of tables that are gone."""
+        found = {
+            full_name: snapshot
+            for full_name, snapshot in moment.snapshots.items()
+            if self.lake.exists(*table_name(full_name))
+        }
+        return replace(moment, snapshots=found)
+
     def check_snapshots(self, moment: Moment) -> None:
         """Raise SourceError if a snapshot of a round has expired, or if its table has been created again since."""
         for full_name, snapshot in moment.snapshots.items():
@@ -238,15 +248,14 @@ class _Rounds:
             )
 
     def with_tags(self, moment: Moment) -> Iterator[tuple[str, IcebergTable]]:
-        """The tables of a round that the lake has and that can have tags: with their names; none in Delta."""
+        """The tables of a round, all of them in the lake, that can have tags: with their names; none in Delta."""
         for full_name in moment.snapshots:
-            if self.lake.exists(*table_name(full_name)):
-                table = self.lake.load(*table_name(full_name))
-                if isinstance(table, IcebergTable):
-                    yield full_name, table
+            table = self.lake.load(*table_name(full_name))
+            if isinstance(table, IcebergTable):
+                yield full_name, table
 
     def absent(self, moment: Moment) -> list[str]:
-        """The tables of the mirror that a round does not have. In a shared catalog, only namespaces are read that its tables can
+        """The tables of the mirror that cannot be read as of a round. In a shared catalog, only namespaces are read that its tables can
         be in.
         """
         control = self.control
@@ -266,7 +275,8 @@ class _Rounds:
             then = {self._lake_table(source, moment.round) for source in sources(properties)}
             if not then or not {full_name_of(*one) for one in then} <= there:
                 absent.add(full_name_of(*name))
-        return sorted(absent - there)
+        dropped = there - self.still_there(moment).snapshots.keys()
+        return sorted((absent - there) | dropped)
 
     def check_no_tag(self, moment: Moment, name: str) -> None:
         """Raise OptionError if a table has a tag or a branch of this name."""

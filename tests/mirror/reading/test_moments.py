@@ -272,3 +272,36 @@ def test_rounds_and_their_tables(server: Server, iceberg_spark: Any, tmp_path: P
     assert absent_tables(tmp_path, part, **here) == ["parted.b", "parted.never"]
     assert absent_tables(tmp_path, whole, **here) == ["parted.late", "parted.never"]
     server.execute("DROP DATABASE parted")
+
+
+def test_a_lake_table_that_a_user_has_dropped(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The documentation recommends that for a table that is gone. The other tables of the moment stay."""
+    server.execute(
+        "CREATE DATABASE dropped",
+        "CREATE TABLE dropped.kept (id INT PRIMARY KEY)",
+        "CREATE TABLE dropped.old (id INT PRIMARY KEY)",
+        "INSERT INTO dropped.kept VALUES (1)",
+        "INSERT INTO dropped.old VALUES (1)",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("dropped.*",))
+    here: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    lake.catch_up()
+    made = name_moment(tmp_path, "then", **here)
+    then = rows_at(lake, "then")
+    assert list(then) == ["dropped.kept", "dropped.old"]
+    server.execute("DROP TABLE dropped.old", "INSERT INTO dropped.kept VALUES (2)")
+    lake.catch_up()
+    assert rows_at(lake, "then") == then
+    iceberg_spark.sql(f"DROP TABLE {lake.catalog}.dropped.old")
+    assert rows_at(lake, "then") == {"dropped.kept": then["dropped.kept"]}
+    assert views_at(tmp_path, "then", **here) == {"dropped.kept": "dropped_kept"}
+    assert absent_tables(tmp_path, made, **here) == ["dropped.old"]
+    assert name_moment(tmp_path, "then", **here) == made
+    again = name_moment(tmp_path, "again", made.round, **here)
+    assert again.names == ("again", "then")
+    kept = IcebergLake(iceberg_spark, lake.catalog).load("dropped", "kept")
+    assert {"again", "then"} <= set(kept.tags())
+    drop_moment(tmp_path, "then", **here)
+    server.execute("DROP DATABASE dropped")

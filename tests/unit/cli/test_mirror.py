@@ -13,6 +13,7 @@ import pytest
 from binlake.cli.main import main
 from binlake.cli.mirror import command
 from binlake.cli.mirror.common import SparkSettings, lake_session
+from binlake.cli.mirror.moments import _remarks
 from binlake.cli.mirror.progress import CopyBar
 from binlake.printable import printable
 
@@ -21,6 +22,7 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from rich.console import Console
 
 from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.moments import Moment
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 from support.command_runs import run
@@ -45,13 +47,22 @@ def test_a_directory_without_a_mirror(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é"])
+@pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é", "20261231"])
 def test_a_text_that_cannot_name_a_moment(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "_binlake").mkdir()
     assert main(["mirror", "tag", str(tmp_path), "--", name]) == 2
     assert "cannot be the name of a moment" in capfd.readouterr().err
+
+
+def test_tables_that_a_named_round_does_not_have() -> None:
+    moment = Moment(7, (), "", "binlog.000001", 4, "", {"a.dropped": 1, "a.here": 2})
+    assert list(_remarks(moment, ["a.dropped", "a.late"])) == [
+        "the mirror did not follow these tables in round 7: a.late",
+        "these lake tables of round 7 have been dropped since: a.dropped",
+    ]
+    assert list(_remarks(moment, [])) == []
 
 
 @pytest.mark.parametrize("lake", ["hdfs://name:8020/lake", "viewfs://cluster/lake"])

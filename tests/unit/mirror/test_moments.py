@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror import moments
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import former_properties
@@ -99,10 +99,36 @@ def test_a_round_can_have_a_name(spark: Any) -> None:
     assert spark.control.moments == {}
 
 
+def test_digits_alone_are_no_name(spark: Any) -> None:
+    """`VERSION AS OF '20261231'` would read the snapshot with this id. Earlier versions gave such names."""
+    for name in ("20261231", "7"):
+        with pytest.raises(OptionError, match="cannot be the name of a moment") as raised:
+            moments.name_moment("/lake", name, spark=spark)
+        assert "not digits alone" in (raised.value.hint or "")
+    spark.control.name_moment("20261231", 2)
+    moments.drop_moment("/lake", "20261231", spark=spark)
+    spark.control.refresh()
+    assert spark.control.moments == {}
+    assert moments.name_moment("/lake", "2026-12-31", spark=spark).names == ("2026-12-31",)
+
+
 def test_absent_tables_have_the_same_names(spark: Any) -> None:
     spark.control.quarantine("`a.b`.new", "for the test")
     [newest] = moments.history("/lake", spark=spark)
     assert moments.absent_tables("/lake", newest, spark=spark) == ["`a.b`.new"]
+
+
+def test_a_lake_table_that_a_user_has_dropped(spark: Any) -> None:
+    """The documentation recommends it for a table that is gone. The others are still of one moment."""
+    moments.name_moment("/lake", "monday", spark=spark)
+    del spark.control.lake.stored["a", "b.c"]
+    [newest] = moments.history("/lake", spark=spark)
+    assert moments.absent_tables("/lake", newest, spark=spark) == ["a.b.c"]
+    found = moments.tables_at("/lake", "monday", spark=spark)
+    assert sorted(found) == ["`a.b`.c", "`crm.v2`.customers"]
+    assert moments.name_moment("/lake", "monday", spark=spark).names == ("monday",)
+    assert moments.name_moment("/lake", "again", spark=spark).names == ("again", "monday")
+    moments.drop_moment("/lake", "monday", spark=spark)
 
 
 def test_a_lake_table_that_was_created_again_after_a_round(

@@ -25,7 +25,7 @@ def values(kind: pa.DataType, given: list[Any], transform: str) -> list[Any]:
     rows = pa.table([pa.array(given, kind), pa.array(range(len(given)))], schema=schema)
     spec = {"spec-id": 3, "fields": [{"source-id": 1, "transform": transform}]}
     found: dict[int, Any] = {}
-    for partition, of in Partitioning.of(spec).split(rows):
+    for partition, of in Partitioning.of(spec, schema).split(rows):
         assert partition.json["spec-id"] == 3
         [value] = partition.json["partition"]
         found.update(dict.fromkeys(of["at"].to_pylist(), value))
@@ -56,6 +56,10 @@ def test_buckets_are_those_of_the_specification(kind: pa.DataType, value: Any, h
     [
         (pa.int32(), "truncate[10]", [1, -1, 0, None], [0, -10, 0, None]),
         (pa.int64(), "truncate[10]", [19, -11], [10, -20]),
+        # results of Iceberg's own transform, whose arithmetic wraps around
+        (pa.int32(), "truncate[10]", [-(2**31), -(2**31) + 8], [2147483646, -2147483640]),
+        (pa.int32(), "truncate[1500000000]", [-(2**31), 1073741900], [1294967296, 1294967296]),
+        (pa.int64(), "truncate[7]", [-(2**63), -(2**63) + 3], [9223372036854775802, -9223372036854775807]),
         (pa.decimal128(9, 2), "truncate[50]", [Decimal("10.65"), Decimal("-0.01"), None], ["10.50", "-0.50", None]),
         (pa.string(), "truncate[3]", ["iceberg", "é", "", None, "日本語の"], ["ice", "é", "", None, "日本語"]),
         (pa.binary(), "truncate[2]", [b"\x01\xab\xff", b""], ["01AB", ""]),
@@ -75,11 +79,23 @@ def test_values_are_those_of_the_specification(
     assert values(kind, given, transform) == expected
 
 
+def test_a_decimal_whose_partition_does_not_fit_into_its_type_is_refused() -> None:
+    kind = pa.decimal128(4, 2)
+    assert values(kind, [Decimal("-99.90"), Decimal("99.99")], "truncate[10]") == [
+        "-99.90",
+        "99.90",
+    ]
+    with pytest.raises(
+        UnsupportedError, match=r"of -99\.99 by truncate\(10\) is -100\.00, .*field v"
+    ):
+        values(kind, [Decimal("-99.99")], "truncate[10]")
+
+
 def test_rows_of_several_fields_are_divided() -> None:
     schema = storage_schema(iceberg_schema(pa.schema([("a", pa.int32()), ("b", pa.string())])))
     rows = pa.table({"a": [1, 2, 1, None], "b": ["x", "x", "x", None]}).cast(schema)
     fields = [{"source-id": 1, "transform": "identity"}, {"source-id": 2, "transform": "identity"}]
-    found = Partitioning.of({"spec-id": 0, "fields": fields}).split(rows)
+    found = Partitioning.of({"spec-id": 0, "fields": fields}, schema).split(rows)
     assert {json.dumps(p.json["partition"]): of["a"].to_pylist() for p, of in found} == {
         '[1, "x"]': [1, 1],
         '[2, "x"]': [2],
@@ -148,3 +164,25 @@ def test_columns_that_cannot_divide_a_table_are_refused() -> None:
     for spec in ("days(id)", "f", "bucket(4, f)", "hours(f)"):
         with pytest.raises(UnsupportedError, match="in the lake"):
             check_partition("s.t", parse_partition(spec), schema)
+
+
+@pytest.mark.parametrize(
+    ("source", "transform", "message"),
+    [
+        (1, "identity", "field p is identity of a column of type double"),
+        (2, "truncate[4]", r"field p is truncate\[4\] of a column of type date32"),
+        (4, "identity", "field p is identity of a nested column"),
+        (2, "void", "does not write partitions by void"),
+    ],
+)
+def test_fields_that_a_user_has_added_are_refused_unless_the_mirror_writes_them(
+    source: int, transform: str, message: str
+) -> None:
+    """Iceberg allows all of them. A value that it cannot read would end the mirror at each start."""
+    kinds = {"f": pa.float64(), "d": pa.date32(), "s": pa.struct([("file", pa.string())])}
+    schema = storage_schema(iceberg_schema(pa.schema(kinds)))
+    spec: dict[str, Any] = {"spec-id": 1, "fields": [{"name": "p", "source-id": source, "transform": transform}]}  # fmt: skip
+    with pytest.raises(UnsupportedError, match=message):
+        Partitioning.of(spec, schema)
+    spec["fields"] = [{"name": "p", "source-id": 2, "transform": "day"}]
+    assert Partitioning.of(spec, schema).fields == ((2, "day", 0),)

@@ -71,7 +71,7 @@ def test_each_partition_is_a_file_and_its_keys_are_computed_later(tmp_path: Path
 def test_files_of_a_table_without_partitions_any_more_have_its_newest_spec(tmp_path: Path) -> None:
     """Spec 0 still has the dropped fields, and Iceberg refuses a file of that spec without their values."""
     table = rows_of(10)
-    none_left = Partitioning.of({"spec-id": 1, "fields": []})
+    none_left = Partitioning.of({"spec-id": 1, "fields": []}, SCHEMA)
     assert [part.partition for part in parts_of(none_left, table, None)] == [Partition(1)]
     assert [partition for partition, _ in none_left.split(table)] == [Partition(1)]
     [file] = DataFileWriter(SCHEMA, f"{tmp_path}/data-", partitioning=none_left).write([table])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from binlake.cli.common.lines import show
@@ -100,14 +101,26 @@ def tag(
     with lake_session(lake, session) as spark:
         made = name_moment(lake, name, number, spark=spark, catalog=session.catalog)
         absent = absent_tables(lake, made, spark=spark, catalog=session.catalog)
-    tables = counted(len(made.snapshots), "table")
-    note(f"{name} is round {made.round}, at {made.log_file}:{made.log_pos}, in {tables}")
-    if absent:
-        note(f"the mirror did not follow these tables in round {made.round}: {', '.join(absent)}")
+    here = [full_name for full_name in made.snapshots if full_name not in absent]
+    note(
+        f"{name} is round {made.round}, at {made.log_file}:{made.log_pos}, in {counted(len(here), 'table')}"
+    )
+    for line in _remarks(made, absent):
+        note(line)
     if format_of(lake) == DELTA:
         note(
             "a name does not keep the files of a Delta table: VACUUM removes them even if the round has a name"
         )
+
+
+def _remarks(moment: Moment, absent: Sequence[str]) -> Iterator[str]:
+    """Why a name does not concern some tables."""
+    dropped = [name for name in absent if name in moment.snapshots]
+    others = [name for name in absent if name not in moment.snapshots]
+    if others:
+        yield f"the mirror did not follow these tables in round {moment.round}: {', '.join(others)}"
+    if dropped:
+        yield f"these lake tables of round {moment.round} have been dropped since: {', '.join(dropped)}"
 
 
 @mirror_command("untag")

@@ -19,10 +19,11 @@ from binlake.mirror.apply.net import OF_ONE_TABLE, Net, net_by_key
 from binlake.mirror.apply.range_changes import ChangeFile, RangeChanges
 from binlake.mirror.apply.shares import KeyShare
 from binlake.mirror.apply.task_files import TaskFiles
-from binlake.mirror.iceberg.parts import parts_of, write_parts
+from binlake.mirror.iceberg.parts import FileRows, parts_of, write_parts
 from binlake.mirror.tables.change import Change, WrittenRows
+from binlake.mirror.tables.damage import OF_ROWS
 from binlake.mirror.tables.data_files import DataFileWriter, remove_file
-from binlake.mirror.tables.keys import Keys, keys_of_rows, sorted_keys
+from binlake.mirror.tables.keys import Keys, SortedKeys, keys_of_rows, sorted_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 
@@ -115,25 +116,28 @@ class _NetTask(Task):
     directory: str
 
     def run(self) -> str:
+        target = self.target
         try:
             net = self._net()
-            rows = conformed(net.upserts, self.target.schema)
-        except OF_ONE_TABLE:  # the driver meets the same error, and knows what to do
+            rows = conformed(net.upserts, target.schema)
+            assert net.delete_keys is not None
+            parts = parts_of(target.partitioning, rows, net.upsert_keys, files=1)
+            # the keys first: if they raise an error, there are no files yet
+            found = [sorted_keys(net.delete_keys), *map(self._keys, parts)]
+            files = write_parts(parts, DataFileWriter(target.schema, target.prefix), threads=1)
+        except (*OF_ONE_TABLE, *OF_ROWS):  # the driver meets the same error, and knows what to do
             return json.dumps(None)
-        assert net.upsert_keys is not None
-        assert net.delete_keys is not None
-        target, found = self.target, [sorted_keys(net.delete_keys)]
-        parts = parts_of(target.partitioning, rows, net.upsert_keys, files=1)
-        files = write_parts(parts, DataFileWriter(target.schema, target.prefix), threads=1)
-        for part in parts:
-            keys = part.keys
-            if keys is None:
-                keys = keys_of_rows(part.rows, target.schema, target.key)
-            found.append(sorted_keys(keys))
         path = write_keys(found, self.directory)
         return json.dumps(
             {"files": files, "keys": path, "count": sum(len(one.keys) for one in found)}
         )
+
+    def _keys(self, part: FileRows) -> SortedKeys:
+        """The keys of the rows of a data file."""
+        keys = part.keys
+        if keys is None:
+            keys = keys_of_rows(part.rows, self.target.schema, self.target.key)
+        return sorted_keys(keys)
 
     def _net(self) -> Net:
         """The net change of the share, whose changes have all columns."""

@@ -53,6 +53,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
+from binlake.mirror.tables.damage import OF_ROWS, is_overflow, why_overflow
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
 from binlake.mirror.tables.partitions import Partitioning
@@ -115,7 +116,13 @@ class _ChunkTask(Task):
             )
             batches = (conformed(self._of_shard(batch), schema) for batch in rows)
             writer = DataFileWriter(schema, self.prefix, partitioning=self.partitioning)
-            files = list(writer.write(batches))
+            try:
+                files = list(writer.write(batches))
+            except OF_ROWS as error:  # Spark's error of a task would end the mirror
+                why = why_overflow(error) if is_overflow(error) else f"{error}".partition("\n")[0]
+                raise UnsupportedError(
+                    f"{table.full_name}: rows of its copy cannot be written: {why}"
+                ) from None
             answer = {
                 "number": self.chunk.number,
                 "files": files,

@@ -41,7 +41,7 @@ from binlake.mirror.source.refusals import (
     is_passing,
 )
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import DAMAGED, is_overflow
+from binlake.mirror.tables.damage import DAMAGED, is_overflow, why_overflow
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
 from binlake.values.quantities import counted
@@ -546,5 +546,5 @@ class FollowedTables:
         if isinstance(error, DAMAGED):
             what = f"a file of its lake table is missing or damaged: {why}"
         if is_overflow(error):
-            what = f"rows that are read together have more than 2 GB in a column ({why}): set a smaller round_bytes or chunk_rows"
+            what = why_overflow(error)
         self.quarantine(full_name, f"{where}{what}; {RESYNC}")

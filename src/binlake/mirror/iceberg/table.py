@@ -132,7 +132,8 @@ class MirrorTable:
 
     def _look(self) -> None:
         found = self.stored.describe()
-        schema, partitioning = storage_schema(found["schema"]), Partitioning.of(found["spec"])
+        schema = storage_schema(found["schema"])
+        partitioning = Partitioning.of(found["spec"], schema)
         missing = [name for name in self.key if name not in schema.names]
         if missing:
             raise SchemaError(f"{self.full_name} has no column {missing[0]}, which its key needs")

@@ -15,8 +15,10 @@ class DamagedFileError(SourceError):
     """The store returns a file of a table, but its content is not what the format of the file allows."""
 
 
+#: Arrow's errors of rows: a value that a type does not hold, or more bytes in a column than Arrow's offsets reach.
+OF_ROWS = (pa.ArrowInvalid, pa.ArrowCapacityError)
 #: Errors of reading a lake table with a missing or damaged file.
-DAMAGED = (FileNotFoundError, DamagedFileError, pa.ArrowInvalid, pa.ArrowCapacityError)
+DAMAGED = (FileNotFoundError, DamagedFileError, *OF_ROWS)
 
 
 def is_overflow(error: Exception) -> bool:
@@ -24,6 +26,12 @@ def is_overflow(error: Exception) -> bool:
     if isinstance(error, pa.ArrowCapacityError):
         return True
     return isinstance(error, pa.ArrowInvalid) and "offset overflow" in str(error)
+
+
+def why_overflow(error: Exception) -> str:
+    """The reason of a quarantine for an error that `is_overflow`, with the options that help."""
+    why = str(error).partition("\n")[0]
+    return f"rows that are read together have more than 2 GB in a column ({why}): set a smaller round_bytes or chunk_rows"
 
 
 #: What to do before a table can be copied again whose current metadata file is missing or damaged.

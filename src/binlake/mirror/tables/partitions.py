@@ -25,6 +25,7 @@ from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.arrays import array, scalar
 
 _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
+_RESYNC = "`binlake mirror resync` creates the lake table again, with the partitions of --partition"
 _OF_DAYS = ("year", "month", "day")
 _CONTEXT = Context(prec=76)
 Hashes = npt.NDArray[np.uint32]
@@ -63,15 +64,25 @@ class Partitioning:
     fields: tuple[tuple[int, str, int], ...] = ()
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> Partitioning:
-        """From Iceberg's JSON of a spec. Raises UnsupportedError."""
+    def of(cls, spec: Mapping[str, Any], schema: pa.Schema) -> Partitioning:
+        """From Iceberg's JSON of a spec of a table with this (stored) schema, which may have fields that a user has added.
+
+        Raises UnsupportedError for a field that the mirror does not write.
+        """
+        columns = {column.metadata[FIELD_ID]: column for column in schema}
         found = []
         for field in spec["fields"]:
             match = _TRANSFORM.fullmatch(field["transform"])
             if match is None or match[1] == "void":
                 raise UnsupportedError(
-                    f"the mirror does not write partitions by {field['transform']}",
-                    hint="`binlake mirror resync` copies the table again",
+                    f"the mirror does not write partitions by {field['transform']}", hint=_RESYNC
+                )
+            column = columns.get(str(field["source-id"]).encode())
+            if column is None or not _fits(match[1], column.type):
+                of = "a nested column" if column is None else f"a column of type {column.type}"
+                raise UnsupportedError(
+                    f"the partition field {field['name']} is {field['transform']} of {of}, which the mirror does not write",
+                    hint=_RESYNC,
                 )
             found.append((int(field["source-id"]), match[1], int(match[2] or 0)))
         return cls(spec["spec-id"], tuple(found))
@@ -102,7 +113,10 @@ class Partitioning:
     def _values(rows: pa.Table, field_id: int, transform: str, width: int) -> pa.ChunkedArray:
         wanted = str(field_id).encode()
         at = next(i for i, f in enumerate(rows.schema) if f.metadata[FIELD_ID] == wanted)
-        return _transformed(rows.column(at), transform, width)
+        try:
+            return _transformed(rows.column(at), transform, width)
+        except UnsupportedError as error:
+            raise error.at(field=rows.schema.field(at).name) from None
 
 
 #: That of a table without partitions.
@@ -203,8 +217,11 @@ def _truncated(column: pa.ChunkedArray, width: int) -> pa.ChunkedArray:
             None if v is None else _floored_decimal(v, width, kind) for v in column.to_pylist()
         ]
         return pa.chunked_array([array(floored, kind)])
-    values = to_numpy(pc.fill_null(column, scalar(0))).astype(np.int64)
-    return _with_nulls(from_numpy(values - values % width).cast(kind), column)
+    # as Iceberg computes: in the column's own type, in which a result below its range wraps around
+    whole = np.int32 if pa.types.is_int32(kind) else np.int64
+    values = to_numpy(pc.fill_null(column, scalar(0))).astype(whole)
+    by = np.array([width], whole)
+    return _with_nulls(from_numpy(values - np.fmod(np.fmod(values, by) + by, by)), column)
 
 
 def _unscaled(value: Any, kind: pa.DataType) -> int:
@@ -212,8 +229,17 @@ def _unscaled(value: Any, kind: pa.DataType) -> int:
 
 
 def _floored_decimal(value: Any, width: int, kind: pa.DataType) -> Any:
+    """Raises UnsupportedError if the result has more digits than the type, which Iceberg does not store."""
     unscaled = _unscaled(value, kind)
-    return type(value)(unscaled - unscaled % width).scaleb(-kind.scale, _CONTEXT)
+    floored = unscaled - unscaled % width
+    found = type(value)(floored).scaleb(-kind.scale, _CONTEXT)
+    if abs(floored) >= 10**kind.precision:
+        raise UnsupportedError(
+            f"the partition of {value} by truncate({width}) is {found}, which does not fit into {kind}",
+            hint="drop the partition field (ALTER TABLE … DROP PARTITION FIELD) or choose another --partition, then run"
+            " `binlake mirror resync`",
+        )
+    return found
 
 
 def _hashes(column: pa.ChunkedArray) -> Hashes:

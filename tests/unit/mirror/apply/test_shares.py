@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
+from binlake.errors import UnsupportedError
+from binlake.mirror.apply import net_tasks
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net import net_by_key
 from binlake.mirror.apply.net_tasks import NetTarget, write_net_changes, written_changes
@@ -24,7 +26,7 @@ from binlake.mirror.apply.range_changes import ChangeFileWriter, RangeChanges, S
 from binlake.mirror.apply.shares import KeyShare, cut, joined
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.tables.keys import keys_of
-from binlake.mirror.tables.partitions import NOT_PARTITIONED
+from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partitioning
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from support.spark.engines import HereEngine
 from unit.mirror.apply.test_net import COLUMNS, changes_of, histories, lake_of
@@ -142,6 +144,30 @@ def test_a_row_that_a_lake_table_cannot_represent_is_of_that_table_only(
     paths = sorted(file["file-path"] for share in right for file in share.files)
     assert len(paths) == 4
     assert sorted(map(str, tmp_path.glob("*.parquet"))) == paths
+
+
+@pytest.mark.parametrize("of", ["parts_of", "keys_of_rows", "write_parts"])
+@pytest.mark.parametrize("kind", [UnsupportedError, pa.ArrowInvalid, pa.ArrowCapacityError])
+def test_an_error_of_rows_that_are_written_is_of_that_table_only(
+    tmp_path: Path,
+    task_files: TaskFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    of: str,
+    kind: type[Exception],
+) -> None:
+    """The error of a task would end the mirror; the driver quarantines the table for the same error."""
+
+    def fail(*_args: Any, **_options: Any) -> Any:
+        raise kind("a value without a partition")
+
+    steps = [{"op": 0, "row": (i, "x", i % 3), "old": None} for i in range(50)]
+    shares = Shares(LakeTypes("db.t", SCHEMA, COLUMNS, ("id",), (), ""), ("id",), 2)
+    found = in_files(whole(steps, ("id",)), shares, task_files)
+    by_b = Partitioning(1, ((3, "identity", 0),))
+    target = NetTarget("db.t", ("id",), SCHEMA, by_b, f"{tmp_path}/t-")
+    monkeypatch.setattr(net_tasks, of, fail)
+    assert write_net_changes([(target, found)], HereEngine(), task_files) == [None]
+    assert list(tmp_path.glob("*.parquet")) == []
 
 
 def test_changes_that_do_not_fit_the_lake_table_are_not_cut(task_files: TaskFiles) -> None:

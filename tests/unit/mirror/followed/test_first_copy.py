@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +39,7 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.archive_lag import lags
 from binlake.mirror.source.refusals import AlteredError
-from binlake.mirror.tables.data_files import file_system
+from binlake.mirror.tables.data_files import DataFileWriter, file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import iceberg_schema
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk
@@ -422,6 +423,31 @@ def test_a_table_that_ends_the_process_again_and_again_is_refused(
     while copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None:
         pass
     assert [*tmp_path.glob("*.attempts")] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (pa.ArrowInvalid("a value\nand more"), r"shop\.t: rows .* cannot be written: a value$"),
+        (pa.ArrowCapacityError("too long"), r"shop\.t: .*too long.*set a smaller .* chunk_rows"),
+    ],
+)
+def test_rows_that_cannot_be_written_are_of_that_table_only(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    """Spark's error of the task would end the mirror three times, and blame its memory."""
+
+    def fail(*_of: Any) -> None:
+        raise error
+
+    chunk: Any = SimpleNamespace(table=TABLE, number=0, read=lambda _url: nullcontext([]))
+    schema = pa.schema([]).serialize().to_pybytes()
+    task = first_copy._ChunkTask(
+        chunk, "mysql://server", schema, "data-", ColumnRules(), MIRROR, NOT_PARTITIONED, ""
+    )
+    monkeypatch.setattr(DataFileWriter, "write", fail)
+    with pytest.raises(UnsupportedError, match=why):
+        task.run()
 
 
 @pytest.mark.parametrize(

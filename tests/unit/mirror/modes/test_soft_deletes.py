@@ -91,6 +91,17 @@ def test_an_old_key_that_the_copy_has_not_read_is_not_marked() -> None:
     }
 
 
+def test_an_old_key_whose_row_an_earlier_change_contains_is_marked() -> None:
+    steps: list[Step] = [
+        (INSERT, None, 1, "a", []),
+        (UPDATE, 1, 2, "b", []),
+        (UPDATE, 3, 3, "c", []),
+        (UPDATE, 3, 4, "d", []),
+    ]
+    rows = {1: ("a", True), 2: ("b", False), 3: ("c", True), 4: ("d", False)}
+    assert applied(steps, []) == rows
+
+
 def test_what_the_lake_must_have() -> None:
     """Before the end of the copy, rows that the server has; after that, deleted rows, too."""
     with pytest.raises(IncompleteError, match="update of a row that the lake does not have"):
