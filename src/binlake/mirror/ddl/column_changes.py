@@ -6,7 +6,7 @@ All others are new, also one that gets the name of a column that the same statem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -100,11 +100,12 @@ def column_changes(
     items = items_of(ddl)
     pairs = _Pairs.of(items, table.declared, new)
     texts = _texts_after(pairs, table)
+    if why := _why_not_renamed(table, pairs.renames, rules):
+        raise UnsupportedError(why)
     rules = rules.with_texts(*table.id, texts)
     shown = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
     _check_names(table, shown)
     _check_key(table, new, pairs)
-    _check_renames(table, pairs, rules)
     drops, renaming = _drops(table, pairs, rules), _renaming(table, pairs, rules)
     types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
     redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
@@ -156,15 +157,26 @@ def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
         )
 
 
-def _check_renames(table: Followed, pairs: _Pairs, rules: ColumnRules) -> None:
-    """Refuse a new name that is left out or hashed differently from the old one: the lake has no values for it."""
-    old = table.rules(rules)
-    for a, b in sorted(pairs.renames.items()):
-        before, after = old.treatment(*table.id, a), rules.treatment(*table.id, b)
+def why_not_renamed(ddl: DdlStatement, table: Followed, rules: ColumnRules) -> str | None:
+    """Return the reason why a table must not follow the renames of columns in a statement, also if the table is copied again; None if
+    there is none, or if the statement is no ALTER TABLE that can be read.
+    """
+    try:
+        renamed = renamed_columns(items_of(ddl))
+    except UnsupportedError:
+        return None
+    names = {column.lower_name for column in table.declared.columns}
+    renames = {caseless(a): b for a, b in renamed if caseless(a) in names}
+    return _why_not_renamed(table, renames, rules)
+
+
+def _why_not_renamed(table: Followed, renames: Mapping[str, str], rules: ColumnRules) -> str | None:
+    """A new name that is left out or hashed differently from the old one: the lake has no values for it."""
+    for a, b in sorted(renames.items()):
+        before, after = rules.treatment(*table.id, a), rules.treatment(*table.id, b)
         if before != after != "left out":
-            raise UnsupportedError(
-                f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
-            )
+            return f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
+    return None
 
 
 def _drops(table: Followed, pairs: _Pairs, rules: ColumnRules) -> tuple[Step, ...]:

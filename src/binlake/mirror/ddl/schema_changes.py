@@ -15,6 +15,7 @@ from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied, commit_gone
 from binlake.mirror.control import RESYNC, Control
+from binlake.mirror.ddl.column_changes import why_not_renamed
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.table import Followed
@@ -72,7 +73,7 @@ class SchemaChanges:
         return not (spells_another(ddl, *table.id) and self.tables.source.distinguishes_case())
 
     def copied_again(self, group: Sequence[Followed], ddl: DdlStatement) -> bool:
-        """Copy again the tables that a statement changed while they were copied; whether there are any.
+        """Copy again the tables that a statement changed while they were copied, or quarantine them; whether there are any.
 
         It is unknown which of their rows and columns are older than the statement.
         """
@@ -86,6 +87,9 @@ class SchemaChanges:
             and not _departs(ddl, table)
         ]
         for table in again:
+            if why := why_not_renamed(ddl, table, self.rules):
+                self._quarantine(table, ddl, why)
+                continue
             self.note(
                 f"{table.full_name}: a DDL statement changed the table during its copy; the mirror copies it again"
             )
@@ -242,13 +246,21 @@ class SchemaChanges:
         if self.options.alter_policy(*table.id) != "quarantine":
             self._copied_again(table, ddl, why)
             return
+        self._quarantine(table, ddl, why)
+
+    def _quarantine(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {self._shown(ddl, table)}: {why}"
         self.tables.quarantine(table.full_name, f"{what}; {RESYNC}")
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         """Copy the table; until that is done, it is at the place before the statement. If the server no longer has the
         table, the statement that drops or renames it takes effect, see `apply_departure`.
+
+        A table is quarantined instead if the copy would show a column that was hidden under another name.
         """
+        if hidden := why_not_renamed(ddl, table, self.rules):
+            self._quarantine(table, ddl, hidden)
+            return
         what = f"{ddl.position}: {self._shown(ddl, table)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")
         self.tables.copy(table.full_name)

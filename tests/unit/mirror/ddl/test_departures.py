@@ -248,3 +248,39 @@ def test_a_quarantine_does_not_show_values_of_hidden_columns(sql: str, shown: st
     table: Any = SimpleNamespace(id=("shop", "t"), full_name="shop.t")
     changes._refused(table, statement(sql), "it cannot be followed")
     assert quarantined["shop.t"].startswith(f"binlog.000001:4: {shown}: it cannot be followed; ")
+
+
+RENAMES = ColumnRules(exclude=("*.*.secret",), hash=("*.*.email",))
+_OTHER = "ALTER TABLE t MODIFY v VARCHAR(3)"
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "resync", "text", "new-column"])
+@pytest.mark.parametrize(("sql", "is_hidden"), [
+    ("ALTER TABLE t CHANGE secret open INT", True), ("ALTER TABLE t RENAME COLUMN Email TO mail, MODIFY v INT", True),
+    ("ALTER IGNORE TABLE t CHANGE secret v INT, CHANGE v secret INT", True), ("ALTER TABLE t CHANGE v email TEXT", True),
+    ("ALTER TABLE t CHANGE email secret INT, DROP secret", False), ("ALTER TABLE t RENAME COLUMN IF EXISTS other TO open", False), (_OTHER, False),
+])  # fmt: skip
+def test_a_copy_does_not_show_a_column_that_was_hidden(
+    sql: str, is_hidden: bool, policy: str
+) -> None:
+    """Whatever the policy, and also if the reason for the copy is another one."""
+    quarantined: dict[str, str] = {}
+    copied: list[str] = []
+    offset = SimpleNamespace(position=SimpleNamespace(server_uuid=""))
+    tables: Any = SimpleNamespace(quarantine=quarantined.__setitem__, copy=copied.append)
+    options = MirrorOptions(on_alter=policy)
+    nothing: Any = SimpleNamespace()
+    changes = SchemaChanges(options, RENAMES, nothing, tables, lambda _: None, nothing)
+    made = b"CREATE TABLE shop.t (id INT PRIMARY KEY, secret INT, email TEXT, v TEXT)"
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), full_name="shop.t", declared=parse_schema(made).tables[0], key=("id",),
+        offset=offset, was_copied_after=lambda _position: True,
+    )  # fmt: skip
+    changes._refused(table, statement(sql), "it cannot be followed")
+    is_quarantined = is_hidden or policy == "quarantine"
+    assert (bool(quarantined), copied) == (is_quarantined, [] if is_quarantined else ["shop.t"])
+    quarantined.clear()
+    copied.clear()
+    assert changes.copied_again([table], statement(sql))
+    assert (bool(quarantined), copied) == (is_hidden, [] if is_hidden else ["shop.t"])
+    assert all("is renamed to" in why for why in quarantined.values())
