@@ -161,7 +161,7 @@ class SchemaChanges:
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         effect = effect_of(ddl, table, self.options.read_options(), self.rules)
-        if effect.cascades and not self.tables.source.accepts_cascades():
+        if effect.cascades and not self.tables.source.accepts_added_cascades(ddl):
             self._refused(table, ddl, CASCADES)
             return
         if effect.is_none:

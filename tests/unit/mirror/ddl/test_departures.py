@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import UnsupportedError
+from binlake.follow.logs import DirectoryLogs
+from binlake.follow.planner import StreamPlanner
+from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.ddl.schema_changes import SchemaChanges
@@ -21,10 +25,11 @@ from binlake.mirror.source.host import SourceHost
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
-from binlake.table.schema.ddl_effects import changes_no_column, concerns
+from binlake.table.schema.ddl_effects import CASCADES, changes_no_column, concerns
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
+from support.logs.stream_log import StreamLog
 from unit.mirror.followed.fake_lake import OFFSET
 
 
@@ -350,3 +355,35 @@ def test_a_reason_does_not_show_values_of_a_table_with_hidden_columns(
         with changes._quarantines(table, ddl):
             refuse(effect.refused)
         assert ("example.com" in told["shop.t"] or "HIV" in told["shop.t"]) <= (not rules.exclude)
+
+
+@pytest.mark.parametrize("version", ["8.4.6", "9.6.0", "10.11.18-MariaDB-log"])
+@pytest.mark.parametrize("logs_now", [False, True])
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_foreign_key_that_an_earlier_server_has_added(
+    version: str, logs_now: bool, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was upgraded before the mirror read the statement, and its log lacks the rows that were deleted until then."""
+    log = StreamLog(version)
+    adds = b"ALTER TABLE shop.t ADD FOREIGN KEY (v) REFERENCES shop.p (id) ON DELETE CASCADE"
+    (log.gtid(1) if "Maria" not in version else log.maria(1, flags=1)).query(adds).write(tmp_path)
+    options = MirrorOptions(on_cascade="ignore" if accepted else "quarantine")
+    read = options.read_options()
+    planner = StreamPlanner(DirectoryLogs([str(tmp_path)], read), read)
+    splits = planner.splits(planner.earliest(), planner.latest())
+    [ddl] = statements_in(splits, read)
+    source = WantedTables(SourceHost("mysql://db1/"), options)
+    monkeypatch.setattr(WantedTables, "_logs_cascades", lambda _self: logs_now)
+    refused: dict[str, str] = {}
+    tables: Any = SimpleNamespace(source=source, quarantine=refused.__setitem__)
+    control: Any = SimpleNamespace(round=1)
+    changes = SchemaChanges(options, ColumnRules(), control, tables, lambda _: None, planner)
+    committed: list[Any] = []
+    made = parse_schema(b"CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)").tables[0]
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), full_name="shop.t", key=("id",), mode=mode_named(MIRROR), declared=made, flavour="mysql", text_columns=(),
+        lake=SimpleNamespace(commit=lambda *of: committed.append(of)), kept_as=dict, position_properties=lambda *_of: {},
+    )  # fmt: skip
+    changes._change(table, ddl, planner.latest())
+    assert bool(committed) is (accepted or (logs_now and version == "9.6.0"))
+    assert [CASCADES in why for why in refused.values()] == [True] * (not committed)
