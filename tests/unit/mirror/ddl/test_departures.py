@@ -373,7 +373,7 @@ def test_a_foreign_key_that_an_earlier_server_has_added(
     splits = planner.splits(planner.earliest(), planner.latest())
     [ddl] = statements_in(splits, read)
     source = WantedTables(SourceHost("mysql://db1/"), options)
-    monkeypatch.setattr(WantedTables, "_logs_cascades", lambda _self: logs_now)
+    monkeypatch.setattr(WantedTables, "accepts_cascades", lambda _self: logs_now)
     refused: dict[str, str] = {}
     tables: Any = SimpleNamespace(source=source, quarantine=refused.__setitem__)
     control: Any = SimpleNamespace(round=1)
