@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from binlake.errors import OptionError
-from binlake.mirror.api import status
+from binlake.mirror.api import resync, status
 from binlake.mirror.control import Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.verification import Verification, verify_tables
 from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -275,6 +277,49 @@ def test_a_renamed_column_that_would_be_shown(
     assert rows(lake, "hides") == [{"id": 1, "h": hashed("3")}]
     assert pa.types.is_integer(lake.table(f"{DATABASE}.reveals").schema.field("open").type)
     server.execute(*(f"DROP TABLE {DATABASE}.{name}" for name in ("reveals", "hides")))
+
+
+def test_no_copy_shows_a_renamed_column(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """Neither one that an ALTER interrupts, nor one that an ALTER causes, whether that is the one that renames or an earlier one."""
+    names = ("during", "renamed", "unseen")
+    lake = Lake(
+        iceberg_spark,
+        tmp_path / "lake",
+        server,
+        tables=tuple(f"{DATABASE}.{name}" for name in names),
+        exclude_columns=("*.*.secret",),
+        on_alter="resync",
+    )
+
+    def made(name: str) -> list[str]:
+        return [
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, secret INT, v INT)",
+            f"INSERT INTO {name} VALUES (1, 4711, 3)",
+        ]
+
+    with server.session(DATABASE) as session:
+        session.execute(*made("during"))
+        assert killed(lake, Kill("tasks of a copy", 1, after=True)) == -signal.SIGKILL
+        session.execute("ALTER TABLE during CHANGE secret open INT")
+        session.execute(*made("renamed"), *made("unseen"))
+        lake.catch_up()
+        session.execute(
+            "ALTER TABLE renamed CHANGE secret open INT",
+            "ALTER TABLE unseen MODIFY v VARCHAR(9)",
+            "ALTER TABLE unseen CHANGE secret open INT",
+        )
+    lake.catch_up()
+    reasons = {name: why for name, why in quarantined(lake).items() if name.startswith(DATABASE)}
+    assert sorted(reasons) == [f"{DATABASE}.{name}" for name in names]
+    assert "is renamed to open, which should be shown" in reasons[f"{DATABASE}.renamed"]
+    assert "it may be the same column" in reasons[f"{DATABASE}.during"]
+    assert "it may be the same column" in reasons[f"{DATABASE}.unseen"]
+    assert all("open" not in lake.table(name).schema.names for name in reasons)
+    resync(lake.folder, list(reasons), spark=lake.spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert rows(lake, "unseen") == [{"id": 1, "open": 4711, "v": "3"}]
+    assert states(verified(lake)) == dict.fromkeys(names, "equal")
+    server.execute(*(f"DROP TABLE {DATABASE}.{name}" for name in names))
 
 
 def kept(lake: Lake, table: str) -> dict[Any, tuple[Any, bool]]:

@@ -213,10 +213,10 @@ EVENTS: dict[int, st.SearchStrategy[dict[str, Any]]] = {
     types.START_EVENT_V3: plain(
         binlog_version=u16, server_version_raw=st.binary(min_size=50, max_size=50), created=u32
     ),
-    types.QUERY_EVENT: plain(**QUERY, flavour=st.just("mysql")),
-    types.QUERY_COMPRESSED_EVENT: plain(**QUERY, flavour=st.just("mariadb")),
+    types.QUERY_EVENT: plain(**QUERY, flavour=st.just("mysql"), logs_cascades=st.just(True)),
+    types.QUERY_COMPRESSED_EVENT: plain(**QUERY, flavour=st.just("mariadb"), logs_cascades=st.just(False)),
     types.EXECUTE_LOAD_QUERY_EVENT: plain(
-        **QUERY, flavour=st.just("mysql"), file_id=u32, file_name_start=u32, file_name_end=u32,
+        **QUERY, flavour=st.just("mysql"), logs_cascades=st.just(True), file_id=u32, file_name_start=u32, file_name_end=u32,
         duplicate_handling=u8,
     ),
     types.STOP_EVENT: plain(),

@@ -49,11 +49,16 @@ class QueryEvent(Event):
 
     `exec_time` in seconds. `status_items` are the status variables as (code, value), in order
     (events/common/status_variables.py); `status_unknown` the rest from an unknown code on. `sql_raw` is
-    the statement, decompressed, in the client's character set; `sql` the same as text. A subclass
+    the statement, decompressed, in the client's character set; `sql` the same as text. `logs_cascades`: see `EventFormat`. A subclass
     names in `layout` the fields that it adds to the post-header.
     """
 
-    renders = {"status_items": HIDDEN, "sql_raw": HIDDEN, "flavour": HIDDEN}
+    renders = {
+        "status_items": HIDDEN,
+        "sql_raw": HIDDEN,
+        "flavour": HIDDEN,
+        "logs_cascades": HIDDEN,
+    }
     extra_fields = ("status", "sql")
 
     thread_id: int
@@ -64,6 +69,7 @@ class QueryEvent(Event):
     status_unknown: bytes
     sql_raw: bytes
     flavour: str
+    logs_cascades: bool
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
@@ -85,7 +91,7 @@ class QueryEvent(Event):
         flavour = "mysql" if fmt is None else fmt.flavour
         return cls(
             frame, thread_id, exec_time, error_code, database, items, unknown, sql_raw, flavour,
-            *own,
+            fmt is not None and fmt.logs_cascades, *own,
         )  # fmt: skip
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:

@@ -149,6 +149,25 @@ class ColumnRules(PickledByName):
                     hint=f"leave the table out with --exclude-table, or use a pattern for both tables, such as '*.*.{name}'",
                 )
 
+    def check_renamed(
+        self, database: str, table: str, before: Iterable[str], now: Iterable[str]
+    ) -> None:
+        """Raise UnsupportedError if a column that was hidden `before` may show more under a new name: it is unknown which statements
+        have made the columns that the table has `now` of those.
+        """
+        old, new = ({caseless(name): name for name in names} for names in (before, now))
+        gone = [name for key, name in old.items() if key not in new]
+        for name in (name for key, name in new.items() if key not in old):
+            treatment = self.treatment(database, table, name)
+            for one in gone:
+                was = self.treatment(database, table, one)
+                if _HIDES[was] > _HIDES[treatment]:
+                    raise UnsupportedError(
+                        f"{database}.{table}: the server no longer has column {one}, which was {was}, and has a new column {name},"
+                        f" which should be {treatment}: it may be the same column",
+                        hint=f"hide column {name}, or run `binlake mirror resync` for the table if it may be {treatment}",
+                    )
+
     def unmatched(self, columns: Iterable[tuple[str, str, str]]) -> list[str]:
         """The patterns that match none of these columns."""
         known = list(columns)

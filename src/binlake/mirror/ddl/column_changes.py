@@ -6,7 +6,7 @@ All others are new, also one that gets the name of a column that the same statem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,7 +32,11 @@ from binlake.table.schema.alter import (
     numbered_columns,
     renamed_columns,
 )
-from binlake.table.schema.ddl_effects import why_values_may_change
+from binlake.table.schema.ddl_effects import (
+    computed_from,
+    why_text_may_change,
+    why_values_may_change,
+)
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.sql_tokens import Token
@@ -96,11 +100,12 @@ def column_changes(
     items = items_of(ddl)
     pairs = _Pairs.of(items, table.declared, new)
     texts = _texts_after(pairs, table)
+    if why := _why_not_renamed(table, pairs.renames, rules):
+        raise UnsupportedError(why)
     rules = rules.with_texts(*table.id, texts)
     shown = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
     _check_names(table, shown)
     _check_key(table, new, pairs)
-    _check_renames(table, pairs, rules)
     drops, renaming = _drops(table, pairs, rules), _renaming(table, pairs, rules)
     types = TableTypes.of(definition_of(new, table.flavour), options, Target.TYPED, silent)
     redefined = {column.lower_name for column in altered_columns(items, table.id[1])}
@@ -109,6 +114,7 @@ def column_changes(
     if why := why_ambiguous(changed.schema, table.lake.format):
         raise UnsupportedError(why)
     steps_of_columns = changed.steps(shown)
+    changed.check_computed(new.columns, shown)
     is_moved = not table.shard_column and _is_moved(new, pairs)
     order = tuple(in_order([column.name for column in shown])) if is_moved else ()
     steps = tuple(group for group in (drops, renaming, steps_of_columns, order) if group)
@@ -151,15 +157,26 @@ def _check_key(table: Followed, new: DeclaredTable, pairs: _Pairs) -> None:
         )
 
 
-def _check_renames(table: Followed, pairs: _Pairs, rules: ColumnRules) -> None:
-    """Refuse a new name that is left out or hashed differently from the old one: the lake has no values for it."""
-    old = table.rules(rules)
-    for a, b in sorted(pairs.renames.items()):
-        before, after = old.treatment(*table.id, a), rules.treatment(*table.id, b)
+def why_not_renamed(ddl: DdlStatement, table: Followed, rules: ColumnRules) -> str | None:
+    """Return the reason why a table must not follow the renames of columns in a statement, also if the table is copied again; None if
+    there is none, or if the statement is no ALTER TABLE that can be read.
+    """
+    try:
+        renamed = renamed_columns(items_of(ddl))
+    except UnsupportedError:
+        return None
+    names = {column.lower_name for column in table.declared.columns}
+    renames = {caseless(a): b for a, b in renamed if caseless(a) in names}
+    return _why_not_renamed(table, renames, rules)
+
+
+def _why_not_renamed(table: Followed, renames: Mapping[str, str], rules: ColumnRules) -> str | None:
+    """A new name that is left out or hashed differently from the old one: the lake has no values for it."""
+    for a, b in sorted(renames.items()):
+        before, after = rules.treatment(*table.id, a), rules.treatment(*table.id, b)
         if before != after != "left out":
-            raise UnsupportedError(
-                f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
-            )
+            return f"column {a}, which was {before}, is renamed to {b}, which should be {after}"
+    return None
 
 
 def _drops(table: Followed, pairs: _Pairs, rules: ColumnRules) -> tuple[Step, ...]:
@@ -249,6 +266,43 @@ class _Changed:
             raise UnsupportedError(f"column {name} changes from {here} to {there}")
         return [{"do": "widen", "name": name, "schema": self._one(name)}]
 
+    def check_computed(
+        self, columns: Sequence[DeclaredColumn], shown: Sequence[DeclaredColumn]
+    ) -> None:
+        """Refuse a change of a column after which the server may compute values of generated columns of the lake again: it logs
+        none of them. Raises UnsupportedError.
+
+        `steps` refuses the statement if the values of columns that the lake has may change. Here it has no values to look for.
+        """
+        if not self.table.mode.holds_rows:
+            return
+        old = self.table.declared.columns
+        names = {column.lower_name for column in shown}
+        for after in columns:
+            before = self.pairs.was.get(after.lower_name)
+            if before is None or after.lower_name not in self.redefined:
+                continue
+            why = why_text_may_change(before, after)
+            if after.lower_name not in names:
+                why = why or self._why_values_may_change(before, after)
+            if why is None:
+                continue
+            for column in computed_from(before.name, old):
+                if caseless(self.pairs.now(column.name)) in names:
+                    raise UnsupportedError(
+                        f"{why}, and the server computes the values of column {column.name} from it again"
+                    )
+
+    def _why_values_may_change(self, before: DeclaredColumn, after: DeclaredColumn) -> str | None:
+        """Return the reason why values of a redefined column may change that the lake does not have, or None."""
+        if (why := why_values_may_change(before, after)) is not None:
+            return why
+        if before.nullable is not False and not _may_be_null(after):
+            return f"column {before.name} becomes NOT NULL"
+        if after.lower_name in self.numbered:
+            return f"column {before.name} is AUTO_INCREMENT afterwards"
+        return None
+
     def _may_have_zero(self, column: DeclaredColumn) -> bool:
         """Return whether the lake may have 0 in a column of numbers."""
         if not self.table.mode.holds_rows:
@@ -267,14 +321,15 @@ def _loses_nulls(before: DeclaredColumn, after: DeclaredColumn, table: Followed)
 
     A server that is strict refuses the statement.
     """
-    # a setting of the server decides whether a TIMESTAMP may be NULL by default
-    may_be_null = after.nullable or (
-        after.nullable is None and not after.sql.startswith("timestamp")
-    )
-    if may_be_null or before.nullable is False or not table.mode.holds_rows:
+    if _may_be_null(after) or before.nullable is False or not table.mode.holds_rows:
         return False
     name = _spelled(table, before.name)
     return any(rows[name].null_count for rows in table.lake.scan([name]))
+
+
+def _may_be_null(column: DeclaredColumn) -> bool:
+    """Return whether a definition certainly allows NULL: a setting of the server decides whether a TIMESTAMP may be NULL by default."""
+    return column.nullable or (column.nullable is None and not column.sql.startswith("timestamp"))
 
 
 def _has_zero(numbers: pa.ChunkedArray) -> bool:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
-from binlake.format.sql_names import TableName, unquoted_name
 from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied, commit_gone
 from binlake.mirror.control import RESYNC, Control
+from binlake.mirror.ddl.column_changes import why_not_renamed
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
+from binlake.mirror.ddl.shown_statements import shown_reason, shown_statement
 from binlake.mirror.followed.first_copy import LogLagsError
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import definition_properties, text_properties
@@ -23,11 +24,9 @@ from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.damage import DAMAGED
-from binlake.printable import truncated
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.digest import TOKEN, digest_text
 from binlake.table.schema.ddl_effects import (
     CASCADES,
     alters_no_column,
@@ -72,7 +71,7 @@ class SchemaChanges:
         return not (spells_another(ddl, *table.id) and self.tables.source.distinguishes_case())
 
     def copied_again(self, group: Sequence[Followed], ddl: DdlStatement) -> bool:
-        """Copy again the tables that a statement changed while they were copied; whether there are any.
+        """Copy again the tables that a statement changed while they were copied, or quarantine them; whether there are any.
 
         It is unknown which of their rows and columns are older than the statement.
         """
@@ -86,6 +85,9 @@ class SchemaChanges:
             and not _departs(ddl, table)
         ]
         for table in again:
+            if why := why_not_renamed(ddl, table, self.rules):
+                self._quarantine(table, ddl, why)
+                continue
             self.note(
                 f"{table.full_name}: a DDL statement changed the table during its copy; the mirror copies it again"
             )
@@ -106,12 +108,12 @@ class SchemaChanges:
     @contextmanager
     def _quarantines(self, table: Followed, ddl: DdlStatement) -> Iterator[None]:
         """Quarantine a table that cannot follow a statement."""
-        where = f"{ddl.position}: {self._shown(ddl, table)}: "
         try:
             yield
         except (*OF_ONE_TABLE, CommitConflictError) as error:
-            self.tables.quarantine(table.full_name, f"{where}{error}")
+            self.tables.quarantine(table.full_name, self._why(str(error), ddl, table))
         except DAMAGED as error:
+            where = f"{ddl.position}: {self._shown(ddl, table)}: "
             self.tables.quarantine_damaged(table.full_name, error, where)
 
     def apply_departure(self, table: Followed) -> bool:
@@ -159,7 +161,7 @@ class SchemaChanges:
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         effect = effect_of(ddl, table, self.options.read_options(), self.rules)
-        if effect.cascades and not self.tables.source.accepts_cascades():
+        if effect.cascades and not self.tables.source.accepts_added_cascades(ddl):
             self._refused(table, ddl, CASCADES)
             return
         if effect.is_none:
@@ -213,9 +215,10 @@ class SchemaChanges:
         """
         table.tag_before(effect.departure, ddl.position)
         if table.shard_column:
+            shown = self._shown(ddl, table)
             table.drop_shard(end, self.control.round + 1)
             self.tables.forget(table.full_name)
-            self.note(f"{table.full_name}: {self._shown(ddl, table)}")
+            self.note(f"{table.full_name}: {shown}")
             return
         if effect.dropped and table.mode.keeps_gone:
             of = table.emptying(position_in_log(ddl, table.offset), end.commit_us)
@@ -231,25 +234,33 @@ class SchemaChanges:
         commit_emptied(table, of, end, self.control.round + 1, self.options)
 
     def _shown(self, ddl: DdlStatement, table: Followed) -> str:
-        """The text of a statement for messages and the lake; without its literals if it names a column that is hashed or left
-        out: they may be values of the column.
-        """
-        hides = _hides_any(self.rules, table.id, ddl.sql)
-        sql = digest_text(ddl.sql) if hides else " ".join(ddl.sql.split())
-        return truncated(sql, 200)
+        return shown_statement(ddl, table, self.rules)
+
+    def _why(self, why: str, ddl: DdlStatement, table: Followed) -> str:
+        """A statement with its place, and the reason why a table cannot follow it."""
+        reason = shown_reason(why, ddl, table, self.rules)
+        return f"{ddl.position}: {self._shown(ddl, table)}: {reason}"
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         if self.options.alter_policy(*table.id) != "quarantine":
             self._copied_again(table, ddl, why)
             return
-        what = f"{ddl.position}: {self._shown(ddl, table)}: {why}"
+        self._quarantine(table, ddl, why)
+
+    def _quarantine(self, table: Followed, ddl: DdlStatement, why: str) -> None:
+        what = self._why(why, ddl, table)
         self.tables.quarantine(table.full_name, f"{what}; {RESYNC}")
 
     def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         """Copy the table; until that is done, it is at the place before the statement. If the server no longer has the
         table, the statement that drops or renames it takes effect, see `apply_departure`.
+
+        A table is quarantined instead if the copy would show a column that was hidden under another name.
         """
-        what = f"{ddl.position}: {self._shown(ddl, table)}: {why}"
+        if hidden := why_not_renamed(ddl, table, self.rules):
+            self._quarantine(table, ddl, hidden)
+            return
+        what = self._why(why, ddl, table)
         self.note(f"{table.full_name}: {what}: the table is copied again")
         self.tables.copy(table.full_name)
 
@@ -271,12 +282,3 @@ def _departs(ddl: DdlStatement, table: Followed) -> bool:
     """Whether the server certainly has no such table, or a new one, after a statement."""
     departure = departure_of(ddl, table)
     return departure is not None and bool(departure.gone)
-
-
-def _hides_any(rules: ColumnRules, table: TableName, sql: str) -> bool:
-    """Whether a statement has a word that is the name of a column of the table that the rules hash or leave out."""
-    if not (rules.exclude or rules.hash):
-        return False
-    words = (t[0] for t in TOKEN.finditer(sql) if t.lastgroup in ("name", "word", "literal"))
-    names = {unquoted_name(word) for word in words}  # also in double quotes, with ANSI_QUOTES
-    return any(rules.treatment(*table, name) in ("hashed", "left out") for name in names)

@@ -25,14 +25,24 @@ def state_path(indexes: Path, full_name: str) -> Path:
     return indexes / f"{name}{COPY_SUFFIX}"
 
 
+def columns_begun(path: Path) -> tuple[str, ...]:
+    """The names of the columns that a table had when the copy of a state file began; () if the file does not have them."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return tuple(json.loads(file.readline())["columns"])
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
+        return ()
+
+
 class CopyState:
     """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.
 
-    `identity` says which copy of which table this is; with `is_outdated`, the file has chunks of another one. Raises SourceError where the file cannot be written.
+    `columns`: the names of the table's columns. `identity` says which copy of which table this is; with `is_outdated`, the file has chunks of another one. Raises SourceError where the file cannot be written.
     """
 
-    def __init__(self, path: Path, identity: str) -> None:
+    def __init__(self, path: Path, identity: str, columns: Sequence[str] = ()) -> None:
         self.path = path
+        self.columns = list(columns)
         self.identity = identity
         self.chunks: list[str] = []
         self.answers: dict[int, dict[str, Any]] = {}
@@ -65,7 +75,7 @@ class CopyState:
             self._write("w", [self._head(), *self.answers.values()])
 
     def _head(self) -> dict[str, Any]:
-        return {"identity": self.identity, "chunks": self.chunks}
+        return {"identity": self.identity, "columns": self.columns, "chunks": self.chunks}
 
     def begin(self, chunks: Sequence[str]) -> None:
         """Start again with these chunks."""

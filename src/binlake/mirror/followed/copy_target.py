@@ -104,6 +104,20 @@ class CopyTargets:
         names = [column.name for column in table.definition.columns]
         return self.rules.described(table.schema, table.name, names)
 
+    def columns_before(self, table: SourceTable) -> tuple[str, ...]:
+        """The names of the columns that the server's table had when the lake table got its rows; () if there is none of it, or if the
+        server has dropped that table since.
+        """
+        known = self._known(self.name(table))
+        if known is None or self.control.was_dropped(table.full_name):
+            return ()
+        properties = known["properties"]
+        if table.full_name not in (*sources(properties), copied_from(properties)):
+            return ()
+        before = declared_before(properties, table.full_name)
+        [declared] = parse_schema(before.encode()).tables if before else [None]
+        return () if declared is None else tuple(column.name for column in declared.columns)
+
     def open(self, table: SourceTable) -> LakeTable:
         """The lake table: the one that is there if its columns are these, else a new one.
 

@@ -34,7 +34,7 @@ from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import position_key
 from binlake.mirror.followed.copy_attempts import CopyAttempts
-from binlake.mirror.followed.copy_state import CopyState, state_path
+from binlake.mirror.followed.copy_state import CopyState, columns_begun, state_path
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
 from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.kept_columns import files_with_kept_values
@@ -151,7 +151,7 @@ class FirstCopy:
     be continued, when `is_interrupted` or, between chunks, `gives_way` returns true.
     `shards_in` finds the shards of a lake table that are followed. `begun`:
     those whose copies began or continued in this run, and `states` the states of those that gave way; `former`: the lake tables
-    of other names; `places` finds places in the log.
+    of other names; `places` finds places in the log; `requested`: the tables whose copies users have requested.
     """
 
     lake: LakeTables
@@ -172,6 +172,7 @@ class FirstCopy:
     count_zero_dates: Callable[[Mapping[str, int]], None] = lambda _counts: None
     begun: set[str] = field(default_factory=set)
     states: dict[Path, CopyState] = field(default_factory=dict)
+    requested: set[str] = field(default_factory=set)
 
     def make(
         self,
@@ -187,6 +188,7 @@ class FirstCopy:
         the lake cannot have, and LogLagsError if the log does not reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
+        self._check_renamed(table)
         url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
@@ -228,6 +230,7 @@ class FirstCopy:
             return None
         made.replace_rows(files, properties, kept)
         state.remove()
+        self.requested.discard(table.full_name)
         self.former.leave(table, target)
         self._note_copied(table, sum(file["record-count"] for file in files), answers)
         return made
@@ -287,7 +290,11 @@ class FirstCopy:
         identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         path = state_path(self.indexes, table.full_name)
         state = self.states.pop(path, None)
-        return state if state and state.identity == identity else CopyState(path, identity)
+        return (
+            state
+            if state and state.identity == identity
+            else CopyState(path, identity, [column.name for column in table.definition.columns])
+        )
 
     def give_up(self, full_name: str) -> None:
         """Remove the state of a copy that is not to be continued: the log may lack changes of the rows that it has read. It
@@ -295,8 +302,25 @@ class FirstCopy:
         """
         path = state_path(self.indexes, full_name)
         self.states.pop(path, None)
+        self.requested.discard(full_name)
         with writing(str(path)):
             path.unlink(missing_ok=True)
+
+    def begin_anew(self, full_name: str) -> None:
+        """Give up a copy because a user has requested another one, which may show columns that were hidden under other names."""
+        self.give_up(full_name)
+        self.requested.add(full_name)
+
+    def _check_renamed(self, table: SourceTable) -> None:
+        """Raise UnsupportedError if a column that was hidden in the lake table, or when an earlier part of this copy was made, may be
+        shown under another name: the log may have the ALTER later, or never.
+        """
+        now = [column.name for column in table.definition.columns]
+        of = [columns_begun(state_path(self.indexes, table.full_name))]
+        if table.full_name not in self.requested:
+            of.append(self.targets.columns_before(table))
+        for before in of:
+            self.rules.check_renamed(table.schema, table.name, before, now)
 
     def _check_log(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogLagsError if an archive does not have all changes that the rows may have, ServerError if the log is not

@@ -291,7 +291,7 @@ class FollowedTables:
 
     def copy_again(self, full_name: str) -> None:
         """Copy a table again because a user has requested it since an earlier copy began, if there is one."""
-        self._first_copy.give_up(full_name)
+        self._first_copy.begin_anew(full_name)
         self.continue_copy(full_name)
 
     def continue_copy(self, full_name: str) -> None:

@@ -190,6 +190,12 @@ class WantedTables:
             return True
         return self._patiently(self._logs_cascades)
 
+    def accepts_added_cascades(self, ddl: DdlStatement) -> bool:
+        """Whether a statement may add foreign keys that change rows: also the log after the statement contains these rows, which an
+        earlier server may have written.
+        """
+        return self._accept_cascades or (ddl.logs_cascades and self.accepts_cascades())
+
     def distinguishes_case(self) -> bool:
         """Whether the server has two tables `t` and `T` (lower_case_table_names=0), so that each statement spells the names
         of tables exactly.

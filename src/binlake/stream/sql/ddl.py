@@ -30,6 +30,7 @@ class DdlStatement(NamedTuple):
     character set to which the server converted the quoted texts of the statement, None when it is
     not logged. `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD. If the
     statement failed, `sql` is the part that took effect. `flavour` is mysql or mariadb, "" if it is not known.
+    `logs_cascades`: whether the server that wrote the log also logs the rows that actions of foreign keys change.
     """
 
     position: ChainPosition
@@ -40,6 +41,7 @@ class DdlStatement(NamedTuple):
     sql_mode: int
     connection_charset: str | None = None
     flavour: str = ""
+    logs_cascades: bool = False
 
     @property
     def no_backslash_escapes(self) -> bool:
@@ -60,6 +62,7 @@ class DdlStatement(NamedTuple):
             values.get("sql_mode", 0),
             charset_of(collations.get("connection")),
             event.flavour,
+            event.logs_cascades,
         )
 
 

@@ -221,6 +221,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
     shown = plain.lower() + (f"({','.join(token.text for token in args)})" if args else "")
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
     shown += " unsigned" if unsigned else ""
+    shown += " zerofill" if "ZEROFILL" in words else ""
     nullable = _may_be_null(word, words)
     return DeclaredColumn(
         name,

@@ -29,6 +29,7 @@ from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.new_columns import with_certain_default
 from binlake.table.schema.sql_tokens import Token, closing, statement_tokens
+from binlake.values.charset_text import lower_case
 
 #: The reason why a statement that adds such a foreign key is refused.
 CASCADES = "a foreign key is added that changes rows"
@@ -294,7 +295,7 @@ def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | Non
             f"the expression of column {new.name} changes from {old.expression} to {new.expression},"
             " and the server computes its values again"
         )
-    if old.sql == new.sql and (old.charset, old.members, old.unsigned, old.generated) == (
+    if _without_zerofill(old) == _without_zerofill(new) and (old.charset, old.members, old.unsigned, old.generated) == (
         new.charset, new.members, new.unsigned, new.generated
     ):  # fmt: skip
         return None
@@ -340,6 +341,30 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
     return None
 
 
+def computed_from(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
+    """Return the generated columns that use a column, directly or through other generated columns."""
+    found: dict[str, DeclaredColumn] = {}
+    names = {lower_case(name)}
+    generated = [column for column in columns if column.generated]
+    while more := [
+        column
+        for column in generated
+        if column.lower_name not in found and names & _names_in(column.expression)
+    ]:
+        found |= {column.lower_name: column for column in more}
+        names |= found.keys()
+    return tuple(found.values())
+
+
+def why_text_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | None:
+    """Return the reason why expressions may use another text of a number, whose value stays, or None: ZEROFILL fills it up to the
+    width of its type.
+    """
+    if old.sql != new.sql and any(column.sql.endswith(" zerofill") for column in (old, new)):
+        return f"column {new.name} changes from {old.sql} to {new.sql}"
+    return None
+
+
 def _is_same_expression(old: DeclaredColumn, new: DeclaredColumn) -> bool:
     """Whether two generated columns certainly have the same values. Servers write an expression in their own way."""
     return _expression_words(old.expression) == _expression_words(new.expression)
@@ -370,6 +395,11 @@ _TEXTS = {
     for number, size in enumerate(("tiny", "", "medium", "long"), 1)
     for kind in ("text", "blob")
 }
+
+
+def _without_zerofill(column: DeclaredColumn) -> str:
+    """The type; ZEROFILL changes the text of a number only."""
+    return column.sql.removesuffix(" zerofill")
 
 
 def _word(column: DeclaredColumn) -> str:

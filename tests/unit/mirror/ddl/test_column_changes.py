@@ -314,6 +314,56 @@ def test_a_collation_of_a_generated_column_changes(sql: str, column: str) -> Non
     assert (f"the values of column {column} again" in (why or "")) if column else why is None
 
 
+OF_HIDDEN = (
+    "CREATE TABLE shop.t (id INT PRIMARY KEY, salary DECIMAL(10,2), born DATETIME, twice INT AS (salary * 2), n INT,"
+    " band INT AS (twice DIV 1000) STORED, age CHAR(30) AS (CAST(`Born` AS CHAR)), other INT AS (n + 1))"
+    " CHARSET=utf8mb4"
+)
+
+
+@pytest.mark.parametrize(("sql", "column"), [
+    ("MODIFY salary DECIMAL(10,0)", "band"), ("CHANGE salary salary DECIMAL(10,2) NOT NULL", "band"), ("MODIFY born DATE", "age"),
+    ("MODIFY born VARCHAR(30)", "age"), ("MODIFY salary DECIMAL(10,2) AUTO_INCREMENT", "band"), ("MODIFY twice INT AS (salary * 3)", "band"),
+    ("MODIFY salary DECIMAL(12,2)", ""), ("MODIFY twice INT AS (`salary` * 2)", ""), ("MODIFY n DATE", "other"),
+])  # fmt: skip
+def test_a_left_out_column_of_which_a_shown_one_is_computed(sql: str, column: str) -> None:
+    """The server computes it again, and logs no row."""
+    rules = ColumnRules(
+        exclude=tuple(f"shop.t.{name}" for name in ("salary", "born", "twice", "n"))
+    )
+    shown = [("id", pa.int32()), ("band", pa.int32()), ("age", pa.string()), ("other", pa.int32())]
+    if not column:
+        assert changes(sql, pa.schema(shown), made=OF_HIDDEN, rules=rules).steps == ()
+        return
+    with pytest.raises(UnsupportedError, match=rf"the values of column {column} from it again"):
+        changes(sql, pa.schema(shown), made=OF_HIDDEN, rules=rules)
+    hidden = ColumnRules(exclude=(*rules.exclude, f"shop.t.{column}"))
+    left = pa.schema([one for one in shown if one[0] != column])
+    assert changes(sql, left, made=OF_HIDDEN, rules=hidden).steps == ()
+
+
+@pytest.mark.parametrize("hidden", [(), ("shop.t.v",)])
+@pytest.mark.parametrize(("before", "after"), [
+    ("INT(5) ZEROFILL", "INT(8) UNSIGNED ZEROFILL"), ("INT(5) ZEROFILL", "INT(5) UNSIGNED"), ("INT UNSIGNED", "INT(5) ZEROFILL"),
+    ("DECIMAL(5,2) ZEROFILL", "DECIMAL(8,2) ZEROFILL"), ("FLOAT ZEROFILL", "FLOAT UNSIGNED"),
+])  # fmt: skip
+def test_the_width_of_a_number_with_zeros_that_an_expression_uses(
+    before: str, after: str, hidden: tuple[str, ...]
+) -> None:
+    """The number stays, but the server computes another text."""
+    made = f"CREATE TABLE shop.t (id INT PRIMARY KEY, v {before}, Wide VARCHAR(20) AS (CONCAT(v))) CHARSET=utf8mb4"
+    known = create_table_text(parse_schema(made.encode()).tables[0])
+    types = {"INT": pa.int64(), "DECIMAL": pa.decimal128(5, 2), "FLOAT": pa.float32()}
+    kind = next(kind for name, kind in types.items() if before.startswith(name))
+    fields = [("id", pa.int32()), *([] if hidden else [("v", kind)]), ("Wide", pa.string())]
+    rules = ColumnRules(exclude=hidden)
+    with pytest.raises(UnsupportedError, match="the values of column Wide from it again"):
+        changes(f"MODIFY v {after}", pa.schema(fields), made=known, rules=rules)
+    assert changes(f"MODIFY v {before}", pa.schema(fields), made=known, rules=rules).steps == ()
+    unused = made.replace("CONCAT(v)", "CONCAT(id)")
+    changes(f"MODIFY v {after}", pa.schema(fields), made=unused, rules=rules)
+
+
 @pytest.mark.parametrize("sql", [
     "DROP INDEX `PRIMARY` ON t", 'DROP INDEX "PRIMARY" ON t', "DROP INDEX IF EXISTS `Primary` ON shop.t WAIT 3",
 ])  # fmt: skip

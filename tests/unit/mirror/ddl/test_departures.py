@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
+from binlake.errors import UnsupportedError
+from binlake.follow.logs import DirectoryLogs
+from binlake.follow.planner import StreamPlanner
+from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.ddl.schema_changes import SchemaChanges
@@ -19,10 +25,11 @@ from binlake.mirror.source.host import SourceHost
 from binlake.stream.sql.comments import without_comments
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import DROPPED
-from binlake.table.schema.ddl_effects import changes_no_column, concerns
+from binlake.table.schema.ddl_effects import CASCADES, changes_no_column, concerns
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.options import ReadOptions
 from binlake.values.position import ChainPosition
+from support.logs.stream_log import StreamLog
 from unit.mirror.followed.fake_lake import OFFSET
 
 
@@ -238,6 +245,7 @@ SECRETS = ColumnRules(exclude=("shop.*.ssn", "*.*.`a b`"), hash=("*.*.email",))
     ("alter table t  modify `E-Mail` int, ALTER EMAIL SET DEFAULT 'ada@example.org'", "ALTER TABLE t MODIFY `E-Mail` int, ALTER EMAIL SET DEFAULT ?"),
     ("ALTER TABLE t ALTER `a b` SET DEFAULT 7", "ALTER TABLE t ALTER `a b` SET DEFAULT ?"),
     ("ALTER TABLE t ADD n CHAR(9)\n  DEFAULT '078'", "ALTER TABLE t ADD n CHAR(9) DEFAULT '078'"),
+    ("ALTER TABLE people ADD PARTITION (PARTITION p2 VALUES LESS THAN ('zoe'))", "ALTER TABLE people ADD PARTITION (PARTITION p2 VALUES LESS THAN (?))"),
 ])  # fmt: skip
 def test_a_quarantine_does_not_show_values_of_hidden_columns(sql: str, shown: str) -> None:
     """The reason is in the lake. The record of the definition leaves out the defaults of these columns, too."""
@@ -245,6 +253,137 @@ def test_a_quarantine_does_not_show_values_of_hidden_columns(sql: str, shown: st
     tables: Any = SimpleNamespace(quarantine=quarantined.__setitem__)
     nothing: Any = SimpleNamespace()
     changes = SchemaChanges(MirrorOptions(), SECRETS, nothing, tables, lambda _: None, nothing)
-    table: Any = SimpleNamespace(id=("shop", "t"), full_name="shop.t")
+    hidden = "email" if "people" in sql else "v"
+    declared = parse_schema(f"CREATE TABLE shop.t (id INT PRIMARY KEY, {hidden} INT)".encode())
+    table: Any = SimpleNamespace(id=("shop", "t"), full_name="shop.t", declared=declared.tables[0])
     changes._refused(table, statement(sql), "it cannot be followed")
     assert quarantined["shop.t"].startswith(f"binlog.000001:4: {shown}: it cannot be followed; ")
+
+
+RENAMES = ColumnRules(exclude=("*.*.secret",), hash=("*.*.email",))
+_OTHER = "ALTER TABLE t MODIFY v VARCHAR(3)"
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "resync", "text", "new-column"])
+@pytest.mark.parametrize(("sql", "is_hidden"), [
+    ("ALTER TABLE t CHANGE secret open INT", True), ("ALTER TABLE t RENAME COLUMN Email TO mail, MODIFY v INT", True),
+    ("ALTER IGNORE TABLE t CHANGE secret v INT, CHANGE v secret INT", True), ("ALTER TABLE t CHANGE v email TEXT", True),
+    ("ALTER TABLE t CHANGE email secret INT, DROP secret", False), ("ALTER TABLE t RENAME COLUMN IF EXISTS other TO open", False), (_OTHER, False),
+])  # fmt: skip
+def test_a_copy_does_not_show_a_column_that_was_hidden(
+    sql: str, is_hidden: bool, policy: str
+) -> None:
+    """Whatever the policy, and also if the reason for the copy is another one."""
+    quarantined: dict[str, str] = {}
+    copied: list[str] = []
+    offset = SimpleNamespace(position=SimpleNamespace(server_uuid=""))
+    tables: Any = SimpleNamespace(quarantine=quarantined.__setitem__, copy=copied.append)
+    options = MirrorOptions(on_alter=policy)
+    nothing: Any = SimpleNamespace()
+    changes = SchemaChanges(options, RENAMES, nothing, tables, lambda _: None, nothing)
+    made = b"CREATE TABLE shop.t (id INT PRIMARY KEY, secret INT, email TEXT, v TEXT)"
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), full_name="shop.t", declared=parse_schema(made).tables[0], key=("id",),
+        offset=offset, was_copied_after=lambda _position: True,
+    )  # fmt: skip
+    changes._refused(table, statement(sql), "it cannot be followed")
+    is_quarantined = is_hidden or policy == "quarantine"
+    assert (bool(quarantined), copied) == (is_quarantined, [] if is_quarantined else ["shop.t"])
+    quarantined.clear()
+    copied.clear()
+    assert changes.copied_again([table], statement(sql))
+    assert (bool(quarantined), copied) == (is_hidden, [] if is_hidden else ["shop.t"])
+    assert all("is renamed to" in why for why in quarantined.values())
+
+
+def refuse(why: str) -> None:
+    raise UnsupportedError(why)
+
+
+OF_PEOPLE = (
+    "CREATE TABLE shop.t (id INT PRIMARY KEY, email VARCHAR(99), boss INT AS ((`email` = 'ceo@example.com')) STORED,"
+    " state ENUM('HIV', 'none') DEFAULT 'none', code INT DEFAULT 4711) CHARSET=utf8mb4"
+)
+
+
+@pytest.mark.parametrize(("sql", "shown"), [
+    ("MODIFY boss INT AS (email = 'alice@example.com') STORED", "the expression of column boss changes from ? to ?, and the server"),
+    ("MODIFY state ENUM('none', 'HIV')", "column state changes from enum(?) to enum(?)"),
+    ("MODIFY state VARCHAR(9)", "column state changes from enum(?) to varchar(?)"),
+    (r"ADD note TEXT NOT NULL DEFAULT 'o\'brien@example.com'", "DEFAULT ? is not a constant that binlake knows"),
+    ("ADD note TEXT DEFAULT 'zoe", "the statement cannot be read"),
+])  # fmt: skip
+@pytest.mark.parametrize("policy", ["quarantine", "resync"])
+def test_a_reason_does_not_show_values_of_a_table_with_hidden_columns(
+    sql: str, shown: str, policy: str
+) -> None:
+    """The statement does not need to name the column, and the values may be those of the definition."""
+    told: dict[str, str] = {}
+    kinds = {
+        "id": pa.int32(),
+        "email": pa.string(),
+        "boss": pa.int32(),
+        "state": pa.string(),
+        "code": pa.int32(),
+    }
+    lake = SimpleNamespace(
+        schema=pa.schema(kinds),
+        format="iceberg",
+        partition_columns=frozenset(),
+        has_initial_defaults=True,
+    )
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), full_name="shop.t", key=("id",), mode=mode_named(MIRROR), shard_column="", lake=lake,
+        declared=parse_schema(OF_PEOPLE.encode()).tables[0], flavour="mysql", text_columns=(), kept_columns=(),
+    )  # fmt: skip
+    ddl = statement(f"ALTER TABLE t {sql}")
+    for rules in (ColumnRules(exclude=("shop.t.email",)), ColumnRules()):
+        tables: Any = SimpleNamespace(quarantine=told.__setitem__, copy=lambda _name: None)
+        nothing: Any = SimpleNamespace()
+        options = MirrorOptions(on_alter=policy)
+        changes = SchemaChanges(
+            options, rules, nothing, tables, lambda note: told.update({"shop.t": note}), nothing
+        )
+        effect = effect_of(ddl, table, ReadOptions(), rules)
+        assert effect.refused
+        changes._refused(table, ddl, effect.refused)
+        private = [
+            one for one in ("example.com", "HIV", "none", "zoe", "4711") if one in told["shop.t"]
+        ]
+        assert bool(private) is not bool(rules.exclude), told
+        assert (shown in told["shop.t"]) is bool(rules.exclude), told
+        with changes._quarantines(table, ddl):
+            refuse(effect.refused)
+        assert ("example.com" in told["shop.t"] or "HIV" in told["shop.t"]) <= (not rules.exclude)
+
+
+@pytest.mark.parametrize("version", ["8.4.6", "9.6.0", "10.11.18-MariaDB-log"])
+@pytest.mark.parametrize("logs_now", [False, True])
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_foreign_key_that_an_earlier_server_has_added(
+    version: str, logs_now: bool, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was upgraded before the mirror read the statement, and its log lacks the rows that were deleted until then."""
+    log = StreamLog(version)
+    adds = b"ALTER TABLE shop.t ADD FOREIGN KEY (v) REFERENCES shop.p (id) ON DELETE CASCADE"
+    (log.gtid(1) if "Maria" not in version else log.maria(1, flags=1)).query(adds).write(tmp_path)
+    options = MirrorOptions(on_cascade="ignore" if accepted else "quarantine")
+    read = options.read_options()
+    planner = StreamPlanner(DirectoryLogs([str(tmp_path)], read), read)
+    splits = planner.splits(planner.earliest(), planner.latest())
+    [ddl] = statements_in(splits, read)
+    source = WantedTables(SourceHost("mysql://db1/"), options)
+    monkeypatch.setattr(WantedTables, "accepts_cascades", lambda _self: logs_now)
+    refused: dict[str, str] = {}
+    tables: Any = SimpleNamespace(source=source, quarantine=refused.__setitem__)
+    control: Any = SimpleNamespace(round=1)
+    changes = SchemaChanges(options, ColumnRules(), control, tables, lambda _: None, planner)
+    committed: list[Any] = []
+    made = parse_schema(b"CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)").tables[0]
+    table: Any = SimpleNamespace(
+        id=("shop", "t"), full_name="shop.t", key=("id",), mode=mode_named(MIRROR), declared=made, flavour="mysql", text_columns=(),
+        lake=SimpleNamespace(commit=lambda *of: committed.append(of)), kept_as=dict, position_properties=lambda *_of: {},
+    )  # fmt: skip
+    changes._change(table, ddl, planner.latest())
+    assert bool(committed) is (accepted or (logs_now and version == "9.6.0"))
+    assert [CASCADES in why for why in refused.values()] == [True] * (not committed)

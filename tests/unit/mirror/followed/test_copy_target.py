@@ -281,3 +281,28 @@ def test_the_rows_before_a_copy_get_a_tag(summary: dict[str, str], tags: list[st
     )
     tag_as_before(there)
     assert made == tags
+
+
+@pytest.mark.parametrize(("properties", "was_dropped", "expected"), [
+    ({}, False, ("id", "c", "w")), ({}, True, ()), ({"binlake.table": "shop.other", "binlake.create-table-before": MADE}, False, ()),
+    ({"binlake.create-table": None, "binlake.create-table-before": MADE.replace("c ", "d ")}, False, ("id", "d", "w")),
+    ({"binlake.create-table": None}, False, ()),
+])  # fmt: skip
+def test_the_columns_that_the_table_had_at_its_last_copy(
+    properties: dict[str, str | None], was_dropped: bool, expected: tuple[str, ...]
+) -> None:
+    lake = StoredLake({})
+    changed = {**lake.properties, **properties}
+    lake.properties = {name: value for name, value in changed.items() if value is not None}
+    targets = CopyTargets(
+        lake,  # type: ignore[arg-type]
+        MirrorOptions(),
+        ColumnRules(),
+        Path(),
+        lake.notes.append,
+        lambda _name: {},
+        SimpleNamespace(was_dropped=lambda _name: was_dropped),  # type: ignore[arg-type]
+    )
+    made = parse_schema(MADE.encode()).tables[0]
+    table = SourceTable("shop", "t", definition_of(made, "mysql"), ("id",))
+    assert targets.columns_before(table) == expected

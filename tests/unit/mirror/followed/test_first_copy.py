@@ -50,6 +50,7 @@ from binlake.values.position import FilePosition, Position
 
 MADE = "CREATE TABLE shop.t (id INT PRIMARY KEY, c VARCHAR(20)) CHARSET=utf8mb4"
 SCHEMA = pa.schema([("id", pa.int32()), ("c", pa.string()), ("c_before_1", pa.int32())])
+SHOWN = ColumnRules()
 TABLE = SourceTable(
     "shop", "t", definition_of(parse_schema(MADE.encode()).tables[0], "mysql"), ("id",)
 )
@@ -181,8 +182,10 @@ def copy_of(
     adding: Callable[[], object],
     *,
     chunks: int,
+    rules: ColumnRules = SHOWN,
+    before: Sequence[str] = (),
 ) -> FirstCopy:
-    """Copies that give way after every two chunks."""
+    """Copies that give way after every two chunks. `before`: the columns that the table had at its last copy."""
     lake: Any = Lake()
 
     def read(tasks: Sequence[Any], *_of: Any) -> list[str]:
@@ -204,6 +207,7 @@ def copy_of(
         mode=lambda _table: mode_named(MIRROR),
         shard_column=lambda _table: "",
         treated=lambda _table: {},
+        columns_before=lambda _table: before,
     )
     mirrored = MirroredTables(lake, {"old", "shop_backup", "unrecorded"})
     control: Any = Kept()
@@ -222,7 +226,7 @@ def copy_of(
     return FirstCopy(
         **stand_ins,
         options=MirrorOptions(),
-        rules=ColumnRules(),
+        rules=rules,
         indexes=folder,
         note=lambda _text: None,
         watch=lambda _progress: None,
@@ -634,3 +638,51 @@ def test_a_copy_that_is_given_up_begins_again(
     assert not list(tmp_path.glob("*.copy.jsonl"))
     assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
     assert notes == ["shop.t: copying about 0 rows in 4 chunks"] * 2
+
+
+def altered(columns: str) -> tuple[SourceTable, str]:
+    """The table and its CREATE TABLE with other columns."""
+    made = f"CREATE TABLE shop.t (id INT PRIMARY KEY, {columns}) CHARSET=utf8mb4"
+    definition = definition_of(parse_schema(made.encode()).tables[0], "mysql")
+    return replace(TABLE, definition=definition), made
+
+
+HIDDEN = ColumnRules(exclude=("shop.t.secret*",))
+REVEALED = "no longer has column secret, which was left out, and has a new column open, which should be shown"
+
+
+@pytest.mark.parametrize(("columns", "is_refused"), [
+    ("open INT", True), ("open INT, Secret INT", False), ("secret2 INT", False), ("v INT", False),
+])  # fmt: skip
+def test_a_hidden_column_is_renamed_while_the_table_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, is_refused: bool
+) -> None:
+    """The mirror may never read the ALTER, or only after the copy."""
+    first, later = altered("secret INT, v INT"), altered(columns)
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=4, rules=HIDDEN)
+    assert copy.make(*first, 1, lambda: first) is None
+    restarted = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1, rules=HIDDEN)
+    if not is_refused:
+        assert restarted.make(*later, 1, lambda: later) is not None
+        return
+    for one in (copy, restarted):
+        with pytest.raises(UnsupportedError, match=REVEALED):
+            one.make(*later, 1, lambda: later)
+    restarted.begin_anew("shop.t")
+    assert restarted.make(*later, 1, lambda: later) is not None
+
+
+def test_a_hidden_column_was_renamed_since_the_last_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another statement may be the reason for the copy. A resync that a user has requested may show the column."""
+    later = altered("open INT, v INT")
+    copy = copy_of(
+        monkeypatch, tmp_path, Log(), lambda: None, chunks=1, rules=HIDDEN, before=["id", "secret"]
+    )
+    with pytest.raises(UnsupportedError, match=REVEALED):
+        copy.make(*later, 1, lambda: later)
+    copy.begin_anew("shop.t")
+    assert copy.make(*later, 1, lambda: later) is not None
+    with pytest.raises(UnsupportedError, match=REVEALED):
+        copy.make(*later, 1, lambda: later)

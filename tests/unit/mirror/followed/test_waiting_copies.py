@@ -200,7 +200,9 @@ def test_a_table_that_is_requested_again_and_again_in_one_run(
 ) -> None:
     """Only copies that statements have made useless count."""
     made = SimpleNamespace(full_name="shop.t", shard_column="", offset=OFFSET)
-    copies = SimpleNamespace(make=lambda *_of: made, give_up=lambda _name: None)
+    copies = SimpleNamespace(
+        make=lambda *_of: made, give_up=lambda _name: None, begin_anew=lambda _name: None
+    )
     monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
     tables, _ = started(lake, tmp_path)
     names = [("shop", "t")]
