@@ -28,7 +28,8 @@ def state_path(indexes: Path, full_name: str) -> Path:
 class CopyState:
     """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.
 
-    `identity` says which copy of which table this is; with `is_outdated`, the file has chunks of another one. Raises SourceError where the file cannot be written.
+    `identity` says which copy of which table this is; `other` is the identity of the copy whose chunks the file has instead, "" if it has none.
+    Raises SourceError where the file cannot be written.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
@@ -36,7 +37,7 @@ class CopyState:
         self.identity = identity
         self.chunks: list[str] = []
         self.answers: dict[int, dict[str, Any]] = {}
-        self.is_outdated = False
+        self.other = ""
         self._load()
 
     def _load(self) -> None:
@@ -52,7 +53,7 @@ class CopyState:
         try:
             head = json.loads(lines[0])
             if head["identity"] != self.identity:
-                self.is_outdated = len(lines) > 1
+                self.other = str(head["identity"]) if len(lines) > 1 else ""
                 return
             self.chunks = list(head["chunks"])
             for line in lines[1:]:
@@ -71,7 +72,7 @@ class CopyState:
         """Start again with these chunks."""
         self.chunks = list(chunks)
         self.answers = {}
-        self.is_outdated = False
+        self.other = ""
         self._write("w", [self._head()])
 
     def add(self, answers: Sequence[Mapping[str, Any]]) -> None:
