@@ -249,6 +249,43 @@ def test_on_other_writer_reindex(server: Server, iceberg_spark: Any, tmp_path: P
     assert lake.equals_source(f"{DATABASE}.shared")
 
 
+def test_on_other_writer_reindex_before_statements(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The next event of each table is DDL: the commit of the statement finds the other program's."""
+    names = [f"beside_{what}" for what in ("altered", "emptied", "softened", "past")]
+    for name in names:
+        lake = lake_of(
+            server, iceberg_spark, tmp_path, name,
+            soft_delete_tables=(f"{DATABASE}.beside_softened",),
+            history_tables=(f"{DATABASE}.beside_past",), on_other_writer="reindex",
+        )  # fmt: skip
+    lake.options = replace(lake.options, tables=(f"{DATABASE}.beside_*",))
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for name in names:
+            table = f"{lake.catalog}.{DATABASE}.{name}"
+            iceberg_spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+        with server.session(DATABASE) as session:
+            session.execute(
+                "ALTER TABLE beside_altered ADD w INT FIRST",
+                "INSERT INTO beside_altered VALUES (4, 4, 4)",
+                "TRUNCATE TABLE beside_emptied",
+                "INSERT INTO beside_emptied VALUES (5, 5)",
+                "DROP TABLE beside_softened, beside_past",
+            )
+        mirror.reach()  # `run` would open the tables again
+    finally:
+        mirror.close()
+    assert quarantined(lake) == {}
+    assert gone(lake).keys() == {f"{DATABASE}.beside_softened", f"{DATABASE}.beside_past"}
+    for name in ("beside_altered", "beside_emptied"):
+        assert lake.equals_source(f"{DATABASE}.{name}")
+    assert lake.table(f"{DATABASE}.beside_softened")["_deleted_at"].null_count == 0
+    assert lake.table(f"{DATABASE}.beside_past")["_valid_to"].null_count == 0
+
+
 def test_on_statement(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     lake = lake_of(server, iceberg_spark, tmp_path / "strict", "said")
     lake.catch_up()

@@ -175,6 +175,38 @@ def test_a_user_adds_a_partition_field(
     assert by_spark(iceberg_spark, f"db.{name}", "id, price") == [(1, 2.5)]
 
 
+def test_equality_deletes_that_apply_to_the_files_of_all_partitions(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Upserts of Flink, after a user has dropped the partition field: their files have another spec than the rows."""
+    new_table = NewTable(SCHEMA, ("id",), "position", partition=parse_partition("name"))
+    table = lake.create_table("db", "upserted", new_table, tmp_path)
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 0}])), {})
+    iceberg_spark.sql("ALTER TABLE lake.db.upserted DROP PARTITION FIELD name")
+    table = lake.open_table("db", "upserted", ("id",), tmp_path)
+    _add_equality_delete(iceberg_spark, table.stored._table)
+    with pytest.raises(UnsupportedError, match="does not support equality deletes"):
+        table.reload()
+    with pytest.raises(UnsupportedError, match="does not support equality deletes"):
+        lake.open_table("db", "upserted", ("id",), tmp_path)
+
+
+def _add_equality_delete(spark: Any, table: Any) -> None:
+    """Commit a file of equality deletes by the first column; the file itself does not exist."""
+    columns = spark._sc._gateway.new_array(spark._jvm.int, 1)
+    columns[0] = 1
+    file = (
+        spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec())
+        .ofEqualityDeletes(columns)
+        .withPath(f"{table.location()}/data/gone.parquet")
+        .withFormat("parquet")
+        .withFileSizeInBytes(10)
+        .withRecordCount(1)
+        .build()
+    )
+    table.newRowDelta().addDeletes(file).commit()
+
+
 def test_a_table_with_position_deletes_is_replaced_by_one_with_vectors(
     lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
 ) -> None:

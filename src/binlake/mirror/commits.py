@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
@@ -19,6 +20,8 @@ from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
 from binlake.mirror.tables.formats import LakeTable
+
+T = TypeVar("T")
 
 _TRIES = 3
 
@@ -76,18 +79,33 @@ def commit_range(
     Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
     commits, the first time or repeatedly, depending on the options; LakeInUseError where another mirror has.
     """
+
+    def committed(attempt: int) -> int:
+        # an earlier attempt may have committed some of the files that tasks have written
+        if written is not None and attempt == 0:
+            changes = written_changes(written, options.commit_bytes)
+        else:
+            changes = table.changes(found, options.commit_bytes)
+        part = table.part_properties(end, round_number)
+        last = table.position_properties(end, round_number)
+        return _commit_parts(table, changes, part, last, options)
+
+    return with_retries(table, options, committed)
+
+
+def with_retries(table: Followed, options: MirrorOptions, act: Callable[[int], T]) -> T:
+    """Return the result of `act`, which commits to a table. After a commit of another program, which the options accept, the
+    table is loaded again, and `act` is called again with the number of the attempt, from 0 on.
+
+    Raises CommitConflictError, after the last attempt or if the options refuse other programs, and LakeInUseError where another mirror has
+    committed.
+    """
     for attempt in range(_TRIES):
         try:
-            # an earlier attempt may have committed some of the files that tasks have written
-            if written is not None and attempt == 0:
-                changes = written_changes(written, options.commit_bytes)
-            else:
-                changes = table.changes(found, options.commit_bytes)
-            part = table.part_properties(end, round_number)
-            last = table.position_properties(end, round_number)
-            return _commit_parts(table, changes, part, last, options)
-        except CommitConflictError:
-            if options.on_other_writer == "refuse" or attempt == _TRIES - 1:
+            return act(attempt)
+        except CommitConflictError as error:
+            is_last = attempt == _TRIES - 1 or isinstance(error, CommittedBesideError)
+            if options.on_other_writer == "refuse" or is_last:
                 raise
             table.lake.reload()
             _check_not_ahead(table)
@@ -154,14 +172,17 @@ def _commit_parts(
     before = Change()
     rows = 0
     for change in changes:
-        rows += _commit(table, before, part, options)
+        rows += commit_change(table, before, part, options)
         before = change
-    return rows + _commit(table, before, last, options)
+    return rows + commit_change(table, before, last, options)
 
 
-def _commit(
+def commit_change(
     table: Followed, change: Change, properties: dict[str, str], options: MirrorOptions
 ) -> int:
+    """Commit a change to a table, unless it is empty; return how many rows changed. If another program has committed
+    beside it, and the options accept that, the table is loaded again. Raises CommitConflictError.
+    """
     if change.is_empty:
         return 0
     try:

@@ -144,6 +144,57 @@ def test_another_program_is_noticed_wherever_it_commits(
         assert states(lake) == {f"{database}.{name}": "equal" for name in names}
 
 
+def test_another_program_is_noticed_wherever_a_statement_commits(
+    server: Server, inside: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Before a statement, inside of its first commit, and between the commits of its steps: with `reindex`, it is applied once."""
+    names = ("before", "emptied", "within", "between")
+    server.execute("CREATE DATABASE stated")
+    with server.session("stated") as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE `{name}` (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO `{name}` VALUES (1, 1), (2, 2)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("stated.*",), format="delta", compact="off",
+        on_other_writer="reindex",
+    )  # fmt: skip
+
+    def writes(name: str) -> None:
+        iceberg_spark.sql(f"UPDATE delta.`{tmp_path / 'stated' / name}` SET v = v")
+
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        commit, steps = DeltaStored.commit, []
+
+        def then(stored: DeltaStored, *of: Any) -> None:
+            commit(stored, *of)
+            if stored.full_name == "stated.between":
+                steps.append(stored.full_name)
+                if len(steps) == 1:
+                    writes("between")
+
+        monkeypatch.setattr(DeltaStored, "commit", then)
+        inside("stated.within", lambda: writes("within"))
+        for name in ("before", "emptied"):
+            writes(name)
+        with server.session("stated") as session:
+            for name in ("before", "within", "between"):
+                session.execute(
+                    f"ALTER TABLE `{name}` ADD w INT FIRST, ADD x INT AFTER w",
+                    f"INSERT INTO `{name}` VALUES (3, 3, 3, 3)",
+                )
+            session.execute("TRUNCATE TABLE emptied", "INSERT INTO emptied VALUES (4, 4)")
+        mirror.reach()
+    finally:
+        mirror.close()
+    assert len(steps) > 2, "the statement is several commits"
+    assert quarantined(lake) == {}
+    assert states(lake) == {f"stated.{name}": "equal" for name in names}
+
+
 def test_a_mirror_that_another_one_overtakes_in_a_commit(
     server: Server, inside: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:

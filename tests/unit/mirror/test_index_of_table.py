@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.damage import MissingFileError
+from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.schema import iceberg_schema
 from binlake.mirror.upkeep import Upkeep
 
@@ -56,7 +57,10 @@ class OneTable:
     def commit(self, request: Mapping[str, Any]) -> int:
         if request["from"] != (self.snapshot or -1):
             raise CommitConflictError("db.t: another writer has committed to the table")
-        self.data.update({file["file-path"]: file for file in request["add"]})
+        if "truncate" in request:
+            self.data.clear()
+            self.vectors.clear()
+        self.data.update({file["file-path"]: file for file in request.get("add", ())})
         for vector in request.get("deletes", ()):
             self.vectors[vector["referenced-data-file"]] = vector
         self.snapshot += 1
@@ -121,6 +125,45 @@ def test_a_commit_with_an_incomplete_index_beside_another_program(
     MirrorTable(iceberg, ("id",), tmp_path / "other").commit(Change(rows((2, 2))), {})
     with pytest.raises(CommitConflictError):
         table.commit(Change(rows((1, 3))), {})
+
+
+def _replaced(table: MirrorTable) -> None:
+    files = DataFileWriter(table.schema, table.data_prefix()).write([rows((1, 5))])
+    table.replace(list(files), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda table: table.commit(Change(truncate=True), {}), [(3, 3)]),
+        (lambda table: table.commit(Change(table_properties={"a": "b"}), {}), [(1, 1), (2, 1), (3, 3)]),
+        (_replaced, [(1, 5), (3, 3)]),
+    ],
+)  # fmt: skip
+def test_another_program_commits_right_after_an_own_commit(
+    tmp_path: Path, act: Callable[[MirrorTable], None], expected: list[tuple[int, int]]
+) -> None:
+    """Its snapshot is not taken for an own one after a change of the structure either."""
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    table.commit(Change(rows((1, 1), (2, 1))), {})
+    commit = iceberg.commit
+
+    def with_another(request: Mapping[str, Any]) -> int:
+        made: int = commit(request)
+        iceberg.snapshot += 1
+        return made
+
+    iceberg.commit = with_another
+    act(table)
+    iceberg.commit = commit
+    assert table.has_other_commits()
+    with pytest.raises(CommitConflictError):
+        table.commit(Change(rows((3, 3))), {})
+    table.reload()
+    table.commit(Change(rows((3, 3))), {})
+    assert content(table) == expected
+    assert RowIndex(tmp_path / "index").snapshot == table.snapshot
 
 
 def test_an_index_of_an_earlier_snapshot(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
@@ -12,7 +12,7 @@ from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.commits import commit_emptied, commit_gone
+from binlake.mirror.commits import commit_change, commit_emptied, commit_gone, with_retries
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.ddl.column_changes import why_not_renamed
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
@@ -102,14 +102,14 @@ class SchemaChanges:
         """
         if not self._concerns(ddl, table):
             return
-        with self._quarantines(table, ddl):
-            self._change(table, ddl, end)
+        self._attempt(table, ddl, lambda: self._change(table, ddl, end))
 
-    @contextmanager
-    def _quarantines(self, table: Followed, ddl: DdlStatement) -> Iterator[None]:
-        """Quarantine a table that cannot follow a statement."""
+    def _attempt(self, table: Followed, ddl: DdlStatement, act: Callable[[], None]) -> None:
+        """Apply a statement to a table by `act`, again if another program has committed and the options accept that.
+        Quarantine a table that cannot follow the statement.
+        """
         try:
-            yield
+            with_retries(table, self.options, lambda _attempt: act())
         except (*OF_ONE_TABLE, CommitConflictError) as error:
             self.tables.quarantine(table.full_name, self._why(str(error), ddl, table))
         except DAMAGED as error:
@@ -137,8 +137,10 @@ class SchemaChanges:
             for ddl in statements_in(splits, self.options.read_options([table.id])):
                 effect = departure_of(ddl, table) if self._concerns(ddl, table) else None
                 if effect is not None and effect.gone:
-                    with self._quarantines(table, ddl):
-                        self._gone(table, effect, ddl, *self._around(start, ddl))
+                    before, after = self._around(start, ddl)
+                    self._attempt(
+                        table, ddl, partial(self._gone, table, effect, ddl, before, after)
+                    )
                     return True
             start = end
 
@@ -189,7 +191,8 @@ class SchemaChanges:
         if set(effect.texts) != set(table.text_columns):
             own |= text_properties(effect.texts)
         change = Change(schema=effect.steps, table_properties=own)
-        table.lake.commit(change, table.position_properties(end, self.control.round + 1))
+        properties = table.position_properties(end, self.control.round + 1)
+        commit_change(table, change, properties, self.options)
 
     def _truncate(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         if table.mode.holds_rows and not table.mode.keeps_gone:

@@ -25,7 +25,7 @@ from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
 from binlake.mirror.delta.stored import DeltaStored
-from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.row_sizes import FileSize, RowSizes
@@ -33,6 +33,7 @@ from binlake.mirror.tables.schema import conformed
 
 _SOURCE = "binlake_changes"
 _GONE = "gone"
+_TRIES = 3
 
 
 class DeltaTable:
@@ -91,8 +92,16 @@ class DeltaTable:
         return self.stored.has_other_commits()
 
     def reload(self) -> None:
-        self.stored.refresh()
-        self._look()
+        """Reload the table, and make the steps of an ALTER that another program's commits have interrupted."""
+        for attempt in range(_TRIES):
+            self.stored.refresh()
+            self._look()
+            try:
+                self._complete()
+                return
+            except CommittedBesideError:
+                if attempt == _TRIES - 1:
+                    raise
 
     def optimize(self, file_bytes: int, properties: Mapping[str, str]) -> None:
         """Have Delta rewrite small files, and files with many deleted rows. `properties`: those of the commit."""
@@ -275,7 +284,8 @@ class DeltaTable:
         """Change the schema: one commit for each step. The first commit records the remaining steps.
 
         Until the last one, the table is at the position before the statement. A mirror that finds
-        remaining steps makes them first.
+        remaining steps makes them first. Raises CommittedBesideError if another program has committed before the last of
+        several steps: then `reload` makes the others.
         """
         kept = {**self.properties, **change.table_properties}
         steps = alter_sql(change.schema, self.schema.names)
@@ -290,18 +300,25 @@ class DeltaTable:
             sql = f"ALTER TABLE {self.stored.sql_name} {step}"
             left = list(steps[number:])
             state = {**before, "pending": {"steps": left, "end": dict(end)}} if left else end
-            self.stored.commit(lambda sql=sql: self._run(sql), state)  # type: ignore[misc]
+            try:
+                self.stored.commit(lambda sql=sql: self._run(sql), state)  # type: ignore[misc]
+            except CommitConflictError as error:
+                if number == 1:
+                    raise
+                raise CommittedBesideError(error.message) from error  # the steps are recorded
         self._look()
 
     def _complete(self) -> None:
-        """Make the steps that a killed mirror has left. Raises CommitConflictError if Delta refuses them now."""
+        """Make the steps that a killed mirror has left. Raises CommittedBesideError if another program commits meanwhile, or
+        Delta refuses them now: the table stays in between.
+        """
         pending = self._state.get("pending")
         if not pending:
             return
         try:
             self._make(pending["steps"], pending["end"])
-        except (SchemaError, UnsupportedError) as error:
-            raise CommitConflictError(
+        except (SchemaError, UnsupportedError, CommitConflictError) as error:
+            raise CommittedBesideError(
                 f"{self.full_name}: an ALTER cannot be completed: {error}"
             ) from error
 

@@ -37,7 +37,8 @@ def columns_begun(path: Path) -> tuple[str, ...]:
 class CopyState:
     """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.
 
-    `columns`: the names of the table's columns. `identity` says which copy of which table this is; with `is_outdated`, the file has chunks of another one. Raises SourceError where the file cannot be written.
+    `columns`: the names of the table's columns. `identity` says which copy of which table this is; `other` is the identity of the
+    copy whose chunks the file has instead, "" if it has none. Raises SourceError where the file cannot be written.
     """
 
     def __init__(self, path: Path, identity: str, columns: Sequence[str] = ()) -> None:
@@ -46,7 +47,7 @@ class CopyState:
         self.identity = identity
         self.chunks: list[str] = []
         self.answers: dict[int, dict[str, Any]] = {}
-        self.is_outdated = False
+        self.other = ""
         self._load()
 
     def _load(self) -> None:
@@ -62,7 +63,7 @@ class CopyState:
         try:
             head = json.loads(lines[0])
             if head["identity"] != self.identity:
-                self.is_outdated = len(lines) > 1
+                self.other = str(head["identity"]) if len(lines) > 1 else ""
                 return
             self.chunks = list(head["chunks"])
             for line in lines[1:]:
@@ -81,7 +82,7 @@ class CopyState:
         """Start again with these chunks."""
         self.chunks = list(chunks)
         self.answers = {}
-        self.is_outdated = False
+        self.other = ""
         self._write("w", [self._head()])
 
     def add(self, answers: Sequence[Mapping[str, Any]]) -> None:

@@ -53,6 +53,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.damage import OF_ROWS, is_overflow, why_overflow
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
@@ -185,13 +186,15 @@ class FirstCopy:
 
         `read_again` asks the server for the table and its CREATE TABLE again. Raises BinlogError, ServerError if the table was
         altered meanwhile: the log from the first chunk on may not contain the statement, UnsupportedError for a value that
-        the lake cannot have, and LogLagsError if the log does not reach the last row yet: then the copy is to be continued.
+        the lake cannot have, CommitConflictError if another program has committed to the lake table, and LogLagsError if the
+        log does not reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
         self._check_renamed(table)
         url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
+        self._check_lake(table, state)
         start = self._begun(table, state, url)
         attempts = CopyAttempts(state.path.with_suffix(".attempts"), state.identity)
         attempts.check(table.full_name)
@@ -285,9 +288,9 @@ class FirstCopy:
             json.dumps([table.key, table.key_collations]),
             str(self.options.chunk_rows),
             str(known["uuid"]),
-            str(known.get("snapshot")),
         ]
-        identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        identity = f"{digest} {known.get('snapshot')}"
         path = state_path(self.indexes, table.full_name)
         state = self.states.pop(path, None)
         return (
@@ -295,6 +298,16 @@ class FirstCopy:
             if state and state.identity == identity
             else CopyState(path, identity, [column.name for column in table.definition.columns])
         )
+
+    def _check_lake(self, table: SourceTable, state: CopyState) -> None:
+        """Raise CommitConflictError if only the snapshot of the lake table has changed since its copy began. The mirror does not
+        commit to the table meanwhile, except the rounds of other shards.
+        """
+        before, now = (one.rpartition(" ")[0] for one in (state.other, state.identity))
+        if before == now and not self.targets.shard_column(table):
+            raise CommitConflictError(
+                f"{table.full_name}: the lake table has got another commit since its copy began"
+            )
 
     def give_up(self, full_name: str) -> None:
         """Remove the state of a copy that is not to be continued: the log may lack changes of the rows that it has read. It
@@ -387,7 +400,7 @@ class FirstCopy:
                         f"{table.full_name}: its copy continues: {done} of {of} chunks are read"
                     )
                 return start
-        if state.is_outdated:
+        if state.other:
             self.note(
                 f"{table.full_name}: its copy begins again: the server, its definition, its lake table or the options have changed"
             )

@@ -21,6 +21,7 @@ from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.followed.absent import AbsentTables
+from binlake.mirror.followed.copy_conflicts import CopyConflicts
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError, LogPurgedError
 from binlake.mirror.followed.former_tables import FormerTables, few_of
@@ -47,7 +48,6 @@ from binlake.snapshot.read_session import LOCK_WAIT_S
 from binlake.values.quantities import counted
 from binlake.values.table_names import full_name_of, table_name
 
-_TRIES = 3
 _COPIES = 10
 _LONGEST_WAIT_S = 600.0
 # Of one table, in a run that is to end: a statement can make each of them useless.
@@ -59,8 +59,7 @@ COPY_S = 20.0
 class FollowedTables:
     """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
 
-    `lagging`: those of the latter whose copy waits for an archive that lags behind, or for a busy server, with the error that describes
-    this.
+    `lagging`: those of the latter whose copy waits for an archive that lags behind, or for a busy server, with its error.
     `namespaces` are those of the lake tables that the mirror has, or copies into. `left_out`: those that the server has
     got since `limit` was called; `restless`: those that have been altered in each of several copies since then.
     `is_interrupted` reports whether a copy should be continued later. A copy of many chunks also gives way to the rounds
@@ -101,18 +100,14 @@ class FollowedTables:
         self.left_out, self.restless = set[str](), set[str]()
         self.apply_departure: Callable[[Followed], bool] = lambda _table: False
         self._wanted_from_now: frozenset[TableName] | None = None
-        self._copied: Counter[str] = Counter()
+        self._copied, self._conflicts = Counter[str](), CopyConflicts()
         self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
         self._changed = control.added, control.removed
         self._shards: dict[str, dict[str, Followed]] = {}
-        self._lake = lake
-        self._mirrored = MirroredTables(lake, self.namespaces)
+        self._lake, self._mirrored = lake, MirroredTables(lake, self.namespaces)
         self._absent = AbsentTables(self, lake, control, options, indexes, self._mirrored, note)
-        self._control = control
-        self._options = options
-        self._rules = rules
-        self._indexes = indexes
-        self._note = note
+        self._control, self._options, self._rules = control, options, rules
+        self._indexes, self._note = indexes, note
         self._copy_s, self._kept, self._after_copy = copy_s, kept, after_copy
         self._reported, self._in_turn = set[str](), set[str]()  # `_in_turn`: about to be copied
         self._first_copy = FirstCopy(
@@ -298,6 +293,7 @@ class FollowedTables:
         """Continue the copy that a user has requested; earlier copies of this run do not count any more."""
         self._forget_but_offset(full_name)
         self._copied.pop(full_name, None)
+        self._conflicts.forget(full_name)
         self.unfinished.add(full_name)
 
     def _wait(self, full_name: str, error: BinlogError) -> None:
@@ -430,9 +426,12 @@ class FollowedTables:
             except LogPurgedError as error:
                 self.quarantine(full_name, f"{error}; {RESYNC}")
                 return
-            except CommitConflictError:
-                if attempt >= _TRIES - 1:
-                    raise
+            except CommitConflictError as error:
+                if reason := self._conflicts.add(full_name, error):
+                    self.quarantine(full_name, f"{reason}; {RESYNC}")
+                    return
+                self._first_copy.give_up(full_name)
+                self._note(f"{full_name}: its copy begins again: {error}")
                 continue
             except BinlogError as error:
                 if not self._begins_again(full_name, error, attempt, time.monotonic() - began):
@@ -441,6 +440,7 @@ class FollowedTables:
             self.forget(full_name)
             self._take(made)
             self._copied[full_name] += 1
+            self._conflicts.forget(full_name)
             self._reported.discard(full_name)
             self._control.returned(full_name)
             self._after_copy(full_name)

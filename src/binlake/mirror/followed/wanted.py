@@ -12,7 +12,6 @@ from binlake.errors import (
     ConnectionLostError,
     OptionError,
     ServerError,
-    SourceError,
     UnsupportedError,
 )
 from binlake.follow.server_logs import patiently
@@ -54,7 +53,7 @@ _MAKES_TABLE = re.compile(
 
 
 class WantedTables:
-    """The tables of a server that a mirror follows. Raises ServerError, SourceError.
+    """The tables of a server that a mirror follows. Raises ServerError.
 
     `selection` returns the current selection; by default it is that of the options. While the server is not available,
     lists of its tables wait for it for `patience_s` seconds, or until `stop` is set.
@@ -158,8 +157,8 @@ class WantedTables:
     def read(self, name: TableName) -> tuple[SourceTable, str]:
         """A table as it is now, and the CREATE TABLE of it.
 
-        Raises SourceError where there is none, UnsupportedError and SchemaError for one that cannot be
-        mirrored.
+        Raises AlteredError where there is none, or if it was altered meanwhile, UnsupportedError and SchemaError for one that
+        cannot be mirrored.
         """
         full_name = full_name_of(*name)
         self._check_name(name)
@@ -168,7 +167,8 @@ class WantedTables:
             _check_filters(server, name)
             table = read_table(server, name, self._options.read_options())
             if table is None:
-                raise SourceError(f"the server has no table {full_name}")
+                # listed a moment ago: if it is there again, the copy begins again
+                raise AlteredError(f"the server had no table {full_name} when it was read")
             with raw_definitions(server):
                 declared = declared_table(server, table.schema, table.name)
             accepts_cascades = self._accept_cascades or _logs_cascades(server)

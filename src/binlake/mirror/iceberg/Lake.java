@@ -356,7 +356,9 @@ public class Lake {
           DeleteFile file = (DeleteFile) found.next();
           String id = file.location() + "#" + file.contentOffset();
           of.add(id);
-          deletes.set(id, mapper.readTree(ContentFileParser.toJson(file, spec)));
+          // it may have been written with another spec: one without fields applies to the files of all specs
+          PartitionSpec own = (PartitionSpec) table.specs().get(Integer.valueOf(file.specId()));
+          deletes.set(id, mapper.readTree(ContentFileParser.toJson(file, own)));
         }
       }
     } finally {

@@ -240,7 +240,7 @@ class MirrorTable:
         self._commit(request, marks)
         # The rows are there, and the next start completes the row index.
         with suppress(StoppedError):
-            self.reload()
+            self._index_made()
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
         if change.schema or change.truncate or change.table_properties:
@@ -248,9 +248,8 @@ class MirrorTable:
             return 0
         if change.appended is not None:
             return self._append(change.appended, properties)
-        if self._lookup is not None and self._index.snapshot != self.snapshot:
-            # it was not completed after the last commit. `reload` would accept a snapshot of another program
-            self._complete_index(self._lookup)
+        if self._index.snapshot != self.snapshot:  # it was not completed after the last commit
+            self._index_made()
         new, touched = self._new_rows(change)
         marks = self._marked(touched, change.deletes)
         request: dict[str, Any] = {"add": [file for file, _ in new], "properties": {**properties}}
@@ -304,11 +303,18 @@ class MirrorTable:
         if change.truncate:
             request["truncate"] = True
         self._commit(request, {})
-        self.reload()
+        self._index_made()
+
+    def _index_made(self) -> None:
+        """Complete the index after a commit. `reload` would accept a snapshot that another program has made since."""
+        if self._lookup is not None:
+            self._complete_index(self._lookup)
 
     def _commit(self, request: dict[str, Any], marks: Mapping[str, BitMap]) -> None:
         request["from"] = -1 if self.snapshot is None else self.snapshot
         made = self.stored.commit(request)
+        if "truncate" in request:
+            self.files = TableFiles.none()
         self.files.add(request, marks)
         self._look_at(made)
 

@@ -40,6 +40,11 @@ class TableFiles:
             if _is_puffin(deletes[name])
         }
 
+    @classmethod
+    def none(cls) -> TableFiles:
+        """The files of an empty table."""
+        return cls({"data": [], "deletes": {}})
+
     def add(self, request: Mapping[str, Any], marks: Mapping[str, BitMap]) -> None:
         """Add the files of a commit. `marks`: all deleted positions of the data files in which it deletes."""
         for file in request.get("add", ()):

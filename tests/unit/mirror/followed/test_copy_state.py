@@ -42,10 +42,10 @@ def test_it_is_read_back(state: CopyState, path: Path) -> None:
 
 def test_another_copy_does_not_continue_it(state: CopyState, path: Path, tmp_path: Path) -> None:
     other = CopyState(path, "another copy")
-    assert (other.chunks, other.answers, other.is_outdated) == ([], {}, True)
-    assert not CopyState(path, "this copy").is_outdated
+    assert (other.chunks, other.answers, other.other) == ([], {}, "this copy")
+    assert not CopyState(path, "this copy").other
     other.begin(["only"])
-    assert not other.is_outdated
+    assert not other.other
     assert CopyState(path, "this copy").chunks == []
 
 

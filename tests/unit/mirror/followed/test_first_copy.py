@@ -39,6 +39,7 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.archive_lag import lags
 from binlake.mirror.source.refusals import AlteredError
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.data_files import DataFileWriter, file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import iceberg_schema
@@ -256,6 +257,26 @@ def test_a_copy_that_gives_way_seeks_its_position_once(
     assert made is not None
     assert made.offset.position.offset == 100
     assert log.sought == [100]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_another_program_commits_while_a_copy_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    """The chunks that were read are of no use. The caller counts it: the copy would begin again each time."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=2)
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
+    if is_restarted:
+        copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=2)
+    copy.targets.open(TABLE).snapshot = 2  # type: ignore[misc]
+    with pytest.raises(CommitConflictError, match=r"shop\.t: .* since its copy began"):
+        copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE))
+    copy.give_up("shop.t")
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is None
+    assert copy.make(TABLE, MADE, 1, lambda: (TABLE, MADE)) is not None
 
 
 def test_a_copy_that_gives_way_looks_for_its_files_only_after_a_restart(

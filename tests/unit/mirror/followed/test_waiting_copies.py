@@ -10,8 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from binlake.errors import ConnectionLostError, ServerError
+from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import LogLagsError
+from binlake.mirror.followed.tables import FollowedTables
+from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.source.refusals import AlteredError
+from binlake.mirror.tables.change import CommitConflictError
 from unit.mirror.followed.fake_lake import (
     OFFSET,
     FakeLake,
@@ -219,6 +223,74 @@ def test_a_table_that_is_requested_again_and_again_in_one_run(
         tables.copy("shop.t")
     with pytest.raises(AlteredError, match=r"shop\.t: each of 4 copies"):
         tables.note_left()
+
+
+CONFLICT = CommitConflictError("shop.t: another writer has committed to the table")
+
+
+def with_copies(
+    lake: FakeLake, folder: Path, monkeypatch: pytest.MonkeyPatch, results: list[object]
+) -> tuple[FollowedTables, Control, list[str]]:
+    """Tables of which `shop.t` is copied with these results in turn, and the names whose copies were given up."""
+    given_up: list[str] = []
+
+    def make(*_of: object) -> object:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    copies = SimpleNamespace(make=make, give_up=given_up.append)
+    monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
+    lake.copy_of("shop.good", "shop", "good")
+    tables, control = started(lake, folder)
+    tables.source = SimpleNamespace(has=lambda _name: True, read=lambda _name: (None, ""))  # type: ignore[assignment]
+    return tables, control, given_up
+
+
+@pytest.mark.parametrize("gives_way", [False, True])
+def test_another_program_that_keeps_writing_to_a_table_during_its_copy(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives_way: bool
+) -> None:
+    """The other tables are followed. A copy that gives way to their rounds is continued by another call."""
+    calls = [CONFLICT, None, CONFLICT, None] if gives_way else [CONFLICT, CONFLICT]
+    tables, control, given_up = with_copies(lake, tmp_path, monkeypatch, [*calls, CONFLICT])
+    tables.unfinished.add("shop.t")
+    while tables.unfinished:
+        tables.continue_copies()
+    assert tables.followed.keys() == {"shop.good"}
+    assert given_up == ["shop.t"] * 3
+    assert control.quarantined["shop.t"].reason == (
+        f"another program keeps writing to its lake table during its copy ({CONFLICT}); "
+        "`binlake mirror resync` copies the table again"
+    )
+
+
+def test_another_program_that_writes_to_a_table_during_some_of_its_copies(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SimpleNamespace(full_name="shop.t", shard_column="", offset=OFFSET)
+    once = [CONFLICT, CONFLICT, made]
+    tables, control, _ = with_copies(lake, tmp_path, monkeypatch, [*once, *once])
+    for _ in range(2):
+        tables.copy("shop.t")
+        assert tables.followed.keys() == {"shop.good", "shop.t"}
+    assert not control.quarantined
+
+
+def test_another_mirror_takes_over_the_lake_during_a_copy(
+    lake: FakeLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commits are those of another writer, too, but this mirror must end."""
+    tables, control, _ = with_copies(lake, tmp_path, monkeypatch, [CONFLICT] * 3)
+
+    def taken_over(_control: Control) -> None:
+        raise LakeInUseError("another process has taken over")
+
+    control.check_owner = taken_over
+    with pytest.raises(LakeInUseError):
+        tables.copy("shop.t")
+    assert not control.quarantined
 
 
 def test_a_query_that_takes_the_server_longer_than_binlake_waits(

@@ -9,11 +9,12 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from binlake.errors import OptionError, SourceError, UnsupportedError
+from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.preflight import check_tables
 from binlake.mirror.source.host import SourceHost
+from binlake.mirror.source.refusals import AlteredError
 from support.servers.fake_server import OK, Conversation, fake_server
 
 
@@ -48,7 +49,7 @@ def test_only_one_table_is_listed_to_find_it() -> None:
         assert tables.has(("shop", "it's"))
         assert not tables.has(("shop", "ITS"))
         assert not tables.has(("other", "it's")), "it is not wanted"
-        with pytest.raises(SourceError, match=r"no table shop\.its"):
+        with pytest.raises(AlteredError, match=r"no table shop\.its"):
             tables.read(("shop", "its"))
         assert not tables.has(("shop", "\U0001f600"))
     schema = "TABLE_SCHEMA = _utf8mb4 X'73686f70'"
