@@ -28,6 +28,7 @@ from binlake.cli.mirror.common import (
     LogsOption,
     SparkSettings,
     StateOption,
+    lake_command,
     lake_session,
     mirror,
     mirror_command,
@@ -114,7 +115,10 @@ def run(
     """
     values = options | flags.values(lake)
     if config is not None:
-        values, session = _configured(config, session)
+        from binlake.mirror.configuration import read_mirror_configuration
+
+        read = read_mirror_configuration(config)
+        values, session = dict(read.values), session.over(read)
     elif lake is None:
         raise OptionError("LAKE is missing: a directory or a URI", name="lake")
     else:
@@ -127,15 +131,6 @@ def run(
         values["url"] = ",".join(map(str, server))
     with naming_flags() if config is None else nullcontext():
         _follow(values, session, once=once)
-
-
-def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], SparkSettings]:
-    from binlake.mirror.configuration import read_mirror_configuration
-
-    read = read_mirror_configuration(config)
-    spark = {**read.spark, **session.config}
-    master = session.master or spark.pop("spark.master", None)
-    return dict(read.values), SparkSettings(master, session.iceberg_jar, session.catalog, spark)
 
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
@@ -230,8 +225,7 @@ def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatu
     return exporter.show
 
 
-@mirror_command("status")
-@with_spark_flags
+@lake_command("status")
 def status(
     *,
     lake: LakeArgument,

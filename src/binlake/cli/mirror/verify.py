@@ -14,11 +14,10 @@ from binlake.cli.mirror.common import (
     LogsOption,
     SparkSettings,
     StateOption,
+    lake_command,
     lake_session,
-    mirror_command,
     need_libraries,
     need_mirror,
-    with_spark_flags,
 )
 from binlake.errors import OptionError
 from binlake.values.quantities import counted
@@ -58,8 +57,7 @@ class VerifyFlags:
             )
 
 
-@mirror_command("verify")
-@with_spark_flags
+@lake_command("verify")
 @with_fields("flags")
 def verify(
     *,
