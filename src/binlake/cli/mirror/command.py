@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,6 @@ import binlake.cli.mirror.compact
 import binlake.cli.mirror.moments
 import binlake.cli.mirror.requests
 import binlake.cli.mirror.verify  # noqa: F401 - each adds commands
-from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.lines import script_output, show
 from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.server_flags import (
@@ -39,6 +38,7 @@ from binlake.cli.mirror.common import (
 from binlake.cli.mirror.flags import naming_flags, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.interrupts import end_by_signal
 from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.quantities import counted
 
@@ -140,6 +140,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.preflight import check_logs, check_server, check_state, check_tables
+    from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
     from binlake.mirror.reporting.report import mirror_status
     from binlake.mirror.tables.formats import check_format
 
@@ -153,7 +154,9 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     check_tables(values["url"], lake, options)
     check_state(lake, values.get("state"))
     with ExitStack() as stack:
-        exported = _exporter(values, stack)
+        indexes = index_directory(lake, values.get("state"))
+        port, address = values.get("metrics_port"), values.get("metrics_address", METRICS_ADDRESS)
+        exported = stack.enter_context(answering(port, address, indexes, note))
         spark = stack.enter_context(lake_session(values["lake"], session, options.format))
         bar = stack.enter_context(CopyBar())
         stack.enter_context(_no_wrong_use())
@@ -174,7 +177,6 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
             if once:
                 made.tidy()
-        indexes = index_directory(lake, values.get("state"))
         found = mirror_status(open_lake(spark, session.catalog, lake), indexes)
     stays_behind = once and found.paused
     if stays_behind:
@@ -208,21 +210,6 @@ def _no_wrong_use() -> Iterator[None]:
         yield
     except SourceError as error:
         raise BinlogError(str(error)) from error
-
-
-def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatus], None] | None:
-    """Return the object that reports a status to Prometheus, if a port is given."""
-    port = values.get("metrics_port")
-    if port is None:
-        return None
-    from binlake.mirror.lake_state import index_directory
-    from binlake.mirror.reporting.metrics import Exporter
-
-    indexes = index_directory(values["lake"], values.get("state"))
-    exporter = Exporter(values.get("metrics_address", "127.0.0.1"), port, indexes)
-    stack.callback(exporter.close)
-    note(f"metrics: {exporter.url}")
-    return exporter.show
 
 
 @lake_command("status")

@@ -34,7 +34,8 @@ class VerifyFlags:
         float,
         Option(
             metavar="SHARE",
-            help="Compare this share of the rows, above 0 and up to 1: 0.1 is a tenth.",
+            help="Compare this share of the rows, above 0 and up to 1: 0.1 is a tenth. Server and lake read all rows "
+            "of the tables anyway.",
         ),
     ] = 1.0
     sample_number: Annotated[
