@@ -272,10 +272,11 @@ def _show_status(found: MirrorStatus) -> None:
 
 
 def _freshness(found: MirrorStatus) -> Iterator[str]:
-    """The status that the mirror itself has written on this machine."""
+    """The status that the mirror itself has written on this machine; elsewhere, only the age of the last transaction."""
     lag = "unknown" if found.lag_seconds is None else f"{found.lag_seconds:,.0f} s"
     if not found.checked_at:
-        yield f"lag        {lag}"
+        age = "" if found.lag_seconds is None else f"; last transaction {lag} old"
+        yield f"lag        known on the mirror's machine only{age}"
         return
     behind = "an unknown number of" if found.behind_bytes is None else f"{found.behind_bytes:,}"
     yield (
@@ -305,9 +306,10 @@ def _of_sample(number: int | None) -> str:
 
 
 def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
+    share = f"({100 * table.deleted_share:.0f} %)"
     yield (
         f"{table.table:<{width}}  {table.state:<11}  {table.rows:>14,} rows  "
-        f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
+        f"{table.deleted_rows:>12,} deleted {share:>7}  {table.files:>6,} files  {table.bytes:>16,} bytes  "
         f"{table.index_bytes:>14,} of index"
     )
     if table.lake_table not in ("", table.table):
