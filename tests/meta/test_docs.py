@@ -61,6 +61,28 @@ def test_links_between_pages_stay_on_the_site(page: Path) -> None:
         assert on_site or (page.parent == DOCS and path in in_conf), f"{page.name} links to {path}"
 
 
+def test_every_option_of_a_mirror_is_in_the_table_of_its_page() -> None:
+    pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+    from binlake.cli.mirror.command import mirror
+    from binlake.mirror.options import MIRROR_OPTIONS
+
+    page = text_of(DOCS / "mirror-options.md")
+    rows = page.partition("\n## All options\n")[2].partition("\n## ")[0]
+    names = {
+        name.split()[0]
+        for name in re.findall(r"^\| (.+?) \|", rows, re.MULTILINE)
+        for name in re.findall(r"`(.+?)`", name)
+    }
+    run = {
+        option.opts[0]
+        for option in mirror.commands["run"].params
+        if not str(getattr(option, "panel", "")).startswith("Connection")
+        and option.opts[0].startswith("--")
+    }
+    without_flag = {option.name for option in MIRROR_OPTIONS if not option.flag}
+    assert names == run | without_flag
+
+
 def navigation() -> list[str]:
     """The pages that the navigation of the site lists, without `.md`."""
     trees = re.findall(r"^```\{toctree\}\n(.*?)^```$", text_of(DOCS / "index.md"), re.DOTALL | re.M)

@@ -46,6 +46,7 @@ FOR_ALL = {
     "printable": set[str](),
     "lazy": set[str](),
     "background": set[str](),
+    "interrupts": set[str](),
     "metrics_port": {"binlake.errors", "binlake.printable"},
     "binlake_passwords": set[str](),
 }

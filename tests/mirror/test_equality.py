@@ -186,6 +186,24 @@ def test_the_command(shop: Server, tmp_path: Path) -> None:
     assert difference["columns"] == ["v"]
 
 
+def test_the_command_names_a_value_that_another_program_has_changed(
+    shop: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """With `reindex`, so that the table is compared: by default the mirror quarantines it."""
+    lake = Lake(iceberg_spark, tmp_path, shop, tables=("shop.keyed",), on_other_writer="reindex")
+    lake.catch_up()
+    iceberg_spark.sql(f"UPDATE {lake.catalog}.shop.keyed SET t = 'other' WHERE id = 4")
+    done = subprocess.run(
+        [sys.executable, "-m", "binlake_program", "mirror", "verify", str(tmp_path), "--master", "local[1]",
+         "--iceberg-jar", str(iceberg_jar())],
+        capture_output=True, text=True, check=False, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    table, *differences = done.stdout.splitlines()
+    assert table.split()[:2] == ["shop.keyed", "different"]
+    assert [line.strip() for line in differences] == ["changed (id=4) t"]
+
+
 def test_altered_tables_are_compared_later(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

@@ -305,6 +305,48 @@ def test_the_command_is_scraped_and_ends_in_order(provisioned: Any, tmp_path: Pa
     assert re.search(r"^binlake_mirror_behind_bytes\{.*\} 0\.0$", done.stdout, re.MULTILINE)
 
 
+_FOLLOW = """
+import sys
+from binlake.mirror import mirror
+from binlake.mirror.sessions import mirror_session
+
+url, lake, jar = sys.argv[1:]
+spark = mirror_session(lake, master="local[1]", iceberg_jar=jar)
+notes = lambda text: print(text, flush=True)
+ended = mirror(url, lake, ["follow.*"], once=False, spark=spark, metrics_port=0, interval_s=0.1, note=notes)
+[table] = ended.tables
+print(table.rows)
+"""
+
+
+def test_python_follows_the_log_until_a_signal(provisioned: Any, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FOLLOW]
+    with running(provisioned("mysql-9.7")) as server:
+        server.execute("CREATE DATABASE follow", "CREATE TABLE follow.t (id INT PRIMARY KEY)")
+        server.execute("INSERT INTO follow.t VALUES (1)")
+        for rows, end in ((2, signal.SIGINT), (3, signal.SIGTERM)):  # the second call continues
+            process = subprocess.Popen(
+                [*command, url_of(server), str(tmp_path), str(iceberg_jar())],
+                stdout=subprocess.PIPE, text=True, env=environment(),
+            )  # fmt: skip
+            assert process.stdout is not None
+            address = process.stdout.readline().removeprefix("metrics: ")
+            until(lambda: _has_rows(address, rows - 1), 300)  # noqa: B023 - called here only
+            server.execute(f"INSERT INTO follow.t VALUES ({rows})")
+            until(lambda: _has_rows(address, rows), 300)  # noqa: B023
+            process.send_signal(end)
+            said, _ = process.communicate(timeout=300)
+            assert process.returncode == 0, said
+            assert said.split()[-1] == str(rows)
+
+
+def _has_rows(address: str, count: int) -> bool:
+    """Whether the metrics show so many rows of the table."""
+    with urlopen(address, timeout=60) as answer:
+        line = rf'binlake_mirror_table_rows\{{source="[^"]*",table="follow\.t"\}} {count}\.0'
+        return re.search(line, answer.read().decode()) is not None
+
+
 def test_once_reports_that_the_mirror_is_paused(
     provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:

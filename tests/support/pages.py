@@ -87,7 +87,11 @@ NOT_RUN = (
     ("docs/mirror-options.md", "spark-submit", "needs a cluster; tests/mirror/stores has one"),
     ("docs/mirror-options.md", "type=jdbc", "needs S3; tests/mirror/stores uses such a catalog"),
     ("docs/python.md", "s3://lake/shop", "needs S3, also where tasks of Spark run"),
-    ("docs/mirror.md", "pip install", "needs PyPI; `make test-install` installs the wheel"),
+    (
+        "docs/mirror.md",
+        "once=False",
+        "runs until Ctrl-C; tests/mirror/test_operations.py does the same",
+    ),
     (
         "docs/serve.md",
         "MASTER_AUTO_POSITION",

@@ -12,7 +12,6 @@ from binlake.archive.folders import open_folder
 from binlake.archive.metrics import ArchiveMetrics, serve_metrics
 from binlake.archive.retention import Retention
 from binlake.cli.common.flags import size_flag
-from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Exit, Option, option_of_key, with_fields
 from binlake.cli.common.server_flags import (
     ServerUrls,
@@ -22,6 +21,7 @@ from binlake.cli.common.terminal import console, is_watched, note
 from binlake.config.keys import ARCHIVE_KEYS, METRICS_KEYS
 from binlake.config.toml_file import default_values
 from binlake.errors import OptionError
+from binlake.interrupts import end_by_signal
 from binlake.values.quantities import counted
 
 if TYPE_CHECKING:

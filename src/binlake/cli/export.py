@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from binlake.cli.common.flags import EXPORT_OPTIONS, size_flag, with_read_options
-from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option, with_fields
 from binlake.cli.common.spark_errors import spark_errors
@@ -27,6 +26,7 @@ from binlake.cli.common.terminal import (
     say_time_zone,
 )
 from binlake.errors import OptionError, needing
+from binlake.interrupts import Interrupts
 from binlake.table.log_input import LogInput
 from binlake.values.options import ReadOptions
 from binlake.values.quantities import counted

@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields
 from typing import Annotated
 
 from binlake.cli.common.flags import with_options
-from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Option, option_of_key, with_fields
 from binlake.cli.common.server_flags import refuse_beside_config
 from binlake.cli.common.terminal import note
 from binlake.config.keys import LISTENER_KEYS, SERVE_KEYS
 from binlake.config.toml_file import default_values
 from binlake.errors import OptionError
+from binlake.interrupts import end_by_signal
 from binlake.serve.library import Library
 from binlake.serve.metrics import serve_metrics
 from binlake.serve.server import BinlogServer

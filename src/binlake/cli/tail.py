@@ -10,12 +10,12 @@ from typing import Annotated
 
 from binlake.cli.common.change_writer import ChangeWriter, format_option, open_target
 from binlake.cli.common.flags import TAIL_OPTIONS, with_read_options
-from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.output_file import growing_file
 from binlake.cli.common.parameters import Option, with_fields
 from binlake.cli.common.server_flags import ServerUrls, with_server_flags
 from binlake.cli.common.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
 from binlake.errors import OptionError
+from binlake.interrupts import Interrupts
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.follower import Follower, FollowOptions
 from binlake.stream.live import LiveReader

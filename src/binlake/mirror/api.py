@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
+from binlake.interrupts import end_by_signal
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import Control
@@ -20,6 +21,7 @@ from binlake.mirror.lake_state import check_store, index_directory, lake_locatio
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOptions
+from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
 from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.selection import (
     TableSelection,
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 _Path = str | os.PathLike[str]
 _SAMPLES = 1_000_000
 # The parameters of `mirror` that are no options of `MirrorOptions`, which users may misspell, too.
-_PARAMETERS = ("once", "spark", "catalog", "logs", "state", "interval_s", "note")
+_PARAMETERS = (
+    "once", "spark", "catalog", "logs", "state", "interval_s", "metrics_port", "metrics_address", "note",
+)  # fmt: skip
 
 
 def mirror(
@@ -59,37 +63,48 @@ def mirror(
     logs: _Path | None = None,
     state: _Path | None = None,
     interval_s: float = 1.0,
+    metrics_port: int | None = None,
+    metrics_address: str = METRICS_ADDRESS,
     note: Callable[[str], None] = lambda _sentence: None,
     **options: Any,
 ) -> MirrorStatus:
     """Bring the lake's tables up to date with the server's; return the status after that.
 
-    `once=False` continues until the process is interrupted. `tables` are patterns; `options` are fields of
+    The default, `once=True`, is `--once` of the command. `once=False` follows the log, as the command does by default, until
+    Ctrl-C or SIGTERM: then it ends after the current round and returns the status. The next call continues there. Only
+    calls in the main thread receive these signals.
+
+    `tables` are patterns; `options` are fields of
     `MirrorOptions`. `spark` is a session that has Iceberg's jar and the `catalog`; without one, a session
     is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
-    directory for the row indexes. `note` receives messages for the user. Raises BinlogError, among them OptionError for
-    an unknown option.
+    directory for the row indexes. `interval_s`: how often an idle log is checked, in seconds. `metrics_port`: where
+    Prometheus can ask for metrics during the call. `note` receives messages for the user. Raises BinlogError, among them
+    OptionError for an unknown option.
     """
     chosen = _options(tables, options)
     place = lake_location(lake)
     check_format(place, chosen)
     check_store(place)
-    session = spark or mirror_session(place, catalog=catalog, table_format=chosen.format)
-    made = Mirror(
-        session,
-        url,
-        place,
-        chosen,
-        catalog=catalog,
-        logs=_text(logs),
-        state=_text(state),
-        note=note,
-    )
-    with closing(made):
-        made.run(once=once, interval_s=interval_s)
-        if once:
-            made.tidy()
-    return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
+    indexes = index_directory(place, _text(state))
+    with answering(metrics_port, metrics_address, indexes, note) as show:
+        session = spark or mirror_session(place, catalog=catalog, table_format=chosen.format)
+        made = Mirror(
+            session,
+            url,
+            place,
+            chosen,
+            catalog=catalog,
+            logs=_text(logs),
+            state=_text(state),
+            note=note,
+            show=show,
+        )
+        # PySpark's own handler of Ctrl-C asks the JVM in the middle of another question, and both fail
+        with closing(made), nullcontext() if once else end_by_signal(made.stop):
+            made.run(once=once, interval_s=interval_s)
+            if once:
+                made.tidy()
+    return mirror_status(open_lake(session, catalog, place), indexes)
 
 
 def _options(tables: Sequence[str], given: Mapping[str, Any]) -> MirrorOptions:

@@ -293,7 +293,11 @@ class MirrorOptions:
         least=1,
     )
     compact: str = _choice(
-        "--compact", "HOW", "Compact tables while the mirror runs: auto or off.", "auto", "off"
+        "--compact",
+        "HOW",
+        "Compact tables while the mirror runs: auto or off. The keys compact_files, compact_deleted, compact_bytes and "
+        "file_bytes of the file of --config set when, and how much.",
+        *("auto", "off"),
     )
     compact_files: int = _option(
         16, "Number of files of similar size that compaction merges.", least=2

@@ -423,7 +423,7 @@ def test_an_archiver_waits_unless_it_is_closed(
 def test_a_second_interrupt_does_not_wait() -> None:
     code = """if True:
         import os, signal
-        from binlake.cli.common.interrupts import end_by_signal
+        from binlake.interrupts import end_by_signal
         asked = []
         before = signal.getsignal(signal.SIGTERM)
         try:

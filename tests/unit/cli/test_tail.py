@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import binlake.cli.tail
-from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.main import main
 from binlake.errors import PositionLostError
+from binlake.interrupts import Interrupts
 from binlake.source.replica.url import ServerUrl
 from binlake.source.resolve import resolve
 from binlake.stream.log_reader import LogReader

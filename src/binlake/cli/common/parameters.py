@@ -167,11 +167,14 @@ def _completing(
 
 
 def command(
-    name: str, function: Callable[..., Any], context_settings: dict[str, Any] | None = None
+    name: str,
+    function: Callable[..., Any],
+    context_settings: dict[str, Any] | None = None,
+    kind: type[HelpCommand] = HelpCommand,
 ) -> HelpCommand:
-    """Make a function a command; its docstring is the help."""
+    """Make a function a command of a class; its docstring is the help."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
-    return HelpCommand(
+    return kind(
         name,
         params=[_parameter(parameter) for parameter in parameters],
         callback=function,

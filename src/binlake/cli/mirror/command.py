@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,6 @@ import binlake.cli.mirror.compact
 import binlake.cli.mirror.moments
 import binlake.cli.mirror.requests
 import binlake.cli.mirror.verify  # noqa: F401 - each adds commands
-from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.lines import script_output, show
 from binlake.cli.common.parameters import Argument, Exit, Option, with_fields
 from binlake.cli.common.server_flags import (
@@ -28,6 +27,7 @@ from binlake.cli.mirror.common import (
     LogsOption,
     SparkSettings,
     StateOption,
+    lake_command,
     lake_session,
     mirror,
     mirror_command,
@@ -38,6 +38,7 @@ from binlake.cli.mirror.common import (
 from binlake.cli.mirror.flags import naming_flags, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.interrupts import end_by_signal
 from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.quantities import counted
 
@@ -114,7 +115,10 @@ def run(
     """
     values = options | flags.values(lake)
     if config is not None:
-        values, session = _configured(config, session)
+        from binlake.mirror.configuration import read_mirror_configuration
+
+        read = read_mirror_configuration(config)
+        values, session = dict(read.values), session.over(read)
     elif lake is None:
         raise OptionError("LAKE is missing: a directory or a URI", name="lake")
     else:
@@ -129,15 +133,6 @@ def run(
         _follow(values, session, once=once)
 
 
-def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], SparkSettings]:
-    from binlake.mirror.configuration import read_mirror_configuration
-
-    read = read_mirror_configuration(config)
-    spark = {**read.spark, **session.config}
-    master = session.master or spark.pop("spark.master", None)
-    return dict(read.values), SparkSettings(master, session.iceberg_jar, session.catalog, spark)
-
-
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
     from binlake.mirror.lake_state import check_store, index_directory, lake_location
@@ -145,6 +140,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.preflight import check_logs, check_server, check_state, check_tables
+    from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
     from binlake.mirror.reporting.report import mirror_status
     from binlake.mirror.tables.formats import check_format
 
@@ -158,7 +154,9 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     check_tables(values["url"], lake, options)
     check_state(lake, values.get("state"))
     with ExitStack() as stack:
-        exported = _exporter(values, stack)
+        indexes = index_directory(lake, values.get("state"))
+        port, address = values.get("metrics_port"), values.get("metrics_address", METRICS_ADDRESS)
+        exported = stack.enter_context(answering(port, address, indexes, note))
         spark = stack.enter_context(lake_session(values["lake"], session, options.format))
         bar = stack.enter_context(CopyBar())
         stack.enter_context(_no_wrong_use())
@@ -179,7 +177,6 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
             if once:
                 made.tidy()
-        indexes = index_directory(lake, values.get("state"))
         found = mirror_status(open_lake(spark, session.catalog, lake), indexes)
     stays_behind = once and found.paused
     if stays_behind:
@@ -215,23 +212,7 @@ def _no_wrong_use() -> Iterator[None]:
         raise BinlogError(str(error)) from error
 
 
-def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatus], None] | None:
-    """Return the object that reports a status to Prometheus, if a port is given."""
-    port = values.get("metrics_port")
-    if port is None:
-        return None
-    from binlake.mirror.lake_state import index_directory
-    from binlake.mirror.reporting.metrics import Exporter
-
-    indexes = index_directory(values["lake"], values.get("state"))
-    exporter = Exporter(values.get("metrics_address", "127.0.0.1"), port, indexes)
-    stack.callback(exporter.close)
-    note(f"metrics: {exporter.url}")
-    return exporter.show
-
-
-@mirror_command("status")
-@with_spark_flags
+@lake_command("status")
 def status(
     *,
     lake: LakeArgument,
@@ -291,10 +272,11 @@ def _show_status(found: MirrorStatus) -> None:
 
 
 def _freshness(found: MirrorStatus) -> Iterator[str]:
-    """The status that the mirror itself has written on this machine."""
+    """The status that the mirror itself has written on this machine; elsewhere, only the age of the last transaction."""
     lag = "unknown" if found.lag_seconds is None else f"{found.lag_seconds:,.0f} s"
     if not found.checked_at:
-        yield f"lag        {lag}"
+        age = "" if found.lag_seconds is None else f"; last transaction {lag} old"
+        yield f"lag        known on the mirror's machine only{age}"
         return
     behind = "an unknown number of" if found.behind_bytes is None else f"{found.behind_bytes:,}"
     yield (
@@ -324,9 +306,10 @@ def _of_sample(number: int | None) -> str:
 
 
 def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
+    share = f"({100 * table.deleted_share:.0f} %)"
     yield (
         f"{table.table:<{width}}  {table.state:<11}  {table.rows:>14,} rows  "
-        f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
+        f"{table.deleted_rows:>12,} deleted {share:>7}  {table.files:>6,} files  {table.bytes:>16,} bytes  "
         f"{table.index_bytes:>14,} of index"
     )
     if table.lake_table not in ("", table.table):

@@ -9,20 +9,30 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from binlake.cli.common.command_help import HelpGroup
-from binlake.cli.common.parameters import Argument, Option, flag_parameter, member, with_parameters
+from binlake.cli.common.command_help import HelpCommand, HelpGroup
+from binlake.cli.common.parameters import (
+    Argument,
+    Option,
+    command,
+    flag_parameter,
+    member,
+    with_parameters,
+)
 from binlake.cli.common.spark_errors import spark_errors
 from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.source.bytes import is_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from binlake.mirror.configuration import MirrorConfiguration
 
 _HELP = """Keep lake tables equal to the tables of a server.
 
@@ -38,6 +48,8 @@ _HELP = """Keep lake tables equal to the tables of a server.
       binlake mirror --config mirror.toml
 
       binlake mirror status /lake --json
+
+      binlake mirror status --config mirror.toml
 
       binlake mirror resync /lake shop.orders"""
 
@@ -63,9 +75,16 @@ class _MirrorGroup(HelpGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] in self.commands:
+        first = args[0] if args else ""
+        if first in self.commands or _is_word(first):
             return super().resolve_command(ctx, args)
         return RUN, self.commands[RUN], args
+
+
+def _is_word(text: str) -> bool:
+    """Whether an argument can only be meant as the name of a command: it is no URL, option or path."""
+    is_other = not text or text.startswith("-") or not text.replace("-", "").isalpha()
+    return not (is_other or Path(text).exists())
 
 
 mirror = _MirrorGroup(
@@ -81,7 +100,59 @@ def mirror_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., An
     return member(mirror, name)
 
 
-LakeArgument = Annotated[str, Argument(metavar="LAKE", help="The lake: a directory or a URI.")]
+def lake_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function as a command of `binlake mirror` for the lake of a mirror.
+
+    Its parameter `session` is replaced by the flags that say how to start Spark, and by `--config`.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        with_flags = with_parameters(
+            function, "session", (_CONFIG_FLAG, *_SPARK_FLAGS), _configured_settings
+        )
+        mirror.add_command(command(name, with_flags, kind=_LakeCommand))
+        return with_flags
+
+    return add
+
+
+class _LakeCommand(HelpCommand):
+    """A command that takes the lake, and the options that it has in common with the file, from the file of `--config`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; with `--config`, those after LAKE. Raises OptionError."""
+        given = self.make_parser(ctx).parse_args(list(args))[0]
+        file = given.get("config")
+        asks_for_help = any(name in args for name in ctx.help_option_names)
+        if not isinstance(file, str) or asks_for_help or ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        from binlake.mirror.configuration import read_mirror_configuration
+
+        read = read_mirror_configuration(file)
+        last = [one for one in self.get_params(ctx) if isinstance(one, click.Argument)][-1]
+        is_one_too_many = last.nargs == 1 and isinstance(given.get(last.name or ""), str)
+        if is_one_too_many or _is_place(given.get("lake")):
+            raise OptionError(
+                f"LAKE cannot be combined with --config; it is set in {file}", name="config"
+            )
+        ctx.meta[_CONFIGURATION] = read
+        ctx.default_map = dict(read.values)
+        return super().parse_args(ctx, [_absolute(read.values["lake"]), *args])
+
+
+def _is_place(text: Any) -> bool:
+    """Whether an argument is the path of a directory or a URI: no pattern of tables or name of a moment is one."""
+    return isinstance(text, str) and (is_uri(text) or text.startswith(("/", "./", "../")))
+
+
+def _absolute(lake: str) -> str:
+    """Return a lake as a text that cannot be taken for an option."""
+    return lake if is_uri(lake) else str(Path(lake).absolute())
+
+
+LakeArgument = Annotated[
+    str, Argument(metavar="LAKE", help="The lake: a directory or a URI. Left out with --config.")
+]
 LogsOption = Annotated[
     str | None,
     Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
@@ -127,6 +198,16 @@ _SPARK_FLAGS = (
     ),
 )
 
+_CONFIG_FLAG = flag_parameter(
+    "config",
+    str | None,
+    Option(
+        metavar="FILE",
+        help="Read LAKE and options from the TOML file of the mirror. Flags take precedence over the file.",
+    ),
+)
+# Where a command has the contents of the file.
+_CONFIGURATION = "binlake.mirror.configuration"
 
 #: The names of their parameters.
 SPARK_FLAGS = tuple(flag.name for flag in _SPARK_FLAGS)
@@ -140,6 +221,12 @@ class SparkSettings:
     iceberg_jar: str | None
     catalog: str
     config: dict[str, str] = field(default_factory=dict)
+
+    def over(self, read: MirrorConfiguration) -> SparkSettings:
+        """Return these settings, and those of a file that are not among them."""
+        config = {**read.spark, **self.config}
+        master = self.master or config.pop("spark.master", None)
+        return replace(self, master=master, config=config)
 
 
 def with_spark_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,6 +246,13 @@ def _spark_settings(given: dict[str, Any]) -> SparkSettings:
             raise OptionError(f"--conf {setting}: expected KEY=VALUE", name="--conf")
         config[name] = value
     return SparkSettings(master, iceberg_jar, catalog, config)
+
+
+def _configured_settings(given: dict[str, Any]) -> SparkSettings:
+    del given["config"]
+    settings = _spark_settings(given)
+    read = click.get_current_context().meta.get(_CONFIGURATION)
+    return settings if read is None else settings.over(read)
 
 
 def need_libraries() -> None:

@@ -10,16 +10,14 @@ from binlake.cli.mirror.common import (
     LakeArgument,
     SparkSettings,
     StateOption,
+    lake_command,
     lake_session,
-    mirror_command,
     need_libraries,
     need_mirror,
-    with_spark_flags,
 )
 
 
-@mirror_command("compact")
-@with_spark_flags
+@lake_command("compact")
 def compact(
     *,
     lake: LakeArgument,

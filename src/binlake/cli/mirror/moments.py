@@ -12,11 +12,10 @@ from binlake.cli.common.terminal import note
 from binlake.cli.mirror.common import (
     LakeArgument,
     SparkSettings,
+    lake_command,
     lake_session,
-    mirror_command,
     need_libraries,
     need_mirror,
-    with_spark_flags,
 )
 from binlake.values.quantities import counted
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The name of the moment.")]
 
 
-@mirror_command("history")
-@with_spark_flags
+@lake_command("history")
 def history(
     *,
     lake: LakeArgument,
@@ -64,8 +62,7 @@ def _line(moment: Moment) -> str:
     return f"{moment.round:>8}  {moment.commit_time or 'unknown':<26}  {place}  {moment.gtid_set}{names}".rstrip()
 
 
-@mirror_command("tag")
-@with_spark_flags
+@lake_command("tag")
 def tag(
     *,
     lake: LakeArgument,
@@ -123,8 +120,7 @@ def _remarks(moment: Moment, absent: Sequence[str]) -> Iterator[str]:
         yield f"these lake tables of round {moment.round} have been dropped since: {', '.join(dropped)}"
 
 
-@mirror_command("untag")
-@with_spark_flags
+@lake_command("untag")
 def untag(
     *,
     lake: LakeArgument,

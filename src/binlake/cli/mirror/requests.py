@@ -9,16 +9,14 @@ from binlake.cli.common.terminal import note
 from binlake.cli.mirror.common import (
     LakeArgument,
     SparkSettings,
+    lake_command,
     lake_session,
-    mirror_command,
     need_libraries,
     need_mirror,
-    with_spark_flags,
 )
 
 
-@mirror_command("add")
-@with_spark_flags
+@lake_command("add")
 def add(
     *,
     lake: LakeArgument,
@@ -42,8 +40,7 @@ def add(
     note(f"the mirror of {lake} will copy {', '.join(tables)}")
 
 
-@mirror_command("remove")
-@with_spark_flags
+@lake_command("remove")
 def remove(
     *,
     lake: LakeArgument,
@@ -67,8 +64,7 @@ def remove(
     note(f"the mirror of {lake} no longer follows {', '.join(tables)}; the lake tables stay")
 
 
-@mirror_command("resync")
-@with_spark_flags
+@lake_command("resync")
 def resync(
     *,
     lake: LakeArgument,
@@ -94,8 +90,7 @@ def resync(
     note(f"the mirror of {lake} will copy {', '.join(tables)} again, if it follows them")
 
 
-@mirror_command("pause")
-@with_spark_flags
+@lake_command("pause")
 def pause(*, lake: LakeArgument, session: SparkSettings) -> None:
     """Stop rounds until `binlake mirror resume`.
 
@@ -105,8 +100,7 @@ def pause(*, lake: LakeArgument, session: SparkSettings) -> None:
     _request("pause", lake, session)
 
 
-@mirror_command("resume")
-@with_spark_flags
+@lake_command("resume")
 def resume(*, lake: LakeArgument, session: SparkSettings) -> None:
     """Continue a paused mirror.
 

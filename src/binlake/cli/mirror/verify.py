@@ -14,11 +14,10 @@ from binlake.cli.mirror.common import (
     LogsOption,
     SparkSettings,
     StateOption,
+    lake_command,
     lake_session,
-    mirror_command,
     need_libraries,
     need_mirror,
-    with_spark_flags,
 )
 from binlake.errors import OptionError
 from binlake.values.quantities import counted
@@ -35,7 +34,8 @@ class VerifyFlags:
         float,
         Option(
             metavar="SHARE",
-            help="Compare this share of the rows, above 0 and up to 1: 0.1 is a tenth.",
+            help="Compare this share of the rows, above 0 and up to 1: 0.1 is a tenth. Server and lake read all rows "
+            "of the tables anyway.",
         ),
     ] = 1.0
     sample_number: Annotated[
@@ -58,8 +58,7 @@ class VerifyFlags:
             )
 
 
-@mirror_command("verify")
-@with_spark_flags
+@lake_command("verify")
 @with_fields("flags")
 def verify(
     *,

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Annotated
 
 from binlake.cli.common.flags import UI_OPTIONS, with_read_options
-from binlake.cli.common.interrupts import end_by_signal
 from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.terminal import log_input, note, say_time_zone
 from binlake.errors import BinlogError, OptionError
+from binlake.interrupts import end_by_signal
 from binlake.source.bytes import pipe_in
 from binlake.source.replica.url import is_server_url
 from binlake.stream.log_reader import LogReader

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from binlake.errors import (
     BinlogError,
     FormatError,
@@ -29,10 +27,11 @@ from binlake.errors import (
 )
 from binlake.follow.offsets import StreamOffset
 from binlake.follow.planner import StreamPlanner
-from binlake.lake.engine import Engine, Task, UnwantedError
+from binlake.lake.engine import Engine, UnwantedError
 from binlake.mirror.columns.names import ANOTHER_NAME, spelled, why_same
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import position_key
+from binlake.mirror.followed.chunk_task import ChunkTask
 from binlake.mirror.followed.copy_attempts import CopyAttempts
 from binlake.mirror.followed.copy_state import CopyState, columns_begun, state_path
 from binlake.mirror.followed.copy_target import CopyTargets, tag_as_before
@@ -46,7 +45,6 @@ from binlake.mirror.followed.table_record import (
     table_properties,
     text_columns,
 )
-from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
@@ -54,11 +52,7 @@ from binlake.mirror.source.engines import can_be_mirrored
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.refusals import AlteredError
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import OF_ROWS, is_overflow, why_overflow
-from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, why_reserved
-from binlake.mirror.tables.partitions import Partitioning
-from binlake.mirror.tables.schema import conformed
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk, chunks_of
 from binlake.snapshot.tables import SourceTable
 from binlake.source.bytes import writing
@@ -90,57 +84,6 @@ class CopyProgress:
     all_chunks: int
     rows: int
     bytes: int
-
-
-@dataclass
-class _ChunkTask(Task):
-    """Reads a chunk and writes it into data files."""
-
-    chunk: TableChunk
-    url: str
-    schema: bytes
-    prefix: str
-    rules: ColumnRules
-    mode: str
-    partitioning: Partitioning
-    shard_column: str
-
-    def run(self) -> str:
-        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        table = self.chunk.table
-        columns = self.rules.in_lake(table.schema, table.name, table.types)
-        mode = mode_named(self.mode)
-        with self.chunk.read(self.url) as reading:
-            rows = (
-                mode.copied(columns.rows(batch), reading.position, reading.moment_us)
-                for batch in reading
-            )
-            batches = (conformed(self._of_shard(batch), schema) for batch in rows)
-            writer = DataFileWriter(schema, self.prefix, partitioning=self.partitioning)
-            try:
-                files = list(writer.write(batches))
-            except OF_ROWS as error:  # Spark's error of a task would end the mirror
-                why = why_overflow(error) if is_overflow(error) else f"{error}".partition("\n")[0]
-                raise UnsupportedError(
-                    f"{table.full_name}: rows of its copy cannot be written: {why}"
-                ) from None
-            answer = {
-                "number": self.chunk.number,
-                "files": files,
-                "position": reading.position.to_json(),
-                "end": reading.end().to_json(),
-                "rows": reading.rows,
-                "bytes": reading.bytes,
-                "zero_dates": reading.zero_dates,
-            }
-        return json.dumps(answer)
-
-    def _of_shard(self, rows: pa.Table) -> pa.Table:
-        """The rows with the column that names their shard, if there are shards."""
-        if not self.shard_column:
-            return rows
-        name = pa.scalar(self.chunk.table.full_name)
-        return rows.append_column(self.shard_column, pa.repeat(name, rows.num_rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +380,7 @@ class FirstCopy:
                 self.states[state.path] = state
                 return False
             tasks = [
-                _ChunkTask(
+                ChunkTask(
                     chunk,
                     url,
                     schema,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from binlake.mirror.reporting.report import MirrorStatus, TableStatus, with_beat
 
 #: So many seconds after its last check of the log, a mirror is not ready.
 STALLED_S = 300.0
+#: Where metrics are served by default: programs on this machine only can ask.
+METRICS_ADDRESS = "127.0.0.1"
 _PREFIX = "binlake_mirror_"
 
 
@@ -109,3 +112,23 @@ class Exporter:
     def close(self) -> None:
         """Answer no more."""
         self._port.close()
+
+
+@contextmanager
+def answering(
+    port: int | None, address: str, indexes: Path, note: Callable[[str], None]
+) -> Iterator[Callable[[MirrorStatus], None] | None]:
+    """Answer Prometheus on a port in this block; without a port, do nothing.
+
+    Return the function that receives each new status; None without a port. `indexes` as for `Exporter`. `note` receives
+    the URL. Raises SourceError if the port cannot be used, OptionError without Prometheus's client.
+    """
+    if port is None:
+        yield None
+        return
+    exporter = Exporter(address, port, indexes)
+    try:
+        note(f"metrics: {exporter.url}")
+        yield exporter.show
+    finally:
+        exporter.close()

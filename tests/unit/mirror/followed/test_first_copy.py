@@ -28,6 +28,7 @@ from binlake.errors import (
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import first_copy
+from binlake.mirror.followed.chunk_task import ChunkTask
 from binlake.mirror.followed.first_copy import FirstCopy, LogLagsError
 from binlake.mirror.followed.former_tables import FormerTables
 from binlake.mirror.followed.in_lake import MirroredTables
@@ -467,7 +468,7 @@ def test_rows_that_cannot_be_written_are_of_that_table_only(
 
     chunk: Any = SimpleNamespace(table=TABLE, number=0, read=lambda _url: nullcontext([]))
     schema = pa.schema([]).serialize().to_pybytes()
-    task = first_copy._ChunkTask(
+    task = ChunkTask(
         chunk, "mysql://server", schema, "data-", ColumnRules(), MIRROR, NOT_PARTITIONED, ""
     )
     monkeypatch.setattr(DataFileWriter, "write", fail)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import resource
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +27,7 @@ from binlake.mirror.followed.first_copy import CopyProgress
 from binlake.mirror.moments import Moment
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.reporting.report import MirrorStatus, TableStatus
+from binlake.values.times import utc_time
 from support.command_runs import run
 
 
@@ -181,6 +184,31 @@ def test_a_lake_without_a_round_has_no_position(capsys: pytest.CaptureFixture[st
     assert "position   none: there is no round yet\n" in capsys.readouterr().out
     command._show_status(replace(STATUS, log_file="binlog.000001", log_pos=4, gtid_set="1-2-3:1"))
     assert "position   binlog.000001:4  1-2-3:1\n" in capsys.readouterr().out
+
+
+def test_the_share_of_deleted_rows_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = (
+        TableStatus("shop.a", "mirrored", rows=30, deleted_rows=10),
+        TableStatus("shop.b", "mirrored"),
+    )
+    command._show_status(replace(STATUS, tables=tables))
+    out = " ".join(capsys.readouterr().out.split())
+    assert "30 rows 10 deleted (25 %) 0 files" in out
+    assert "0 rows 0 deleted (0 %) 0 files" in out
+
+
+def test_the_lag_is_known_on_the_machine_of_the_mirror(capsys: pytest.CaptureFixture[str]) -> None:
+    """An idle server has an old last transaction, and no lag."""
+    recent = replace(STATUS, fresh_at=utc_time(time.time() - 500))
+    command._show_status(STATUS)
+    assert "lag        known on the mirror's machine only\n" in capsys.readouterr().out
+    command._show_status(recent)
+    line = r"^lag        known on the mirror's machine only; last transaction 50\d s old$"
+    assert re.search(line, capsys.readouterr().out, re.MULTILINE)
+    command._show_status(replace(recent, checked_at=utc_time(time.time())))
+    assert re.search(
+        r"^lag        50\d s, an unknown number", capsys.readouterr().out, re.MULTILINE
+    )
 
 
 def test_a_comparison_that_was_never_made_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
