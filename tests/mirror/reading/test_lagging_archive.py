@@ -12,7 +12,7 @@ import pytest
 
 from binlake.errors import OptionError, PositionLostError, SourceError
 from binlake.mirror import resync, status, verify
-from binlake.mirror.apply import decode_tables
+from binlake.mirror.apply.decode import decode_range
 from binlake.mirror.followed.first_copy import CopyProgress, LogLagsError
 from binlake.mirror.stopped import StoppedError
 from binlake.mirror.verification import verify_tables
@@ -373,7 +373,7 @@ def test_an_archive_compresses_a_log_that_a_round_reads_in_parts(
     newest = server.position()[0]
     server.execute("FLUSH BINARY LOGS")
     kept.catch_up()
-    decoded, in_parts, compressed = decode_tables.decode_range, Split.ranges, []
+    decoded, in_parts, compressed = decode_range, Split.ranges, []
 
     def late(*planned: Any, **options: Any) -> Any:
         log = Path(logs, newest)
@@ -385,7 +385,7 @@ def test_an_archive_compresses_a_log_that_a_round_reads_in_parts(
         return decoded(*planned, **options)
 
     monkeypatch.setattr(Split, "ranges", lambda split, _bytes: in_parts(split, 4096))
-    monkeypatch.setattr(decode_tables, "decode_range", late)
+    monkeypatch.setattr("binlake.mirror.apply.decode_tables.decode_range", late)
     lake.catch_up(logs)
     assert compressed == [newest]
     lake.check()
