@@ -65,7 +65,12 @@ def parse(words: list[str]) -> None:
     """Parse a command line without running it. Raises click's UsageError."""
     command: click.Command = PROGRAM
     context = click.Context(PROGRAM, info_name="binlake")
-    while isinstance(command, click.Group) and words and words[0][0] != "-":
+    # `mirror` takes options for its own command
+    while (
+        isinstance(command, click.Group)
+        and words
+        and (command is not PROGRAM or words[0][0] != "-")
+    ):
         _, found, words = command.resolve_command(context, words)
         assert found is not None
         command = found
