@@ -133,7 +133,6 @@ class FirstCopy:
         log does not reach the last row yet: then the copy is to be continued.
         """
         self._refuse(table)
-        self._check_renamed(table)
         url = self.host.copied_url()
         target = self.targets.open(table)
         state = self._state(table, create_table, target)
@@ -154,8 +153,7 @@ class FirstCopy:
         # copy the table again, so it is taken before earlier values are added, which may take hours.
         until = self.places.end()
         answers = list(state.answers.values())
-        positions = [Position.from_json(answer["position"]) for answer in answers]
-        oldest = min(positions, key=position_key)
+        oldest = min((Position.from_json(one["position"]) for one in answers), key=position_key)
         if start is None or position_key(oldest) < position_key(start.position):
             start = self.places.of_oldest(table.full_name, oldest)
         files = [file for answer in answers for file in answer["files"]]
@@ -470,6 +468,7 @@ class FirstCopy:
             )
         names = [column.name for column in table.definition.columns]
         self.rules.check(table.schema, table.name, names, table.key)
+        self._check_renamed(table)
         shown = [
             n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
         ]
