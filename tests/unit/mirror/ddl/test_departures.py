@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -352,7 +353,7 @@ def test_a_reason_does_not_show_values_of_a_table_with_hidden_columns(
         ]
         assert bool(private) is not bool(rules.exclude), told
         assert (shown in told["shop.t"]) is bool(rules.exclude), told
-        changes._attempt(table, ddl, lambda why=effect.refused: refuse(why))
+        changes._attempt(table, ddl, partial(refuse, effect.refused))
         assert ("example.com" in told["shop.t"] or "HIV" in told["shop.t"]) <= (not rules.exclude)
 
 
