@@ -29,6 +29,7 @@ _RATE, _SECONDS, _IDLE_SECONDS = 5_000, 30, 60
 _FRESHNESS = "freshness at 5,000 changes a second"
 _DEBEZIUM = "Debezium engine into nothing"
 _MERGE = "MERGE of 100 k"
+_SCAN = "scan by Spark after the rounds (PyIceberg and DuckDB read the same rows)"
 _INDEX = {"10 M": 10_000_000, "100 M": 100_000_000}  # entries
 _WARM_UP = 10_000
 
@@ -38,7 +39,7 @@ class MirrorSizes:
     """Rows of the tables, and how many rounds of a million and of 100,000 changes."""
 
     rows: Sequence[int] = (1_000_000,)
-    large: int = 2
+    large: int = 4
     small: int = 10
 
 
@@ -96,6 +97,12 @@ def _measured(bench: Bench, name: str, load: Load, scratch: Path, sizes: MirrorS
     batch = log_of(_SMALL)
     bench.case(f"{name}: {_MERGE}", "mirror_merge.py", "merge", *merge, batch, warmup=0, runs=1)
     rounds("100 k", _SMALL, load.change(sizes.small * _SMALL))
+    readers = f"{name}: {_SCAN}"
+    read = bench.case(readers, "mirror_readers.py", lake, TABLE, warmup=0, runs=1)
+    expected = [str(load.count()), load.total()]
+    for reader, found in read.output["sums"].items():
+        if found != expected:
+            raise SystemExit(f"{readers}: {reader} reads {found}, and the server has {expected}")
 
 
 def _same_rows(measured: Measured, load: Load) -> None:
@@ -205,6 +212,12 @@ def _table_goals(table: str) -> Iterator[Goal]:
     )
     merge = f"{table}: {_MERGE}"
     yield Goal(f"{small} vs Iceberg MERGE of 100 k", _ratio(small, merge, rate), "", bool)
+    scan = f"{table}: {_SCAN}"
+    yield Goal(
+        f"{scan} vs the same when all files are compacted",
+        lambda done: done[scan].seconds / done[scan].output["compacted_seconds"],
+        *_at_most(2.0),
+    )
 
 
 def _freshness_goals() -> Iterator[Goal]:

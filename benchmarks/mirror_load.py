@@ -163,5 +163,12 @@ class Load:
 
     def count(self) -> int:
         """The rows that the table has now."""
-        [[count]] = self.server.rows(f"SELECT COUNT(*) FROM {self.table}")
-        return int(count or 0)
+        return int(self._of_all("COUNT(*)"))
+
+    def total(self) -> str:
+        """The sum of `total` of all rows."""
+        return self._of_all("SUM(total)")
+
+    def _of_all(self, expression: str) -> str:
+        [[found]] = self.server.rows(f"SELECT {expression} FROM {self.table}")
+        return found or "0"
