@@ -116,6 +116,10 @@ def lake_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return add
 
 
+#: The keys of the file that are defaults of options of the commands that name a lake.
+_OF_FILE = ("state", "logs")
+
+
 class _LakeCommand(HelpCommand):
     """A command that takes the lake, and the options that it has in common with the file, from the file of `--config`."""
 
@@ -136,7 +140,8 @@ class _LakeCommand(HelpCommand):
                 f"LAKE cannot be combined with --config; it is set in {file}", name="config"
             )
         ctx.meta[_CONFIGURATION] = read
-        ctx.default_map = dict(read.values)
+        # not `tables`: these commands have an argument of that name
+        ctx.default_map = {name: read.values[name] for name in _OF_FILE if name in read.values}
         return super().parse_args(ctx, [_absolute(read.values["lake"]), *args])
 
 

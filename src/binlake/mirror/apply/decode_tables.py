@@ -125,7 +125,7 @@ class TablesDecoder:
             again = self.planner.splits(start, end)
             if [file.log.path for file in again] == [file.log.path for file in files]:
                 raise
-            self.task_files.clear()  # an archive has compressed a log since the tasks were planned
+            # an archive has compressed a log since the tasks were planned
             return self._decoded(group, again, read, rules)
 
     def _decoded(

@@ -254,27 +254,31 @@ class FirstCopy:
         """Remove the state of a copy that is not to be continued: the log may lack changes of the rows that it has read. It
         contains keys as the server has them, also if columns are hashed.
         """
+        self.requested.discard(full_name)
+        self.remove_state(full_name)
+
+    def remove_state(self, full_name: str) -> None:
+        """Remove the state of a copy, which begins again."""
         path = state_path(self.indexes, full_name)
         self.states.pop(path, None)
-        self.requested.discard(full_name)
         with writing(str(path)):
             path.unlink(missing_ok=True)
 
     def begin_anew(self, full_name: str) -> None:
         """Give up a copy because a user has requested another one, which may show columns that were hidden under other names."""
-        self.give_up(full_name)
+        self.remove_state(full_name)
         self.requested.add(full_name)
 
     def _check_renamed(self, table: SourceTable) -> None:
-        """Raise UnsupportedError if a column that was hidden in the lake table, or when an earlier part of this copy was made, may be
-        shown under another name: the log may have the ALTER later, or never.
+        """Raise UnsupportedError if a column that was hidden in the lake table, or when this copy began, may be shown under another
+        name: the log may have the ALTER later, or never.
         """
         now = [column.name for column in table.definition.columns]
-        of = [columns_begun(state_path(self.indexes, table.full_name))]
-        if table.full_name not in self.requested:
-            of.append(self.targets.columns_before(table))
-        for before in of:
-            self.rules.check_renamed(table.schema, table.name, before, now)
+        before = columns_begun(state_path(self.indexes, table.full_name))
+        # a copy that has begun was allowed to, perhaps because a user had requested it
+        if not before and table.full_name not in self.requested:
+            before = tuple(self.targets.columns_before(table))
+        self.rules.check_renamed(table.schema, table.name, before, now)
 
     def _check_log(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogLagsError if an archive does not have all changes that the rows may have, ServerError if the log is not

@@ -430,7 +430,7 @@ class FollowedTables:
                 if reason := self._conflicts.add(full_name, error):
                     self.quarantine(full_name, f"{reason}; {RESYNC}")
                     return
-                self._first_copy.give_up(full_name)
+                self._first_copy.remove_state(full_name)
                 self._note(f"{full_name}: its copy begins again: {error}")
                 continue
             except BinlogError as error:

@@ -30,15 +30,15 @@ class SourceHost:
         """Return whether a log that ends at `log` has all changes before a position of the host. A log of the host in which there
         is no change need not be in an archive. Raises BinlogError, SourceError as `copied_url`.
         """
+        is_behind = lags(log, position)
         if not self.has_archive:
-            return not lags(log, position)
+            return not is_behind
         try:
             url = self.copied_url()
-            if not lags(log, position):
+            if not is_behind:
                 return True
             with connect(ServerUrl.parse(url)) as server:
-                is_same = is_log_of(log.server_uuid, server.identity)
-                return is_same and not lacks_changes(server, log, position)
+                return not lacks_changes(server, log, position)
         except ServerError:  # the host is not available now, or does not show its log
             return False
 
@@ -75,8 +75,10 @@ class SourceHost:
                 f"{now.inputs[0]} does not say of which server its logs are, and the URL names several hosts",
                 hint="name only the host of these logs, or make the archive with `binlake archive`",
             )
-        url, identity = self._answering(now.server_uuid)
+        url, identity, lost = self._answering(now.server_uuid)
         if not is_log_of(now.server_uuid, identity):
+            if lost is not None:  # it may be the server of the archive
+                raise lost
             raise SourceError(
                 f"the archive has the logs of server {now.server_uuid}, but {url} is server {identity}",
                 hint="tables must be copied from the server of the archive, and compared with it: name it in the URL",
@@ -84,8 +86,10 @@ class SourceHost:
         check_history(self._logs, url)
         return url
 
-    def _answering(self, archived: str) -> tuple[str, str]:
-        """The URL and identity of the host whose logs an archive has, or else of the first one that answers."""
+    def _answering(self, archived: str) -> tuple[str, str, ConnectionLostError | None]:
+        """The URL and identity of the host whose logs an archive has, or else of the first one that answers, and the error of a
+        host that does not answer.
+        """
         lost: ConnectionLostError | None = None
         first: tuple[str, str] | None = None
         for url in self._urls:
@@ -96,9 +100,9 @@ class SourceHost:
                 lost = lost or error
                 continue
             if is_log_of(archived, found[1]):
-                return found
+                return (*found, lost)
             first = first or found
         if first is None:
             assert lost is not None, "a URL names a host"
             raise lost
-        return first
+        return (*first, lost)

@@ -7,7 +7,9 @@ import threading
 from binlake.errors import OptionError
 from binlake.follow.logs import DirectoryLogs, StreamLogs
 from binlake.follow.server_logs import ServerLogs
+from binlake.source.bytes import local_path
 from binlake.source.chain import of_source
+from binlake.source.locations import location
 from binlake.source.resolve import survey
 from binlake.values.options import ReadOptions
 
@@ -48,8 +50,8 @@ def logs_directory(logs: str) -> str:
             value=logs,
             hint=f"give the directory of one: {names}{', …' if chains[_MOST_NAMED:] else ''}",
         )
-    found = chains[0].directory if chains else logs
-    return found if found.startswith(f"{logs.rstrip('/')}/") else logs
+    is_directory = location(local_path(logs)).kind() == "directory"
+    return chains[0].directory if chains and is_directory else logs
 
 
 def remedy_without_position(logs: str | None) -> str:

@@ -20,7 +20,9 @@ def check_history(archive: StreamLogs, url: str) -> None:
     Raises BinlogError.
     """
     now = archive.look()
-    newest = now.numbers[-1]
+    # the newest file may be empty, if the archive has just begun it
+    begun = (one for one in reversed(now.numbers) if archive.created(now, one) is not None)
+    newest = next(begun, now.numbers[-1])
     name = now.files[newest].name
     with closing(ServerLogs(url, ReadOptions(), patience_s=0.0)) as server:
         there = server.look()

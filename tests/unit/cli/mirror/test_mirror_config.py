@@ -16,6 +16,7 @@ from binlake.cli.mirror.common import SparkSettings
 from binlake.mirror import api
 from binlake.mirror import moments as moments_api
 from binlake.mirror.reporting.report import MirrorStatus
+from binlake.mirror.verification import Verification
 from support.command_runs import run
 
 FILE = """
@@ -116,6 +117,27 @@ def test_the_arguments_are_those_after_the_lake(
     assert run(capfd, "mirror", "compact", *words, "--config", file)[0] == 0
     assert sessions
     assert calls[0][0] == (str(Path(file).parent / "lake"), [*words] or ())
+
+
+@pytest.mark.parametrize("name", ["remove", "resync", "add"])
+def test_the_tables_of_the_file_are_not_those_of_a_command(
+    name: str,
+    file: str,
+    sessions: Sessions,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A forgotten argument would remove all tables, or copy them again."""
+    Path(file).write_text(FILE.replace("[mirror.spark]", 'tables = ["shop.*"]\n[mirror.spark]'))
+    code, _, err = run(capfd, "mirror", name, "--config", file)
+    assert (code, "DB.TABLE" in err, sessions) == (2, True, [])
+    compacted = calls_of(monkeypatch, api, "compact")
+    nothing = Verification("binlog.000001", 4, "", ())
+    verified = calls_of(monkeypatch, api, "verify", nothing)
+    assert run(capfd, "mirror", "compact", "--config", file)[0] == 0
+    run(capfd, "mirror", "verify", "--config", file)
+    lake = str(Path(file).parent / "lake")
+    assert [compacted[0][0], verified[0][0]] == [(lake, ())] * 2
 
 
 def test_the_required_argument_after_the_lake(

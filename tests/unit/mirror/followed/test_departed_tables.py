@@ -65,7 +65,10 @@ def followed(
 ) -> tuple[FollowedTables, Control, Source]:
     """The followed table `shop.t`, which has made progress; `copy` makes a copy of it."""
     copies = SimpleNamespace(
-        make=lambda *_of: copy(), give_up=lambda _name: None, begin_anew=lambda _name: None
+        make=lambda *_of: copy(),
+        give_up=lambda _name: None,
+        begin_anew=lambda _name: None,
+        remove_state=lambda _name: None,
     )
     monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
     tables, control = started(lake, folder)

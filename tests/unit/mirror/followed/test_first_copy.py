@@ -705,6 +705,30 @@ def test_a_hidden_column_was_renamed_since_the_last_copy(
     with pytest.raises(UnsupportedError, match=REVEALED):
         copy.make(*later, 1, lambda: later)
     copy.begin_anew("shop.t")
+    copy.remove_state("shop.t")  # another program has committed: the copy begins again
     assert copy.make(*later, 1, lambda: later) is not None
     with pytest.raises(UnsupportedError, match=REVEALED):
         copy.make(*later, 1, lambda: later)
+
+
+def test_a_requested_copy_that_shows_a_hidden_column_continues_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = altered("open INT, v INT")
+
+    def started(chunks: int) -> FirstCopy:
+        return copy_of(
+            monkeypatch,
+            tmp_path,
+            Log(),
+            lambda: None,
+            chunks=chunks,
+            rules=HIDDEN,
+            before=["id", "secret"],
+        )
+
+    copy = started(4)
+    copy.begin_anew("shop.t")
+    assert copy.make(*later, 1, lambda: later) is None
+    again = altered("open INT, v INT, w INT")  # so that the chunks are read again
+    assert started(1).make(*again, 1, lambda: again) is not None

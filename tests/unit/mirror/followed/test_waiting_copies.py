@@ -205,7 +205,10 @@ def test_a_table_that_is_requested_again_and_again_in_one_run(
     """Only copies that statements have made useless count."""
     made = SimpleNamespace(full_name="shop.t", shard_column="", offset=OFFSET)
     copies = SimpleNamespace(
-        make=lambda *_of: made, give_up=lambda _name: None, begin_anew=lambda _name: None
+        make=lambda *_of: made,
+        give_up=lambda _name: None,
+        begin_anew=lambda _name: None,
+        remove_state=lambda _name: None,
     )
     monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
     tables, _ = started(lake, tmp_path)
@@ -240,7 +243,7 @@ def with_copies(
             raise result
         return result
 
-    copies = SimpleNamespace(make=make, give_up=given_up.append)
+    copies = SimpleNamespace(make=make, give_up=given_up.append, remove_state=given_up.append)
     monkeypatch.setattr("binlake.mirror.followed.tables.FirstCopy", lambda *_of: copies)
     lake.copy_of("shop.good", "shop", "good")
     tables, control = started(lake, folder)

@@ -43,5 +43,20 @@ def test_it_stays_when_the_archive_gets_another_one(tmp_path: Path) -> None:
 
 def test_logs_that_are_no_archive_are_read_as_given(tmp_path: Path) -> None:
     StreamLog().plain(1).write(tmp_path)
-    for given in (str(tmp_path), f"{tmp_path}/", f"{tmp_path}/binlog.*"):
-        assert logs_directory(given) == given
+    files = f"{tmp_path}/binlog.*"
+    assert [logs_directory(given) for given in (str(tmp_path), f"{tmp_path}/", files)] == [
+        *[str(tmp_path)] * 2,
+        files,
+    ]
+
+
+@pytest.mark.parametrize(
+    "form", ["archive", "./archive", "archive//", "file://{}/archive", "{}/archive"]
+)
+def test_forms_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    only = history(tmp_path / "archive", 1)
+    monkeypatch.chdir(tmp_path)
+    found = logs_directory(form.format(tmp_path))
+    history(tmp_path / "archive", 2)
+    [log] = DirectoryLogs([found], ReadOptions()).look().files.values()
+    assert Path(log.path).absolute().parent == only
