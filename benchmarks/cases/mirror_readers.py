@@ -1,4 +1,4 @@
-"""What readers make of a lake table after many rounds: mirror_readers.py LAKE TABLE, two cores.
+"""Readers of a lake table after many rounds: mirror_readers.py LAKE TABLE, two cores.
 
 Prints the seconds of a scan with Spark before and after all data files are compacted, and how many rows, and which sum of
 `total`, Spark, PyIceberg and DuckDB read before that.

@@ -267,6 +267,9 @@ def test_on_other_writer_reindex_before_statements(
         for name in names:
             table = f"{lake.catalog}.{DATABASE}.{name}"
             iceberg_spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+        emptied = f"{lake.catalog}.{DATABASE}.beside_emptied"
+        newest = f"SELECT snapshot_id FROM {emptied}.refs WHERE name = 'main'"
+        [[overwritten]] = iceberg_spark.sql(newest).collect()
         with server.session(DATABASE) as session:
             session.execute(
                 "ALTER TABLE beside_altered ADD w INT FIRST",
@@ -284,6 +287,8 @@ def test_on_other_writer_reindex_before_statements(
         assert lake.equals_source(f"{DATABASE}.{name}")
     assert lake.table(f"{DATABASE}.beside_softened")["_deleted_at"].null_count == 0
     assert lake.table(f"{DATABASE}.beside_past")["_valid_to"].null_count == 0
+    tags = f"SELECT snapshot_id FROM {emptied}.refs WHERE name LIKE 'before-truncate-%'"
+    assert [tuple(row) for row in iceberg_spark.sql(tags).collect()] == [(overwritten,)]
 
 
 def test_on_statement(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

@@ -112,6 +112,16 @@ def with_retries(table: Followed, options: MirrorOptions, act: Callable[[int], T
     raise AssertionError("the last attempt returns or raises")
 
 
+def accept_other_commits(table: Followed, options: MirrorOptions) -> None:
+    """Reload a table to which another program has committed, if the options accept that: a tag before a statement has its rows, too.
+
+    Raises LakeInUseError where another mirror has committed.
+    """
+    if options.on_other_writer == "reindex" and table.lake.has_other_commits():
+        table.lake.reload()
+        _check_not_ahead(table)
+
+
 def reload_own(lake: LakeTable, options: MirrorOptions) -> None:
     """Reload a lake table, as its readers see it.
 

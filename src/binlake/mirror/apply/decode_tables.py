@@ -119,14 +119,14 @@ class TablesDecoder:
         for table in group:
             rules = table.rules(rules)
         files = self.planner.splits(start, end)
-        try:
-            return self._decoded(group, files, read, rules)
-        except SourceError:
-            again = self.planner.splits(start, end)
-            if [file.log.path for file in again] == [file.log.path for file in files]:
-                raise
-            # an archive has compressed a log since the tasks were planned
-            return self._decoded(group, again, read, rules)
+        while True:
+            try:
+                return self._decoded(group, files, read, rules)
+            except SourceError:
+                planned, files = files, self.planner.splits(start, end)
+                if [file.log.path for file in files] == [file.log.path for file in planned]:
+                    raise
+                # an archive has compressed a log since the tasks were planned
 
     def _decoded(
         self, group: list[Followed], files: Sequence[Split], read: ReadOptions, rules: ColumnRules

@@ -12,7 +12,13 @@ from binlake.mirror.apply.decode import statements_in
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.names import caseless
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.commits import commit_change, commit_emptied, commit_gone, with_retries
+from binlake.mirror.commits import (
+    accept_other_commits,
+    commit_change,
+    commit_emptied,
+    commit_gone,
+    with_retries,
+)
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.ddl.column_changes import why_not_renamed
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
@@ -109,6 +115,7 @@ class SchemaChanges:
         Quarantine a table that cannot follow the statement.
         """
         try:
+            accept_other_commits(table, self.options)
             with_retries(table, self.options, lambda _attempt: act())
         except (*OF_ONE_TABLE, CommitConflictError) as error:
             self.tables.quarantine(table.full_name, self._why(str(error), ddl, table))
