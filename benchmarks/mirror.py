@@ -39,7 +39,7 @@ class MirrorSizes:
     """Rows of the tables, and how many rounds of a million and of 100,000 changes."""
 
     rows: Sequence[int] = (1_000_000,)
-    large: int = 4
+    large: int = 2
     small: int = 10
 
 
