@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -210,3 +211,34 @@ def finds_what_differs(server: Server, lake: Lake) -> None:
     with server.session("ops") as session:
         session.execute("SET SESSION sql_log_bin = 0", "UPDATE keyed SET v = 6 WHERE id = 5")
     assert verified(lake)["keyed"] == "different"
+
+
+def test_the_current_rows_by_the_query_of_the_page(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "mirror-modes.md"
+    [query] = re.findall(r"```sql\n(WITH changes AS .+?);\n```", page.read_text("utf-8"), re.DOTALL)
+    server.execute("CREATE DATABASE page")
+    lake = Lake(
+        iceberg_spark, tmp_path / "lake", server, tables=("page.*",), append_tables=("page.orders",)
+    )
+    with server.session("page") as session:
+        session.execute(
+            "CREATE TABLE orders (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO orders VALUES (1, 1), (2, 2), (3, 3)",
+        )
+        lake.catch_up()
+        for statement in (
+            "UPDATE orders SET v = 9 WHERE id = 1",
+            "DELETE FROM orders WHERE id = 2",
+            "UPDATE orders SET id = 30 WHERE id = 3",
+            "TRUNCATE TABLE orders",
+            "INSERT INTO orders VALUES (3, 4), (5, 5), (6, 6)",
+            "UPDATE orders SET id = 60 WHERE id = 6",
+            "DELETE FROM orders WHERE id = 5",
+        ):
+            session.execute(statement)
+            lake.catch_up()
+            found = lake.spark.sql(query.replace("lake.shop.", f"{lake.catalog}.page."))
+            rows = [[str(row["id"]), str(row["v"])] for row in found.orderBy("id").collect()]
+            assert rows == server.rows("SELECT id, v FROM page.orders ORDER BY id"), statement

@@ -459,3 +459,28 @@ def test_a_damaged_log_stops_the_mirror(server: Server, iceberg_spark: Any, tmp_
         f"{DATABASE}.damaged_a",
         f"{DATABASE}.damaged_b",
     ]
+
+
+def test_a_table_that_a_user_sets_back(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """The changes after the older snapshot are not in the part of the log that the mirror still has to read."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "set_back", on_other_writer="reindex")
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        server.execute(f"UPDATE {DATABASE}.set_back SET v = v + 1")
+        mirror.reach()
+        table = f"{DATABASE}.set_back"
+        snapshots = (
+            f"SELECT snapshot_id FROM {lake.catalog}.{table}.snapshots ORDER BY committed_at"
+        )
+        first = iceberg_spark.sql(snapshots).first()[0]
+        iceberg_spark.sql(f"CALL {lake.catalog}.system.rollback_to_snapshot('{table}', {first})")
+        server.execute(f"INSERT INTO {table} VALUES (99, 99)")
+        mirror.reach()
+    finally:
+        mirror.close()
+    [why] = quarantined(lake).values()
+    assert "another program has set the table back to" in why
+    resync(lake.folder, [table], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    assert lake.equals_source(table)

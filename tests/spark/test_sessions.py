@@ -192,3 +192,25 @@ except Exception as error:
         PYTHONPATH=f"{tmp_path}:{SOURCE}",
     )
     assert "the package binlake cannot be imported: ImportError: no pyarrow here" in told
+
+
+def test_secrets_are_no_arguments_of_the_jvm(run_script: Any) -> None:
+    """Every user of the machine can read the arguments of a process."""
+    script = """
+        from pathlib import Path
+        import subprocess
+        from binlake.spark import session
+
+        config = {
+            "spark.ui.enabled": "false",
+            "spark.sql.catalog.prod.jdbc.password": r"zaza\\tu u=1#",
+            "spark.hadoop.fs.s3a.secret.key": "zazatu",
+        }
+        spark = session(master="local[1]", config=config)
+        pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+        arguments = Path(f"/proc/{pid}/cmdline").read_text()
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key")
+        found = spark.conf.get("spark.sql.catalog.prod.jdbc.password")
+        answer([found, hadoop, "zaza" in arguments, "spark.ui.enabled" in arguments])
+    """
+    assert run_script(dedent(script)) == ["zaza\\tu u=1#", "zazatu", False, True]

@@ -15,6 +15,7 @@ from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import position_key
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.followed.table_record import is_before
 from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
@@ -107,8 +108,7 @@ def with_retries(table: Followed, options: MirrorOptions, act: Callable[[int], T
             is_last = attempt == _TRIES - 1 or isinstance(error, CommittedBesideError)
             if options.on_other_writer == "refuse" or is_last:
                 raise
-            table.lake.reload()
-            _check_not_ahead(table)
+            _reload(table)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -118,8 +118,23 @@ def accept_other_commits(table: Followed, options: MirrorOptions) -> None:
     Raises LakeInUseError where another mirror has committed.
     """
     if options.on_other_writer == "reindex" and table.lake.has_other_commits():
-        table.lake.reload()
-        _check_not_ahead(table)
+        _reload(table)
+
+
+def _reload(table: Followed) -> None:
+    """Reload a table to which another program has committed. Raises CommittedBesideError if that program has set the table back: the
+    log after the older position would be lost. Raises LakeInUseError where another mirror has committed.
+    """
+    before = table.lake_offset
+    table.lake.reload()
+    found = table.lake_offset
+    if before and found and is_before(found.position, before.position):
+        raise CommittedBesideError(
+            f"{table.lake.full_name}: another program has set the table back to {found.position}; the mirror had committed the changes"
+            f" up to {before.position}",
+            hint="`binlake mirror resync` copies it again",
+        )
+    _check_not_ahead(table)
 
 
 def reload_own(lake: LakeTable, options: MirrorOptions) -> None:

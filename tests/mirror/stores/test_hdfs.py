@@ -111,5 +111,5 @@ def test_the_files_of_tasks_in_hdfs(store: tuple[str, dict[str, str]], tmp_path:
         answer([end, local, before, listed()])
     """
     found = run_script(tmp_path, script, f"{uri}/tasks", str(tmp_path / "state"), **variables)
-    # the directories of binlake and of the files, and the file
-    assert found == ["rows", 400_000, 3, 1]
+    # the directories of binlake, of all processes and of this one, and the file
+    assert found == ["rows", 400_000, 4, 2]

@@ -33,6 +33,17 @@ def test_the_table_of_an_online_schema_change_does_not_show_more(table: str, col
     both.check("shop", table, ("id", column), ("id",))
 
 
+@pytest.mark.parametrize("characters", [58, 59, 60, 62, 64])
+@pytest.mark.parametrize("quoted", ["{}", "`{}`"])
+def test_gh_ost_cuts_a_long_name(characters: int, quoted: str) -> None:
+    original = "Customers_".ljust(characters, "x")
+    ghost = f"_{original[: 64 - len('__gho')]}_gho"
+    rules = ColumnRules(exclude=(f"shop.{quoted.format(original)}.email",))
+    with pytest.raises(UnsupportedError, match=r"whose column email is left out"):
+        rules.check("shop", ghost, ("id", "email"), ("id",))
+    rules.check("shop", ghost, ("id", "name"), ("id",))
+
+
 @pytest.mark.parametrize("table", ["customers", "customers_new", "_customers", "_orders_new"])
 def test_other_tables_show_these_columns(table: str) -> None:
     RULES.check("shop", table, ("id", "phone", "email"), ("id",))

@@ -149,16 +149,17 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     lake = lake_location(values["lake"])
     check_format(lake, options)
     check_store(lake)
-    check_logs(values.get("logs"))
+    with _no_wrong_use():
+        check_logs(values.get("logs"))
     check_server(values["url"])
     check_tables(values["url"], lake, options)
     check_state(lake, values.get("state"))
     with ExitStack() as stack:
         indexes = index_directory(lake, values.get("state"))
         port, address = values.get("metrics_port"), values.get("metrics_address", METRICS_ADDRESS)
-        exported = stack.enter_context(answering(port, address, indexes, note))
+        with _no_wrong_use():
+            exported = stack.enter_context(answering(port, address, indexes, note))
         spark = stack.enter_context(lake_session(values["lake"], session, options.format))
-        bar = stack.enter_context(CopyBar())
         stack.enter_context(_no_wrong_use())
         made = Mirror(
             spark,
@@ -169,7 +170,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             logs=values.get("logs"),
             state=values.get("state"),
             note=note,
-            watch=bar,
+            watch=stack.enter_context(CopyBar()),
             show=exported,
         )
         with closing(made):

@@ -39,14 +39,17 @@ def opened(path: str) -> pa.NativeFile:
 
 
 class TaskFiles:
-    """A directory for the files of tasks: in `state`, a directory of this machine that no other process uses, or
-    below `lake`, which all machines see.
+    """A directory for the files of tasks: in `state`, a directory of this machine that no other process uses, or below `lake`, which
+    all machines see. A process that has lost the lease of the lake does not know that, so each has a directory of its own there.
     """
 
     def __init__(self, state: Path, lake: str | None = None) -> None:
         self._here = state / STAGING
-        self._directory = str(self._here) if lake is None else f"{lake}/{NAMESPACE}/{_FOLDER}"
+        self._of_all = f"{lake}/{NAMESPACE}/{_FOLDER}"
         self._is_shared = lake is not None
+        self._directory = (
+            f"{self._of_all}/{uuid.uuid4().hex}" if self._is_shared else str(self._here)
+        )
         self._is_empty = False  # a killed run may have left files
 
     @classmethod
@@ -55,10 +58,10 @@ class TaskFiles:
         return cls(state, None if engine.is_here else lake)
 
     def begin(self) -> None:
-        """Remove the files of a killed run, and make the directory now, so that no later round meets its error. Raises
-        SourceError.
+        """Remove the files of a killed run, and make the directory now, so that no later round meets its error. To be called with
+        the lease of the lake. Raises SourceError.
         """
-        self.clear()
+        self._remove(self._of_all)
         self.for_tasks()
 
     def for_tasks(self) -> str:
@@ -83,11 +86,13 @@ class TaskFiles:
 
     def clear(self) -> None:
         """Remove the directory and its files. On this machine, what is mapped into memory stays readable."""
-        if self._is_empty:
-            return
+        if not self._is_empty:
+            self._remove(self._directory)
+
+    def _remove(self, shared: str) -> None:
         shutil.rmtree(self._here, ignore_errors=True)
         if self._is_shared:
-            fs, inner = file_system(self._directory)
+            fs, inner = file_system(shared)
             with suppress(OSError):  # names are unique: what stays does no harm
                 fs.delete_dir(inner)
         self._is_empty = True

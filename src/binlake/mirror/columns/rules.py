@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from binlake.values.column_patterns import matches_column
 Treatment = Literal["shown", "hashed", "as text", "left out"]
 # By gh-ost, pt-online-schema-change, Spirit and others; with the time, if they are told to.
 _NEW_TABLE = re.compile(r"_+(?P<of>.+?)(?:_\d{14})?_(?:gho|ghc|del|new|old)(?:_\d+)*")
+_LONGEST_NAME = 64  # characters
 #: How much of a column's values each treatment hides.
 _HIDES = {"shown": 0, "as text": 0, "hashed": 1, "left out": 2}
 
@@ -128,7 +129,8 @@ class ColumnRules(PickledByName):
         makes of another one, if it would show more.
         """
         if altered := _NEW_TABLE.fullmatch(table):
-            self._check_hides_as(database, table, altered["of"], names)
+            for of in self._altered_tables(table, altered["of"]):
+                self._check_hides_as(database, table, of, names)
         for name in key:
             if self.treatment(database, table, name) == "left out":
                 raise UnsupportedError(
@@ -137,6 +139,13 @@ class ColumnRules(PickledByName):
                 )
         if all(self.treatment(database, table, name) == "left out" for name in names):
             raise UnsupportedError(f"{database}.{table}: every column would be left out")
+
+    def _altered_tables(self, table: str, of: str) -> Iterator[str]:
+        """The names that a table may have of which an online schema change makes `table`: gh-ost cuts the end of a long one."""
+        yield of
+        if len(table) == _LONGEST_NAME:
+            for pattern in (*self.exclude, *self.hash):
+                yield from re.findall(rf"{re.escape(of.casefold())}[^.`*?]+", pattern.casefold())
 
     def _check_hides_as(self, database: str, table: str, of: str, names: Iterable[str]) -> None:
         """Raise UnsupportedError if a table shows a column that the table `of` hides."""

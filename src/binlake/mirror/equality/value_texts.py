@@ -69,7 +69,7 @@ def sql_text(
 def exact_sql(column: ColumnDefinition, name: str, source: pa.DataType, lake: pa.DataType) -> str:
     """An SQL condition, never NULL: no other value has the same `sql_text`. Empty where this is always so.
 
-    MySQL 9.7 writes at most 22 characters of a DOUBLE, and all servers 6 digits of a FLOAT (seen on MySQL 5.6 and 9.7, MariaDB 10.11
+    Adding zero turns -0.0 into 0.0. MySQL 9.7 writes at most 22 characters of a DOUBLE, and all servers 6 digits of a FLOAT (seen on MySQL 5.6 and 9.7, MariaDB 10.11
     and 11.8).
     """
     if column.type_code not in ct.FLOAT_TYPES:
@@ -78,7 +78,8 @@ def exact_sql(column: ColumnDefinition, name: str, source: pa.DataType, lake: pa
     if pa.types.is_string(lake) and pa.types.is_float32(source):
         far = f"ABS(CONCAT({name}) - {value})"
         return f"COALESCE({far} <= ABS({value}) * {_HALF_OF_LAST_BIT!r}, 1)"
-    return f"COALESCE(CONCAT({value}) + 0e0 = {value}, 1)"
+    is_positive = f"({value} <> 0 OR LEFT(CONCAT({name}), 1) <> '-')"
+    return f"COALESCE(CONCAT({value}) + 0e0 = {value} AND {is_positive}, 1)"
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -321,8 +321,12 @@ _CONFLICTS = (
     # some REST catalogs report it as a bad request: another process has added a snapshot to some branch
     "Cannot add snapshot with sequence number",
 )
-#: Iceberg's exception for a file of metadata that the store does not have; errors of the store have other names.
-_MISSING = "org.apache.iceberg.exceptions.NotFoundException"
+#: Iceberg's exceptions for a file of metadata that the store does not have, and for a table that a catalog does not have; errors of
+#: the store have other names.
+_MISSING = (
+    "org.apache.iceberg.exceptions.NotFoundException",
+    "org.apache.iceberg.exceptions.NoSuchTableException",
+)
 #: The exception of `Lake.java` for a metadata file that is damaged.
 _DAMAGED = "java.io.StreamCorruptedException"
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
@@ -351,7 +355,8 @@ def _in_one_line(where: str) -> Iterator[None]:
             raise DamagedFileError(
                 f"{where}: its metadata is damaged: {first.partition(': ')[2]}"
             ) from None
-        kind = MissingFileError if _MISSING in first else SourceError
+        is_missing = any(name in first for name in _MISSING)
+        kind = MissingFileError if is_missing else SourceError
         hint = _CLOCK_HINT if _CLOCK in first else None
         raise kind(f"{where}: Iceberg refuses: {first}", hint=hint) from None
 
