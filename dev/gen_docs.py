@@ -238,7 +238,7 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
 #: The results with the decoders and archives, and with exports and the Python decoder.
 _DECODING = "2026-11-26-decoders-archive-ask"
 _OTHERS = "2026-11-26-shapes-memory-python-spark"
-_MIRROR = "2026-11-28-mirror"
+_MIRROR = "2026-11-29-mirror"
 
 #: What the comparison shows: the results, the part of the benchmark, the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
@@ -314,7 +314,7 @@ def _applied_table() -> Iterator[str]:
     yield "| changes applied to an Iceberg table | binlake, changes/s | other tool, changes/s | ratio | other tool | command |"
     yield "| --- | ---: | ---: | ---: | --- | --- |"
     measured = _measured(_MIRROR)
-    command = 'make bench ARGS="--only mirror --rows 10000000 --small-rounds 100 --runs 1"'
+    command = 'make bench ARGS="--only mirror --rows 10000000 --large-rounds 6 --small-rounds 100 --runs 1"'
     for ours, theirs, who in _APPLIED:
         for key in ("int", "uuid"):
             table = f"{key}, 10 M rows"

@@ -57,7 +57,7 @@ _PAGES_ABOVE = {
     "../benchmarks/results/2026-11-26-large.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-26-commands-start-spark-archive.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-21-stream.md": "project/benchmark-stream.md",
-    "../benchmarks/results/2026-11-28-mirror.md": "project/benchmark-mirror.md",
+    "../benchmarks/results/2026-11-29-mirror.md": "project/benchmark-mirror.md",
     "../benchmarks/results/2026-11-29-flat.md": "project/benchmark-mirror.md",
     "../benchmarks/results/2026-11-23-scale.md": "project/benchmark-scale.md",
 }
