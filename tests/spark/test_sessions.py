@@ -205,12 +205,22 @@ def test_secrets_are_no_arguments_of_the_jvm(run_script: Any) -> None:
             "spark.ui.enabled": "false",
             "spark.sql.catalog.prod.jdbc.password": r"zaza\\tu u=1#",
             "spark.hadoop.fs.s3a.secret.key": "zazatu",
+            "spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "  zazatu ",
+            "fs.s3a.token a:b": "zazatu",
         }
         spark = session(master="local[1]", config=config)
         pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
         arguments = Path(f"/proc/{pid}/cmdline").read_text()
         hadoop = spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key")
         found = spark.conf.get("spark.sql.catalog.prod.jdbc.password")
-        answer([found, hadoop, "zaza" in arguments, "spark.ui.enabled" in arguments])
+        rest = [spark.conf.get(name) for name in list(config)[3:]]
+        answer([found, hadoop, *rest, "zaza" in arguments, "spark.ui.enabled" in arguments])
     """
-    assert run_script(dedent(script)) == ["zaza\\tu u=1#", "zazatu", False, True]
+    assert run_script(dedent(script)) == [
+        "zaza\\tu u=1#",
+        "zazatu",
+        "  zazatu ",
+        "zazatu",
+        False,
+        True,
+    ]

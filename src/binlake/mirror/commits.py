@@ -20,7 +20,6 @@ from binlake.mirror.lease import LakeInUseError
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
-from binlake.mirror.tables.formats import LakeTable
 
 T = TypeVar("T")
 
@@ -101,6 +100,7 @@ def with_retries(table: Followed, options: MirrorOptions, act: Callable[[int], T
     Raises CommitConflictError, after the last attempt or if the options refuse other programs, and LakeInUseError where another mirror has
     committed.
     """
+    _check_not_set_back(table)
     for attempt in range(_TRIES):
         try:
             return act(attempt)
@@ -109,6 +109,7 @@ def with_retries(table: Followed, options: MirrorOptions, act: Callable[[int], T
             if options.on_other_writer == "refuse" or is_last:
                 raise
             _reload(table)
+            _check_not_ahead(table)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -119,35 +120,45 @@ def accept_other_commits(table: Followed, options: MirrorOptions) -> None:
     """
     if options.on_other_writer == "reindex" and table.lake.has_other_commits():
         _reload(table)
+        _check_not_ahead(table)
+
+
+def reload_own(table: Followed, options: MirrorOptions) -> None:
+    """Reload a lake table, as its readers see it.
+
+    Raises CommitConflictError if another program has committed to it, and the options refuse that, or if that program has set it back.
+    """
+    if options.on_other_writer == "refuse" and table.lake.has_other_commits():
+        raise CommitConflictError(
+            f"{table.lake.full_name}: another program has written to the table",
+            hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
+        )
+    _reload(table)
 
 
 def _reload(table: Followed) -> None:
-    """Reload a table to which another program has committed. Raises CommittedBesideError if that program has set the table back: the
-    log after the older position would be lost. Raises LakeInUseError where another mirror has committed.
+    """Reload a lake table. If another program has set it back, no table that it has rows of continues: the log after the older
+    position would be lost. Raises CommittedBesideError then.
     """
-    before = table.lake_offset
+    sharing = [table, *table.shards.values()]
+    before = [one.lake_offset for one in sharing]
     table.lake.reload()
-    found = table.lake_offset
-    if before and found and is_before(found.position, before.position):
+    for one, was in zip(sharing, before, strict=True):
+        found = one.lake_offset
+        if was and found and is_before(found.position, was.position):
+            for other in sharing:
+                other.set_back = (
+                    f"{table.lake.full_name}: another program has set the table back to {found.position}; the mirror had committed the"
+                    f" changes up to {was.position}"
+                )
+    _check_not_set_back(table)
+
+
+def _check_not_set_back(table: Followed) -> None:
+    if table.set_back:
         raise CommittedBesideError(
-            f"{table.lake.full_name}: another program has set the table back to {found.position}; the mirror had committed the changes"
-            f" up to {before.position}",
-            hint="`binlake mirror resync` copies it again",
+            table.set_back, hint="`binlake mirror resync` copies the table again"
         )
-    _check_not_ahead(table)
-
-
-def reload_own(lake: LakeTable, options: MirrorOptions) -> None:
-    """Reload a lake table, as its readers see it.
-
-    Raises CommitConflictError if another program has committed to it, and the options refuse that.
-    """
-    if options.on_other_writer == "refuse" and lake.has_other_commits():
-        raise CommitConflictError(
-            f"{lake.full_name}: another program has written to the table",
-            hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
-        )
-    lake.reload()
 
 
 def _check_not_ahead(table: Followed) -> None:

@@ -296,7 +296,7 @@ class Upkeep:
         """Load the table again, whose new files stay. If that fails, its next round quarantines it."""
         self._failed(table.full_name, error)
         with suppress(*DAMAGED, *OF_ONE_TABLE, CommitConflictError):
-            reload_own(table.lake, self._options)
+            reload_own(table, self._options)
 
     def _failed(self, name: str, error: BaseException) -> None:
         self.failed.add(name)

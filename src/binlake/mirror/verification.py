@@ -267,7 +267,7 @@ def _other_writer(followed: Followed, mirror: ComparedMirror) -> str:
     another program has written to it, or "".
     """
     try:
-        reload_own(followed.lake, mirror.options)
+        reload_own(followed, mirror.options)
     except CommitConflictError as error:
         return str(error)
     return ""

@@ -22,7 +22,7 @@ from binlake.spark.driver import SessionDriver
 from binlake.spark.hosts import cores
 from binlake.spark.ledger_collector import CollectorAddress, LedgerCollector
 from binlake.spark.ledgers import print_remarks
-from binlake.spark.secret_settings import not_as_arguments, secret_settings
+from binlake.spark.secret_settings import start_jvm
 from binlake.spark.source import BinlogDataSource
 from binlake.spark.worker_python import GATEWAY_PORT, worker_python
 
@@ -96,10 +96,8 @@ def start(
         if master is not None:
             builder = builder.master(master)
         settings = {**_CONFIG, **_CLASSIC_CONFIG, **(config or {})}
-    secrets = secret_settings(settings) if remote is None else {}
     for key, value in settings.items():
-        if key not in secrets:
-            builder = builder.config(key, value)
+        builder = builder.config(key, value)
     starts_jvm = remote is None or remote.startswith("local")
     if not starts_jvm or SparkSession.getActiveSession() is not None:
         with _output_to(log_file):
@@ -108,8 +106,9 @@ def start(
     with (
         _output_to(log_file),
         worker_python(settings.get("spark.master", master) if remote is None else remote),
-        not_as_arguments(secrets),
     ):
+        if remote is None:
+            start_jvm(settings if master is None else {"spark.master": master, **settings})
         return builder.getOrCreate()
 
 

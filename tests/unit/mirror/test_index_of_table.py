@@ -240,6 +240,9 @@ def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
     followed: Any = SimpleNamespace(
         full_name="db.t",
         lake=table,
+        shards={},
+        set_back="",
+        lake_offset=None,
         offset=None,
         position_properties=lambda *_of: {},
     )

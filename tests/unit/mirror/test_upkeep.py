@@ -141,6 +141,9 @@ def followed(*tables: LakeTable) -> dict[str, Any]:
             full_name=lake.name,
             lake=lake,
             offset=OFFSET,
+            shards={},
+            set_back="",
+            lake_offset=None,
             shard_column="",
             position_properties=lambda *_of: {},
         )

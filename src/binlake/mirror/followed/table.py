@@ -68,13 +68,16 @@ from binlake.values.table_names import full_name_of, table_name
 
 @dataclass
 class Followed:
-    """One table. The lake has everything before `offset`. `shards` are the shards of the same lake table, by name."""
+    """One table. The lake has everything before `offset`. `shards` are the shards of the same lake table, by name. `set_back`: how
+    another program has set the lake table back to an earlier state, after which the table cannot continue.
+    """
 
     database: str
     name: str
     lake: LakeTable
     offset: StreamOffset
     shards: dict[str, Followed] = field(default_factory=dict, repr=False)
+    set_back: str = ""
     _own: tuple[int | None, Mapping[str, str]] | None = field(default=None, repr=False)
 
     @property

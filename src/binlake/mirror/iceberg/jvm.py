@@ -114,6 +114,8 @@ class IcebergTable:
             with _in_one_line(self.full_name):
                 yield
         except SourceError as error:
+            if _NO_TABLE in error.message:
+                raise MissingFileError(f"{self.full_name}: the catalog has no such table") from None
             # Java's exceptions for damaged files are many, and are those of a store that fails, too
             if type(error) is SourceError and (file := self._damaged_file()):
                 raise DamagedFileError(f"{file} is damaged: {error.message}") from None
@@ -321,12 +323,10 @@ _CONFLICTS = (
     # some REST catalogs report it as a bad request: another process has added a snapshot to some branch
     "Cannot add snapshot with sequence number",
 )
-#: Iceberg's exceptions for a file of metadata that the store does not have, and for a table that a catalog does not have; errors of
-#: the store have other names.
-_MISSING = (
-    "org.apache.iceberg.exceptions.NotFoundException",
-    "org.apache.iceberg.exceptions.NoSuchTableException",
-)
+#: Iceberg's exception for a file of metadata that the store does not have; errors of the store have other names.
+_MISSING = "org.apache.iceberg.exceptions.NotFoundException"
+#: Its exception for a table that a catalog does not have. (The Hadoop catalog has it also while its store fails.)
+_NO_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 #: The exception of `Lake.java` for a metadata file that is damaged.
 _DAMAGED = "java.io.StreamCorruptedException"
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
@@ -355,8 +355,7 @@ def _in_one_line(where: str) -> Iterator[None]:
             raise DamagedFileError(
                 f"{where}: its metadata is damaged: {first.partition(': ')[2]}"
             ) from None
-        is_missing = any(name in first for name in _MISSING)
-        kind = MissingFileError if is_missing else SourceError
+        kind = MissingFileError if _MISSING in first else SourceError
         hint = _CLOCK_HINT if _CLOCK in first else None
         raise kind(f"{where}: Iceberg refuses: {first}", hint=hint) from None
 

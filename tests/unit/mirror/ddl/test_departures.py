@@ -334,7 +334,7 @@ def test_a_reason_does_not_show_values_of_a_table_with_hidden_columns(
         has_initial_defaults=True,
     )
     table: Any = SimpleNamespace(
-        id=("shop", "t"), full_name="shop.t", key=("id",), mode=mode_named(MIRROR), shard_column="", lake=lake,
+        id=("shop", "t"), full_name="shop.t", key=("id",), mode=mode_named(MIRROR), shard_column="", lake=lake, set_back="",
         declared=parse_schema(OF_PEOPLE.encode()).tables[0], flavour="mysql", text_columns=(), kept_columns=(),
     )  # fmt: skip
     ddl = statement(f"ALTER TABLE t {sql}")

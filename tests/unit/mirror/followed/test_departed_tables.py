@@ -283,6 +283,7 @@ def test_the_log_of_an_archive_is_searched_up_to_the_end_of_the_servers_log(tmp_
         full_name="shop.t",
         offset=StreamOffset(Position("", before.name, start, f"{SID}:1")),
         shard_column="",
+        set_back="",
         mode=mode_named(MIRROR),
         tag_before=lambda *_of: None,
     )
