@@ -496,9 +496,10 @@ class StreamPlanner:
             if first is not None and number + 1 not in now.files:
                 break
             with self._logs.open(now, number) as log:
-                known, has_begun = head_gtids(log), not is_barely_begun(log)
-            is_oldest = number == now.numbers[0] and (has_begun or number == now.numbers[-1])
-            if known is None and not is_oldest:
+                known = head_gtids(log)
+                is_only = number == now.numbers[0] == now.numbers[-1]
+                is_first = is_only or (number == now.numbers[0] and not is_barely_begun(log))
+            if known is None and not is_first:
                 continue  # what came before is not known: a crash came first, or the log is of a relay
             head = GtidProgress("" if known is None else str(known))
             self._add_unlogged(now, head)

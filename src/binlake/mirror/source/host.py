@@ -83,7 +83,7 @@ class SourceHost:
                 f"the archive has the logs of server {now.server_uuid}, but {url} is server {identity}",
                 hint="tables must be copied from the server of the archive, and compared with it: name it in the URL",
             )
-        check_history(self._logs, url)
+        check_history(self._logs, now, url)
         return url
 
     def _answering(self, archived: str) -> tuple[str, str, ConnectionLostError | None]:

@@ -9,17 +9,16 @@ from __future__ import annotations
 from contextlib import closing
 
 from binlake.errors import SourceError
-from binlake.follow.logs import StreamLogs
+from binlake.follow.logs import LogsNow, StreamLogs
 from binlake.follow.server_logs import ServerLogs
 from binlake.source.replica.url import without_password
 from binlake.values.options import ReadOptions
 
 
-def check_history(archive: StreamLogs, url: str) -> None:
-    """Raise SourceError if the newest log of an archive is not one that the server of `url` has, or had before it purged logs.
-    Raises BinlogError.
+def check_history(archive: StreamLogs, now: LogsNow, url: str) -> None:
+    """Raise SourceError if the newest log of an archive, as of the look `now`, is not one that the server of `url` has, or had
+    before it purged logs. Raises BinlogError.
     """
-    now = archive.look()
     # the newest file may be empty, if the archive has just begun it
     begun = (one for one in reversed(now.numbers) if archive.created(now, one) is not None)
     newest = next(begun, now.numbers[-1])
