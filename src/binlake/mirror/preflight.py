@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from binlake.errors import BinlogError, SourceError
+from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.follow.logs import DirectoryLogs
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.followed.wanted import WantedTables
@@ -14,7 +14,8 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import logs_directory
 from binlake.mirror.tables.formats import check_format
-from binlake.source.locations import check_no_password
+from binlake.source.bytes import local_path
+from binlake.source.locations import check_no_password, has_wildcards, location
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.values.options import ReadOptions
@@ -29,8 +30,13 @@ def check_location(url: str, lake: str, options: MirrorOptions) -> None:
 
 
 def check_logs(logs: str | None) -> None:
-    """Raise SourceError if an archive has no logs that can be read, OptionError if it has those of several servers."""
+    """Raise SourceError if an archive has no logs that can be read; OptionError if it is not there, or has those of several
+    servers.
+    """
     if logs is not None:
+        archive = location(local_path(logs))
+        if archive.kind() == "missing" and not has_wildcards(logs):
+            raise OptionError(f"{archive.shown} does not exist", name="logs", value=logs)
         with closing(DirectoryLogs([logs_directory(logs)], ReadOptions())) as found:
             found.look()
 

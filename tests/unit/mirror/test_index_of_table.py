@@ -104,7 +104,7 @@ def test_a_commit_with_an_incomplete_index(tmp_path: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(RowIndex, "add", full)
+    monkeypatch.setattr(RowIndex, "add_together", full)
     with pytest.raises(OSError, match="No space"):
         table.commit(Change(rows((2, 2), (3, 2))), {})
     monkeypatch.undo()
@@ -118,7 +118,7 @@ def test_a_commit_with_an_incomplete_index_beside_another_program(
     """The other program's commit is refused as always."""
     iceberg: Any = OneTable(tmp_path)
     table = MirrorTable(iceberg, ("id",), tmp_path / "index")
-    monkeypatch.setattr(RowIndex, "add", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(RowIndex, "add_together", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         table.commit(Change(rows((1, 1))), {})
     monkeypatch.undo()

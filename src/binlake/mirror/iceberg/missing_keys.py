@@ -9,6 +9,10 @@ import pyarrow as pa
 
 from binlake.mirror.iceberg.live_rows import Lookup
 from binlake.mirror.iceberg.row_index import RowIndex
+from binlake.mirror.tables.keys import SortedKeys
+
+# the keys of small files become one run of about so many rows
+_RUN_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,19 @@ class MissingKeys:
 
     def add_to(self, index: RowIndex, paths: Iterable[str]) -> None:
         """Read some of the files, one after the other, and add their keys. Raises `DAMAGED`, SourceError, SchemaError."""
+        held: dict[str, SortedKeys] = {}
+        rows = 0
         for path in paths:
             keys = self.lookup.keys_of_file(path, self.schema)
             if keys is None:
                 index.add_files({path: 0}, ())
-            else:
-                index.add(path, keys)
+                continue
+            held[path] = keys
+            rows += len(keys.positions)
+            if rows >= _RUN_ROWS:
+                index.add_together(held)
+                held, rows = {}, 0
+        index.add_together(held)
 
 
 class KeyReader:

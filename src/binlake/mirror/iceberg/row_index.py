@@ -18,6 +18,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,16 @@ import numpy.typing as npt
 
 from binlake.mirror.iceberg.index_runs import Entries, Locations, Run, merged, open_run, write_run
 from binlake.mirror.lake_state import boot_id
-from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys
+from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, sorted_files
 from binlake.source.bytes import keep_from_others, remove_partials, replacing, writing
 from binlake.source.reader import source_error
+from binlake.stream.lanes import usable_cores
 
 _META = "index.json"
 # 4: an error in a merge made earlier versions save an index that lacked entries of its files
 _VERSION = 4
 _FAN_IN = 8  # runs that are merged into one
+_KEYS_FOR_THREADS = 1 << 16  # fewer are found before threads have started
 _LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
 _MANY_FILES = (
     "allow the mirror more open files (ulimit -n, LimitNOFILE of systemd), and start it again"
@@ -83,19 +86,24 @@ class RowIndex:
         """All places of the keys: (row in `keys`, file number << 32 | position), in no order."""
         order = np.argsort(keys.high, kind="stable")
         wanted = keys.take(order)
-        rows: list[npt.NDArray[np.int64]] = []
-        places: list[Locations] = []
-        for run in self._runs:
+
+        def find(run: Run) -> tuple[npt.NDArray[np.int64], Locations]:
             first = int(np.searchsorted(wanted.high, run.least))
             last = int(np.searchsorted(wanted.high, run.greatest, "right"))
-            if first < last:
-                with self._reading():
-                    found, where = run.find(wanted.take(np.arange(first, last)))
-                rows.append(order[found + first])
-                places.append(where)
-        if not rows:
+            if first >= last:
+                return np.empty(0, np.int64), np.empty(0, np.uint64)
+            with self._reading():
+                found, where = run.find(wanted.take(np.arange(first, last)))
+            return order[found + first], where
+
+        if len(keys) < _KEYS_FOR_THREADS or len(self._runs) < 2:
+            parts = [find(run) for run in self._runs]
+        else:
+            with ThreadPoolExecutor(usable_cores(), "binlake-index") as pool:
+                parts = list(pool.map(find, self._runs))
+        if not parts:
             return np.empty(0, np.int64), np.empty(0, np.uint64)
-        found, where = np.concatenate(rows), np.concatenate(places)
+        found, where = map(np.concatenate, zip(*parts, strict=True))
         there = self._of_files_that_are_there(where)
         return (found, where) if there is None else (found[there], where[there])
 
@@ -103,7 +111,13 @@ class RowIndex:
 
     def add(self, path: str, keys: SortedKeys) -> None:
         """The rows of a data file that it does not have."""
-        self.add_files({path: len(keys.positions)}, [keys])
+        self.add_together({path: keys})
+
+    def add_together(self, files: Mapping[str, SortedKeys]) -> None:
+        """The rows of data files that it does not have, in one run: a commit to many partitions has many small files."""
+        if files:
+            rows = {path: len(keys.positions) for path, keys in files.items()}
+            self.add_files(rows, [sorted_files(list(files.values()))])
 
     def add_files(self, rows: Mapping[str, int], pieces: Iterable[SortedKeys]) -> None:
         """The rows of data files that it does not have, in one run. `rows`: how many of each file the pieces contain, in the

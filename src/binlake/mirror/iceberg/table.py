@@ -41,7 +41,7 @@ from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import FileState
 from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
 from binlake.mirror.tables.formats import ICEBERG
-from binlake.mirror.tables.keys import POSITION_BITS, Keys, SortedKeys, keys_of_rows, row_hashes
+from binlake.mirror.tables.keys import Keys, SortedKeys, by_file, keys_of_rows, row_hashes
 from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.row_sizes import FileSize, RowSizes
@@ -178,11 +178,9 @@ class MirrorTable:
         count = 0
         order = np.argsort(places, kind="stable")
         wanted, places = wanted[order], places[order]
-        numbers = (places >> POSITION_BITS).astype(np.int64)
-        for number in np.unique(numbers):
-            of = numbers == number
+        for number, of in by_file(places):
             positions = (places[of] & _POSITION).astype(np.int64)
-            path = self._index.path(int(number))
+            path = self._index.path(number)
             parts.append(rows_at(path, positions.tolist(), self.schema, names))
             found[wanted[of]] = np.arange(count, count + len(positions))
             count += len(positions)
@@ -199,12 +197,10 @@ class MirrorTable:
         """(row in `keys`, place) of the rows that the table contains now."""
         rows, places = self._index.find(keys)
         keep = np.zeros(len(rows), bool)
-        numbers = (places >> POSITION_BITS).astype(np.int64)
-        for number in np.unique(numbers):
-            path = self._index.path(int(number))
+        for number, of in by_file(places):
+            path = self._index.path(number)
             if path not in self.files.rows:
                 continue
-            of = np.flatnonzero(numbers == number)
             gone = self.files.deleted.get(path)
             if not gone:
                 keep[of] = True
@@ -255,9 +251,9 @@ class MirrorTable:
         request: dict[str, Any] = {"add": [file for file, _ in new], "properties": {**properties}}
         request.update(self._delete_files(marks, {}))
         self._commit(request, marks)
-        for file, keys in new:
-            if keys is not None:
-                self._index.add(file["file-path"], keys)
+        self._index.add_together(
+            {file["file-path"]: keys for file, keys in new if keys is not None}
+        )
         self._index.save(self.snapshot)
         return change.rows
 
@@ -352,9 +348,7 @@ class MirrorTable:
         self.files.add(request, marks)
         self._look_at(made)
         if self._lookup is not None:
-            for one in sound:
-                if one.keys is not None:
-                    self._index.add(one.path, one.keys)
+            self._index.add_together({one.path: one.keys for one in sound if one.keys is not None})
             self._index.forget(old)
             self._index.save(self.snapshot)
         return len(old)
@@ -402,10 +396,9 @@ class MirrorTable:
         else:
             places = self._one_each(deletes)
         marks: dict[str, BitMap] = {}
-        numbers = (places >> POSITION_BITS).astype(np.int64)
-        for number in np.unique(numbers):
-            path = self._index.path(int(number))
-            positions = (places[numbers == number] & _POSITION).astype(np.uint32)
+        for number, of in by_file(places):
+            path = self._index.path(number)
+            positions = (places[of] & _POSITION).astype(np.uint32)
             marks[path] = self.files.deleted.get(path, BitMap()) | BitMap(
                 array("I", positions.tobytes())
             )

@@ -8,7 +8,7 @@ Collations do not matter: a server that changes the spelling of a key logs the o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,11 +83,33 @@ class SortedKeys:
     positions: npt.NDArray[np.uint64]
 
 
+def by_file(places: npt.NDArray[np.uint64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Each number of a data file in places of rows, and which of the places are in this file, in their order."""
+    if not len(places):
+        return
+    numbers = (places >> POSITION_BITS).astype(np.int64)
+    least = int(numbers.min())
+    # NumPy sorts numbers of 16 bits in linear time
+    kind = np.uint16 if int(numbers.max()) - least < 1 << 16 else np.int64
+    order = np.argsort((numbers - least).astype(kind), kind="stable")
+    begins = np.flatnonzero(np.diff(numbers[order])) + 1
+    for of in np.split(order, begins):
+        yield int(numbers[of[0]]), of
+
+
 def sorted_keys(keys: Keys, positions: npt.NDArray[np.integer[Any]] | None = None) -> SortedKeys:
     """The keys of rows of a data file, and where in the file each is; of all of its rows without `positions`."""
     order = np.argsort(keys.high, kind="stable")
     where = order if positions is None else positions[order]
     return SortedKeys(keys.take(order), where.astype(np.uint64))
+
+
+def sorted_files(files: Sequence[SortedKeys]) -> SortedKeys:
+    """The keys of data files, at least one, as those of several data files."""
+    if len(files) == 1:
+        return files[0]
+    places = [of.positions | np.uint64(n) << POSITION_BITS for n, of in enumerate(files)]
+    return sorted_keys(Keys.joined([of.keys for of in files]), np.concatenate(places))
 
 
 def sorted_parts(parts: Sequence[tuple[Keys, npt.NDArray[np.integer[Any]]]]) -> SortedKeys | None:

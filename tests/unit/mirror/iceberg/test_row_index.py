@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.mirror.iceberg.row_index import RowIndex
-from binlake.mirror.tables.keys import Keys, sorted_keys
+from binlake.mirror.tables.keys import Keys, by_file, sorted_keys
 
 ROWS = 2000
 
@@ -97,3 +97,42 @@ def test_a_lookup_leaves_nothing_of_the_index_in_memory(tmp_path: Path, hashed: 
     index.add("a.parquet", sorted_keys(keys(hashed)))
     assert len(index.find(keys(hashed))[0]) == ROWS
     assert resident_bytes(tmp_path) == 0
+
+
+@pytest.mark.parametrize("files", [1, 3, 1000])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_rows_of_many_files_are_found(tmp_path: Path, files: int, at_once: bool) -> None:
+    """A commit to a table with partitions adds many small files: they become one run. Many keys are looked up on threads."""
+    random = np.random.default_rng(files)
+    of_file = max(1, 200_000 // files)
+    high = random.permutation(files * of_file).astype(np.uint64)
+    added = {
+        f"{n}.parquet": sorted_keys(Keys(part, part + np.uint64(7)))
+        for n, part in enumerate(np.split(high, files))
+    }
+    index = RowIndex(tmp_path)
+    if at_once:
+        index.add_together(added)
+        index.save(1)
+        assert len(list(tmp_path.glob("*.where.npy"))) == 1
+    else:
+        for path, part in added.items():
+            index.add(path, part)
+
+    rows, places = index.find(Keys(high, high + np.uint64(7)))
+    assert sorted(rows) == list(range(len(high)))
+    found = np.empty(len(high), np.int64)
+    for number, of in by_file(places):
+        first = int(index.path(number).partition(".")[0]) * of_file
+        found[rows[of]] = first + (places[of] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    assert (found == np.arange(len(high))).all()
+
+
+@pytest.mark.parametrize("numbers", [[], [5], [7, 5, 7, 1 << 31, 5], list(range(70_000))[::-1]])
+def test_places_by_file(numbers: list[int]) -> None:
+    places = np.array([number << 32 | at for at, number in enumerate(numbers)], np.uint64)
+    found = [(number, of.tolist()) for number, of in by_file(places)]
+    expected: dict[int, list[int]] = {}
+    for at, number in enumerate(numbers):
+        expected.setdefault(number, []).append(at)
+    assert found == sorted(expected.items())
