@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from binlake.errors import ChecksumError, IncompleteError, OptionError, PositionLostError
 from binlake.mirror import add, remove, resync, status
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from support.servers.archiving import archive
@@ -289,6 +291,40 @@ def test_on_other_writer_reindex_before_statements(
     assert lake.table(f"{DATABASE}.beside_past")["_valid_to"].null_count == 0
     tags = f"SELECT snapshot_id FROM {emptied}.refs WHERE name LIKE 'before-truncate-%'"
     assert [tuple(row) for row in iceberg_spark.sql(tags).collect()] == [(overwritten,)]
+
+
+def test_on_other_writer_reindex_after_many_commits_and_an_expiry(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The metadata and the data files that the mirror knows are gone; a history reads rows of the lake before it commits."""
+    names = ("often_same", "often_past")
+    for name in names:
+        lake = lake_of(
+            server, iceberg_spark, tmp_path, name,
+            history_tables=(f"{DATABASE}.often_past",), on_other_writer="reindex",
+        )  # fmt: skip
+    lake.options = replace(lake.options, tables=(f"{DATABASE}.often_*",))
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for name in names:
+            table = f"{lake.catalog}.{DATABASE}.{name}"
+            theirs = IcebergLake(iceberg_spark, lake.catalog).load(DATABASE, name)
+            for number in range(25):  # versions of the metadata
+                theirs.set_properties({"theirs": str(number)})
+            for _ in range(2):  # the files of a snapshot go with the one that has replaced them
+                iceberg_spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+            theirs.refresh()
+            theirs.expire(int(time.time() * 1000) + 60_000, 1, 1)
+            server.execute(f"UPDATE {DATABASE}.{name} SET v = v + 10 WHERE id < 3")
+        mirror.reach()  # `run` would open the tables again
+    finally:
+        mirror.close()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.often_same")
+    past = lake.table(f"{DATABASE}.often_past").sort_by([("id", "ascending"), ("v", "ascending")])
+    found = zip(past["v"].to_pylist(), past["_valid_to"].is_null().to_pylist(), strict=True)
+    assert list(found) == [(1, False), (11, True), (2, False), (12, True), (3, True)]
 
 
 def test_on_statement(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from binlake.errors import SourceError
 from binlake.mirror import compact
-from binlake.mirror.control import Control
+from binlake.mirror.control import OFFSET, Control
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, all_groups, due_groups
@@ -152,6 +152,26 @@ def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_pa
     assert table.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
     found = iceberg_spark.sql("SELECT id, amount FROM lake.db.orphans VERSION AS OF 'kept'")
     assert sorted((row.id, int(row.amount)) for row in found.collect()) == [(0, 2), (1, 3)]
+
+
+def test_the_newest_snapshot_of_the_mirror_does_not_expire(
+    iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Its summary has the position from which the mirror continues, also if another program has committed since."""
+    lake = IcebergLake(iceberg_spark, "lake")
+    table = lake.create_table("db", "places", NewTable(SCHEMA, ("id",)), tmp_path)
+    for number in range(3):
+        change = Change(rows([{"id": number, "name": "a", "amount": 1}]))
+        table.commit(change, {OFFSET: str(number)})
+    for number in range(30):
+        table.commit(Change(rows([{"id": 9, "name": "a", "amount": number}])), {})
+    table.stored.expire(int(time.time() * 1000) + 60_000, 20, 1000, OFFSET)
+    found = [one["summary"].get(OFFSET) for one in table.stored.history()]
+    assert [place for place in found if place] == ["2"]
+    assert len(found) == 31
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {OFFSET: "3"})
+    table.stored.expire(int(time.time() * 1000) + 60_000, 1, 1, OFFSET)
+    assert len(table.stored.history()) == 1
 
 
 def test_tags_expire_when_they_were_seen_for_long_enough(

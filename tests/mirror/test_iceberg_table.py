@@ -14,6 +14,7 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.table_rules import parse_partition
 from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.damage import MissingFileError
 from binlake.mirror.tables.formats import NewTable
 from support.spark.lake_readers import by_duckdb_iceberg, by_pyiceberg, by_spark
 
@@ -250,3 +251,44 @@ def test_a_table_with_position_deletes_that_a_user_upgrades(
     assert by_spark(iceberg_spark, "db.upgraded", "id, name") == sorted(left, key=repr)
     assert table.rows == len(left)
     assert by_pyiceberg(folder(iceberg_spark), "db.upgraded", "id, name") == sorted(left, key=repr)
+
+
+COMMITS = 25  # more than the table keeps versions of its metadata
+
+
+def test_another_program_has_committed_often(
+    lake: IcebergLake, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The Hadoop catalog looks for the newest metadata from the version that it knows, which has been removed."""
+    table = lake.create_table("db", "often", NewTable(SCHEMA, ("id",)), tmp_path)
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {})
+    asked = [lake.load("db", "often") for _ in range(4)]
+    other = lake.open_table("db", "often", ("id",), tmp_path / "other")
+    for number in range(COMMITS):
+        other.commit(Change(rows([{"id": 2, "name": "b", "amount": number}])), {})
+    other.stored.tag("theirs")
+
+    assert asked[0].tags() == ["theirs"]
+    assert sorted(asked[1].refs()) == ["main", "theirs"]
+    asked[2].replace_properties({"binlake.mine": None}, {"binlake.mine": "1"})
+    asked[3].set_properties({"binlake.mine": "2"})
+    assert table.has_other_commits()
+    with pytest.raises(CommitConflictError, match="another writer has committed"):
+        table.commit(Change(rows([{"id": 1, "name": "a", "amount": 2}])), {})
+    table.reload()
+    assert table.properties["binlake.mine"] == "2"
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 3}])), {})
+    found = by_spark(iceberg_spark, "db.often", "id, amount")
+    assert [(number, int(amount)) for number, amount in found] == [(1, 3), (2, COMMITS - 1)]
+
+
+def test_another_table_of_the_name_is_not_taken_for_the_same(
+    lake: IcebergLake, tmp_path: Path
+) -> None:
+    table = lake.create_table("db", "renewed", NewTable(SCHEMA, ("id",)), tmp_path)
+    for number in range(3):
+        table.commit(Change(rows([{"id": number, "name": "a", "amount": 1}])), {})
+    lake.drop("db", "renewed")
+    lake.create_table("db", "renewed", NewTable(SCHEMA, ("id",)), tmp_path / "other")
+    with pytest.raises(MissingFileError, match="Metadata file for version"):
+        table.reload()

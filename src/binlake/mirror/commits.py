@@ -79,6 +79,8 @@ def commit_range(
     Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
     commits, the first time or repeatedly, depending on the options; LakeInUseError where another mirror has.
     """
+    if written is None:  # the modes read rows of the lake before they commit
+        accept_other_commits(table, options)
 
     def committed(attempt: int) -> int:
         # an earlier attempt may have committed some of the files that tasks have written
@@ -114,7 +116,8 @@ def with_retries(table: Followed, options: MirrorOptions, act: Callable[[int], T
 
 
 def accept_other_commits(table: Followed, options: MirrorOptions) -> None:
-    """Reload a table to which another program has committed, if the options accept that: a tag before a statement has its rows, too.
+    """Reload a table to which another program has committed, if the options accept that: a tag before a statement has its rows, too,
+    and the data files of the version before may have been removed.
 
     Raises LakeInUseError where another mirror has committed.
     """

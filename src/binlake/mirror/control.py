@@ -498,7 +498,7 @@ class Control:
         """
         self.refresh()  # the lease is renewed by another thread
         now_ms = int(time.time() * 1000)
-        self._table.expire(now_ms, _KEPT_SNAPSHOTS, _KEPT_SNAPSHOTS)
+        self._table.expire(now_ms, _KEPT_SNAPSHOTS, _KEPT_SNAPSHOTS, OFFSET)
         self.refresh()
 
     def drop_rounds(self, before_ms: int) -> None:

@@ -23,7 +23,7 @@ from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import reload_own
-from binlake.mirror.control import Control
+from binlake.mirror.control import OFFSET, Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
 from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed, followed_tables
@@ -282,7 +282,14 @@ class Upkeep:
         elif table is not None and table.lake is job.lake:
             try:
                 gone = self._commit(table, job.done)
-                self._note(f"{job.name}: {gone} data files compacted in {took:.1f} s")
+                # those that replace files which are not there any more
+                there = job.lake.files.rows
+                _discard([one for one in job.done if one.file and one.path not in there])
+                self._note(
+                    f"{job.name}: {gone} data files compacted in {took:.1f} s"
+                    if gone
+                    else f"{job.name}: nothing was compacted: its data files were replaced or emptied meanwhile"
+                )
                 self._looked.pop(job.name, None)
                 return
             except CommitConflictError as error:
@@ -339,7 +346,8 @@ class Upkeep:
             if options.keep_tags_s:
                 for tag in expire_tags(lake.stored, options.keep_tags_s, time.time()):
                     self._note(f"{name}: the tag {tag} has expired")
-            lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+            # the mirror continues from the position in its own newest snapshot
+            lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots, OFFSET)
         except BinlogError as error:
             self._not_cleaned(name, f"old snapshots were not removed: {error}")
         else:

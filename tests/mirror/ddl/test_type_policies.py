@@ -239,6 +239,28 @@ def test_a_new_column_after_changes_that_the_copy_alone_can_make(
     server.execute(f"DROP TABLE {DATABASE}.wide")
 
 
+def test_kept_values_of_a_key_that_gets_another_hash(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """They are found by the key, and the key of a FLOAT is another one than that of the DOUBLE: the mirror says that they go."""
+    name = f"{DATABASE}.floats"
+    with server.session(DATABASE) as session:
+        session.execute(
+            "CREATE TABLE floats (f FLOAT PRIMARY KEY, id INT, v INT)",
+            "INSERT INTO floats VALUES (1.5, 1, 10), (2.5, 2, 20)",
+        )
+        lake = Lake(iceberg_spark, tmp_path, server, tables=(name,), on_alter="new-column")
+        lake.catch_up()
+        session.execute("ALTER TABLE floats MODIFY v VARCHAR(9)")
+        lake.catch_up()
+        check_kept(lake, name, {"v_before_1": {1: 10, 2: 20}})
+        session.execute("ALTER TABLE floats MODIFY f DOUBLE")
+        lake.catch_up()
+        check_kept(lake, name, {})
+        assert any("v_before_1" in note for note in lake.notes)
+    server.execute(f"DROP TABLE {DATABASE}.floats")
+
+
 def stop_at(lake: Lake, text: str) -> None:
     """Run a mirror, and stop it when it has printed a text; it must print nothing after that."""
 

@@ -105,3 +105,13 @@ def test_rounds_and_requests_at_one_time_are_all_kept(control: Make) -> None:
             assert (mirror.round, mirror.snapshots) == (number + 1, {"shop.a": number})
     mirror.expire()
     assert mirror.to_resync == {f"shop.{number}" for number in range(4)}
+
+
+def test_a_view_that_was_not_refreshed_for_long(control: Make) -> None:
+    """A thread renews the lease during a long read: each renewal is a version of the metadata, of which the table keeps 20."""
+    mirror, thread = control(), control()
+    for number in range(25):
+        thread.renew_lease(str(number))
+    mirror.quarantine("shop.a", "for the test")
+    mirror.refresh()
+    assert (mirror.lease, set(mirror.quarantined)) == ("24", {"shop.a"})

@@ -226,6 +226,45 @@ def test_index_entries_of_a_commit_that_the_table_does_not_have(tmp_path: Path) 
     assert not RowIndex(tmp_path / "index").has(lost)
 
 
+def followed_table(table: MirrorTable) -> Any:
+    return SimpleNamespace(
+        full_name="db.t",
+        lake=table,
+        shards={},
+        set_back="",
+        lake_offset=None,
+        offset=None,
+        position_properties=lambda *_of: {},
+    )
+
+
+def test_a_compaction_of_rows_that_go_meanwhile_leaves_no_file(tmp_path: Path) -> None:
+    """A TRUNCATE removes the old files while the new ones are written."""
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    for number in range(3):
+        table.commit(Change(rows((number, 1))), {})
+    old = set(tmp_path.glob("*.parquet"))
+
+    def run(tasks: Any, *_of: Any) -> list[str]:
+        answers = [task.run() for task in tasks]
+        assert set(tmp_path.glob("*.parquet")) > old
+        table.commit(Change(truncate=True), {})
+        return answers
+
+    notes: list[str] = []
+    upkeep = Upkeep(SimpleNamespace(run=run), SimpleNamespace(round=1), MirrorOptions(), Path(), notes.append)  # type: ignore[arg-type]  # fmt: skip
+    followed = followed_table(table)
+    upkeep.want(followed)
+    upkeep.finish({"db.t": followed}, lambda: None)
+    assert set(tmp_path.glob("*.parquet")) == old
+    assert notes == [
+        "db.t: nothing was compacted: its data files were replaced or emptied meanwhile"
+    ]
+    table.commit(Change(rows((7, 7))), {})
+    assert content(table) == [(7, 7)]
+
+
 def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
     """The disk is full at this moment only. The index has all rows nevertheless, now and after a restart."""
     iceberg: Any = OneTable(tmp_path)
@@ -237,15 +276,7 @@ def test_a_compaction_whose_index_cannot_be_merged(tmp_path: Path) -> None:
     notes: list[str] = []
     engine: Any = SimpleNamespace(run=lambda tasks, *_of: [task.run() for task in tasks])
     upkeep = Upkeep(engine, SimpleNamespace(round=1), MirrorOptions(), Path(), notes.append)  # type: ignore[arg-type]
-    followed: Any = SimpleNamespace(
-        full_name="db.t",
-        lake=table,
-        shards={},
-        set_back="",
-        lake_offset=None,
-        offset=None,
-        position_properties=lambda *_of: {},
-    )
+    followed = followed_table(table)
     upkeep.want(followed)
     before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # of 14,000 keys in one run

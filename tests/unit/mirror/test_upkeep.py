@@ -75,7 +75,7 @@ class LakeTable(MirrorTable):
         self.compacted = self.snapshot = 0
 
     def rewrite_of(self, _group: Any) -> Any:
-        return SimpleNamespace(task=lambda: None, done=lambda answer: answer)
+        return SimpleNamespace(task=lambda: None, done=lambda answer: SimpleNamespace(file=answer))
 
     def has_other_commits(self) -> bool:
         return False

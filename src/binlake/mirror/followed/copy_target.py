@@ -275,7 +275,11 @@ class CopyTargets:
         changed = [name for name in retyped if name not in emptied]
         key_or_options = set(changed) - set(self._changed_types(table, properties))
         clash = set(map(caseless, before)) & set(map(caseless, stored.names))
-        if not (changed or before) or key_or_options or clash:
+        # values from before are found by the key, and a key of a FLOAT is another one than that of the DOUBLE
+        rehashed = [
+            n for n in widened if n in table.key and pa.types.is_floating(stored.field(n).type)
+        ]
+        if not (changed or before) or key_or_options or clash or rehashed:
             return None
         renames: dict[str, str] = {}
         for name in changed:

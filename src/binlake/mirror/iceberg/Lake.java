@@ -16,6 +16,7 @@ import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
+import org.apache.iceberg.hadoop.HadoopTableOperations;
 import org.apache.iceberg.inmemory.InMemoryFileIO;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.FileIO;
@@ -77,10 +78,19 @@ public class Lake {
   public Table load(Catalog catalog, String namespace, String table) throws Exception {
     catalog.invalidateTable(name(namespace, table));
     try {
-      return direct(catalog).loadTable(name(namespace, table));
+      return following(catalog, direct(catalog).loadTable(name(namespace, table)), name(namespace, table));
     } catch (RuntimeException error) {
       throw ofMetadataFile(error);
     }
+  }
+
+  /** A table that finds its newest metadata also if that of the version that it knows has been removed. */
+  private Table following(Catalog catalog, Table table, TableIdentifier name) throws Exception {
+    TableOperations operations = ((HasTableOperations) table).operations();
+    if (!(operations instanceof HadoopTableOperations)) {
+      return table; // other catalogs keep the location of the newest
+    }
+    return new BaseTable(new Following(operations, direct(catalog), name), table.name());
   }
 
   public void refresh(Table table) throws Exception {
@@ -94,7 +104,7 @@ public class Lake {
   /** The error that names a metadata file of a table which is missing or damaged; other errors are returned as they are. */
   private Exception ofMetadataFile(RuntimeException error) {
     String message = String.valueOf(error.getMessage());
-    if (error instanceof ValidationException && message.startsWith("Metadata file for version")) {
+    if (Following.isOfRemovedVersion(error)) {
       return new NotFoundException(error, "%s", new Object[] {message});
     }
     // not the answer of a REST catalog, which may come from a proxy
@@ -220,12 +230,10 @@ public class Lake {
       spaces.createNamespace(space, new HashMap());
     }
     Schema schema = SchemaParser.fromJson((JsonNode) request.get("schema"));
-    return catalog.createTable(
-        TableIdentifier.of(space, text(request, "table")),
-        schema,
-        partitioned(schema, list(request, "partition")),
-        (String) null,
-        properties(request));
+    TableIdentifier name = TableIdentifier.of(space, text(request, "table"));
+    PartitionSpec spec = partitioned(schema, list(request, "partition"));
+    Table made = catalog.createTable(name, schema, spec, (String) null, properties(request));
+    return following(catalog, made, name);
   }
 
   /** An empty table in the place of one that is there, whose snapshots stay until they expire, or with their tags. */
@@ -248,7 +256,7 @@ public class Lake {
     }
     update.commit();
     transaction.commitTransaction();
-    return catalog.loadTable(name);
+    return following(catalog, catalog.loadTable(name), name);
   }
 
   private Map properties(JsonNode request) {
@@ -409,48 +417,23 @@ public class Lake {
     return (Types.NestedField) one.columns().get(0);
   }
 
-  /** The operations of a table for one commit, which fails unless `check` accepts the metadata that it replaces. */
-  private abstract static class Guarded implements TableOperations {
-    private final TableOperations table;
-    private long made = -1L; // the new snapshot of the last attempt to commit; -1: there was none
+  /** The operations of a table, to be extended. */
+  private abstract static class Forwarding implements TableOperations {
+    protected volatile TableOperations table;
 
-    Guarded(Table table) {
-      this.table = ((HasTableOperations) table).operations();
-    }
-
-    /** Why the metadata is not as the commit expects it; null if it is. */
-    abstract String why(TableMetadata found);
-
-    TableMetadata checked(TableMetadata found) {
-      String why = why(found);
-      if (why != null) {
-        // Iceberg removes the manifests of commits that fail with this exception, and does not try again
-        throw new ValidationException("binlake: " + why, new Object[0]);
-      }
-      return found;
+    Forwarding(TableOperations table) {
+      this.table = table;
     }
 
     public TableMetadata current() {
       return table.current();
     }
 
-    /** Iceberg calls it before each attempt to commit. */
     public TableMetadata refresh() {
-      TableMetadata found = table.refresh();
-      if (made != -1L && found.snapshot(made) != null) {
-        // its answer was lost, for example behind a proxy that sends requests again. Iceberg removes no file after this
-        throw new CommitStateUnknownException(
-            new IllegalStateException("the catalog has refused a commit that the table has"));
-      }
-      return checked(found);
+      return table.refresh();
     }
 
-    /** Replaces `base` only: each catalog refuses if it is not its newest metadata. */
     public void commit(TableMetadata base, TableMetadata metadata) {
-      checked(base);
-      long before = base.currentSnapshot() == null ? -1L : base.currentSnapshot().snapshotId();
-      long after = metadata.currentSnapshot() == null ? -1L : metadata.currentSnapshot().snapshotId();
-      made = after == before ? -1L : after;
       table.commit(base, metadata);
     }
 
@@ -480,6 +463,83 @@ public class Lake {
 
     public boolean requireStrictCleanup() {
       return table.requireStrictCleanup();
+    }
+  }
+
+  /**
+   * Those of a table of the Hadoop catalog. It looks for the newest metadata from the version that it knows, and fails if
+   * this one has been removed, as it is after more commits of others than `write.metadata.previous-versions-max`.
+   */
+  private static class Following extends Forwarding {
+    private final Catalog catalog;
+    private final TableIdentifier name;
+
+    Following(TableOperations table, Catalog catalog, TableIdentifier name) {
+      super(table);
+      this.catalog = catalog;
+      this.name = name;
+    }
+
+    static boolean isOfRemovedVersion(RuntimeException error) {
+      return error instanceof ValidationException
+          && String.valueOf(error.getMessage()).startsWith("Metadata file for version");
+    }
+
+    public TableMetadata refresh() {
+      try {
+        return table.refresh();
+      } catch (ValidationException error) {
+        if (!isOfRemovedVersion(error)) {
+          throw error;
+        }
+        TableOperations now = ((HasTableOperations) catalog.loadTable(name)).operations();
+        if (!Objects.equals(now.current().uuid(), table.current().uuid())) {
+          throw error; // another table has the name now
+        }
+        table = now;
+        return now.current();
+      }
+    }
+  }
+
+  /** The operations of a table for one commit, which fails unless `check` accepts the metadata that it replaces. */
+  private abstract static class Guarded extends Forwarding {
+    private long made = -1L; // the new snapshot of the last attempt to commit; -1: there was none
+
+    Guarded(Table table) {
+      super(((HasTableOperations) table).operations());
+    }
+
+    /** Why the metadata is not as the commit expects it; null if it is. */
+    abstract String why(TableMetadata found);
+
+    TableMetadata checked(TableMetadata found) {
+      String why = why(found);
+      if (why != null) {
+        // Iceberg removes the manifests of commits that fail with this exception, and does not try again
+        throw new ValidationException("binlake: " + why, new Object[0]);
+      }
+      return found;
+    }
+
+    /** Iceberg calls it before each attempt to commit. */
+    public TableMetadata refresh() {
+      TableMetadata found = table.refresh();
+      if (made != -1L && found.snapshot(made) != null) {
+        // its answer was lost, for example behind a proxy that sends requests again. Iceberg removes no file after this
+        throw new CommitStateUnknownException(
+            new IllegalStateException("the catalog has refused a commit that the table has"));
+      }
+      return checked(found);
+    }
+
+    /** Replaces `base` only: each catalog refuses if it is not its newest metadata. */
+    public void commit(TableMetadata base, TableMetadata metadata) {
+      checked(base);
+      long before = base.currentSnapshot() == null ? -1L : base.currentSnapshot().snapshotId();
+      long after = metadata.currentSnapshot() == null ? -1L : metadata.currentSnapshot().snapshotId();
+      made = after == before ? -1L : after;
+      table.commit(base, metadata);
     }
   }
 
@@ -531,8 +591,8 @@ public class Lake {
   }
 
   /** A transaction that fails unless the current snapshot is the one from which the request was made. */
-  private Transaction begun(Table table, JsonNode request) {
-    table.refresh();
+  private Transaction begun(Table table, JsonNode request) throws Exception {
+    refresh(table);
     return begun(table, new AtHead(table, ((JsonNode) request.get("from")).asLong()));
   }
 
@@ -631,7 +691,7 @@ public class Lake {
   /** The same, unless one of the properties has another value by now than `expected`. */
   public void replaceProperties(Table table, String json) throws Exception {
     JsonNode request = mapper.readTree(json);
-    table.refresh();
+    refresh(table);
     Transaction transaction = begun(table, new WithProperties(table, (JsonNode) request.get("expected")));
     if (comparesBranchesOnly(table)) {
       move(transaction, "binlake-properties");
@@ -685,7 +745,7 @@ public class Lake {
 
   /** The names of the tags. */
   public String tags(Table table) throws Exception {
-    table.refresh();
+    refresh(table);
     ArrayNode names = mapper.createArrayNode();
     Iterator refs = table.refs().entrySet().iterator();
     while (refs.hasNext()) {
@@ -699,7 +759,7 @@ public class Lake {
 
   /** The names of the tags and the branches. */
   public String refs(Table table) throws Exception {
-    table.refresh();
+    refresh(table);
     return mapper.writeValueAsString(new ArrayList(table.refs().keySet()));
   }
 
@@ -710,8 +770,20 @@ public class Lake {
     }
   }
 
-  /** Forget the snapshots before a time, and more than the most; but not the newest ones. */
-  public void expire(Table table, long olderThanMillis, int keep, int most) throws Exception {
+  /** When the newest snapshot with a property in its summary was made; the largest number if there is none. */
+  private long timeOfNewest(Table table, String property) {
+    Snapshot one = table.currentSnapshot();
+    while (one != null && !one.summary().containsKey(property)) {
+      one = one.parentId() == null ? null : table.snapshot(one.parentId().longValue());
+    }
+    return one == null ? Long.MAX_VALUE : one.timestampMillis();
+  }
+
+  /**
+   * Forget the snapshots before a time, and more than the most; but not the newest ones, and none that is newer than
+   * the newest one with the property `kept` in its summary.
+   */
+  public void expire(Table table, long olderThanMillis, int keep, int most, String kept) throws Exception {
     ArrayList times = new ArrayList();
     Iterator snapshots = table.snapshots().iterator();
     while (snapshots.hasNext()) {
@@ -722,6 +794,7 @@ public class Lake {
     if (times.size() > most) {
       before = Math.max(before, ((Long) times.get(times.size() - most)).longValue());
     }
+    before = Math.min(before, timeOfNewest(table, kept));
     if (times.size() > keep && ((Long) times.get(0)).longValue() < before) {
       final List gone = Collections.synchronizedList(new ArrayList());
       Consumer collect = new Consumer() {
@@ -769,7 +842,7 @@ public class Lake {
    * what it has in force in any snapshot it has in force there.
    */
   private Set oldestDeletes(Table table) throws Exception {
-    table.refresh();
+    refresh(table);
     Snapshot oldest = null;
     Iterator snapshots = table.snapshots().iterator();
     while (snapshots.hasNext()) {
@@ -888,7 +961,7 @@ public class Lake {
     if (old.isEmpty()) {
       return 0;
     }
-    table.refresh();
+    refresh(table);
     if (ofAnother(table, metadata)) {
       return -1;
     }

@@ -293,9 +293,9 @@ class IcebergTable:
         with self._asked():
             self._helper.dropTag(self._table, name)
 
-    def expire(self, older_than_ms: int, keep: int, most: int) -> None:
+    def expire(self, older_than_ms: int, keep: int, most: int, kept: str = "") -> None:
         with self._asked():
-            self._helper.expire(self._table, older_than_ms, keep, most)
+            self._helper.expire(self._table, older_than_ms, keep, most, kept)
 
 
 def _compiled(spark: SparkSession) -> Any:

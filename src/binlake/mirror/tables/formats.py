@@ -148,8 +148,10 @@ class StoredTable(Protocol):
     def compact(self, policy: CompactionPolicy) -> None:
         """Rewrite small files of a table whose rows are only appended, keeping the summary."""
 
-    def expire(self, older_than_ms: int, keep: int, most: int) -> None:
-        """Expire the versions before a time, and those beyond the newest `most`; `keep` stay anyway."""
+    def expire(self, older_than_ms: int, keep: int, most: int, kept: str = "") -> None:
+        """Expire the versions before a time, and those beyond the newest `most`; `keep` stay anyway, and so does the newest
+        one whose summary has the property `kept`.
+        """
 
 
 class LakeTable(Protocol):
