@@ -17,6 +17,7 @@ import pytest
 
 from binlake.errors import OptionError, PositionLostError, SourceError
 from binlake.mirror import pause, status
+from binlake.mirror.apply.decode import decode_range
 from binlake.mirror.commits import commit_range
 from binlake.mirror.equality.compare import exact_session
 from binlake.mirror.lake_state import index_directory, lock
@@ -28,7 +29,8 @@ from dev.servers import Server, running
 from dev.servers.ports import ReservedPort
 from mirror.killed_mirror import Kill, killed
 from support.servers.archiving import until
-from support.servers.live import tcp_url, url_of
+from support.servers.flaky_proxy import FlakyProxy
+from support.servers.live import tcp_url, trusting, url_of
 from support.spark.mirrored import (
     Lake,
     current_position,
@@ -427,6 +429,54 @@ def test_failover_to_a_replica(
         assert quarantined(lake) == {}
         assert recorded_position(lake, "two.a") == current_position(second)
         assert lake.equals_source("two.*") == ["two.a", "two.b"]
+        assert not any("copied again" in note for note in lake.notes)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_failover_behind_one_name_in_a_round(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual address moves to the replica after the range was planned, and before it is read: the mirror goes on."""
+    flavour = name.partition("-")[0]
+    options = [*GTID[flavour], "--binlog-row-metadata=FULL"]
+    with (
+        running(provisioned(name), [*options, "--server-id=1"]) as first,
+        running(provisioned(name), [*options, "--server-id=2"]) as second,
+    ):
+        first.execute("CREATE USER repl@'%' IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
+        first.execute("CREATE USER reader@'%'", "GRANT ALL ON *.* TO reader@'%'")
+        second.execute(FOLLOW[flavour].format(first.port), "START REPLICA")
+        first.execute("CREATE DATABASE moved", "CREATE TABLE moved.t (id INT PRIMARY KEY, v INT)")
+        first.execute("INSERT INTO moved.t VALUES (1, 1), (2, 2)")
+        proxy = FlakyProxy(first.port)
+        lake = Lake(iceberg_spark, tmp_path, first, tables=("moved.*",))
+        query = f"{trusting(tmp_path, first, second)}&option-file=none".lstrip("&?")
+        lake.url = f"mysql://reader@127.0.0.1:{proxy.port}/?{query}"
+        mirror = lake.mirror()
+        try:
+            mirror.run(once=True)
+            first.execute("UPDATE moved.t SET v = 3 WHERE id = 1")
+            until(lambda: _gtids(second) == _gtids(first))
+            second.execute("STOP REPLICA", "FLUSH BINARY LOGS", "INSERT INTO moved.t VALUES (4, 4)")
+            moved: list[int] = []
+
+            def read(*of: Any, **options: Any) -> Any:
+                if not moved:
+                    moved.append(first.port)
+                    proxy.target = second.port
+                    proxy.cut()
+                return decode_range(*of, **options)
+
+            monkeypatch.setattr("binlake.mirror.apply.decode_tables.decode_range", read)
+            mirror.reach()
+            mirror.reach()
+        finally:
+            mirror.close()
+            proxy.close()
+        assert moved
+        lake.server = second
+        assert quarantined(lake) == {}
+        assert lake.equals_source("moved.t") == ["moved.t"]
         assert not any("copied again" in note for note in lake.notes)
 
 

@@ -88,9 +88,7 @@ class StreamPlanner:
         return StreamOffset(now.end or Position(now.server_uuid, newest.name, size or FIRST_EVENT))
 
     def at_time(self, time_us: int) -> StreamOffset:
-        """Return the place before the first transaction committed at a time or later. Raises
-        BinlogError.
-        """
+        """Return the place before the first transaction committed at a time or later. Raises BinlogError."""
         now = self._logs.look()
         numbers = now.numbers
         first = next((n for n in reversed(numbers) if self._begun_before(now, n, time_us)), None)
@@ -116,9 +114,7 @@ class StreamPlanner:
         return self._without_hole(now, first, found)
 
     def at_position(self, position: FilePosition) -> StreamOffset:
-        """Return the place before the first transaction at or after FILE:POS. Raises OptionError,
-        BinlogError.
-        """
+        """Return the place before the first transaction at or after FILE:POS. Raises OptionError, BinlogError."""
         now = self._logs.look()
         number = now.number_of(position.file) if position.file else None
         if number is None:
@@ -147,6 +143,10 @@ class StreamPlanner:
         is_same = not position.server_uuid or is_log_of(now.server_uuid, position.server_uuid)
         is_earlier = number is not None and is_same and number < now.numbers[0]
         return is_earlier and not self.has(StreamOffset(position, is_anonymous=False))
+
+    def look_again(self) -> None:
+        """Look at the logs anew the next time, over a new connection."""
+        self._logs.close()
 
     # -- the end of the next batch --------------------------------------------------------------
 

@@ -316,7 +316,7 @@ class Mirror:
             if self._stop.is_set():  # the row index of a new copy may be incomplete
                 break
             if until is not None:
-                until = self._with_copies(until)
+                until = self._with_copies(self._rounds.until_here(until))
             progressed = not self._control.paused and self._round(until)
             self._beat(self._pulse.beat)
             if not self._control.paused:

@@ -67,6 +67,8 @@ class Rounds:
         self._with_zero_dates: set[str] = set()
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
+        # since the log lacked a position
+        self._has_looked_again = False
         # places of another server in the log of the current one
         self._places: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
         #: whether the newest range ended where the log did when its end was looked for
@@ -74,6 +76,25 @@ class Rounds:
 
     def make(self, until: StreamOffset | None) -> bool:
         """Make one round of the tables that are furthest behind, up to `until`; return whether there was anything to read."""
+        try:
+            progressed = self._make(until)
+        except PositionLostError as error:
+            if self._has_looked_again:
+                if not error.is_passing and self._has_a_position():
+                    error.at(is_passing=True)  # another start may read it
+                raise
+            # after a failover, or a purge, an open connection may show the log that was there before
+            self._has_looked_again = True
+            self._planner.look_again()
+            return True
+        self._has_looked_again = False
+        return progressed
+
+    def _has_a_position(self) -> bool:
+        """Whether the log has the position of a table."""
+        return any(self._planner.has(table.offset) for table in self._tables.followed.values())
+
+    def _make(self, until: StreamOffset | None) -> bool:
         self.is_near_end = False
         if not self._tables.followed:
             return False
@@ -94,7 +115,7 @@ class Rounds:
         )
         ahead += copied
         if until is not None:
-            ahead.append(until)
+            ahead.append(self.until_here(until))
         target = min(ahead, key=_place) if ahead else None
         limits = Limits.of_memory(self._options.round_bytes)
         if unfinished:
@@ -102,6 +123,8 @@ class Rounds:
         try:
             end = self._planner.advance(start, limits, target)
         except PositionLostError as error:
+            if not self._has_looked_again:
+                raise
             self._leave_behind(group, error)
             return True
         if _are_of_two_servers(start, end):
@@ -221,6 +244,20 @@ class Rounds:
         self._position_is_lost(table, end)
         return None
 
+    def until_here(self, until: StreamOffset) -> StreamOffset:
+        """The place up to which a run reads, in the log that the tables are in: after a failover, it is that of another server. If
+        the server has lost the place, it is the end of its log. Raises PositionLostError if the server may have it later.
+        """
+        servers = {table.offset.position.server_uuid for table in self._tables.followed.values()}
+        if len(servers) != 1 or servers & {until.position.server_uuid, ""}:
+            return until
+        found = self._here(until, self._places)
+        if isinstance(found, PositionLostError):
+            if found.is_passing:
+                raise found
+            found = self._places[until.key] = self._planner.latest()
+        return found
+
     def _here(
         self,
         offset: StreamOffset,
@@ -254,6 +291,8 @@ class Rounds:
                     rows = commit_range(table, changes, by_tasks, end, number, self._options)
                     self._applied(rows)
                 table.offset = end
+                if not table.may_be_ahead:
+                    del self._copied_anew[table.full_name]
                 self._note_zero_dates(table, found.zero_dates.get(table.id, {}))
             except IncompleteError as error:
                 self._lacks_a_row(table, str(error))

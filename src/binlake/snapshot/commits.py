@@ -50,8 +50,8 @@ def wait_for_commits(server: ServerConnection, prepared: Set[_Xid]) -> None:
     before.
 
     A user of MariaDB need not have the privilege to see commits: then this waits for as long as commits take. Raises
-    ServerError, also if commits take more than a minute: `waited_s` is then for how many seconds this waited. On MariaDB, that
-    error `is_passing`: each user sees all prepared XA transactions there, so these are commits that wait for something.
+    ServerError, also if commits take more than a minute: `waited_s` is then for how many seconds this waited. That error
+    `is_passing` if the user may see all prepared XA transactions (on MariaDB, each user may): then these are commits that wait for something.
     """
     is_optional = server.flavour == "mariadb"
     try:
@@ -121,13 +121,13 @@ def _wait(commits: CommitsInFlight, server: ServerConnection) -> None:
     deadline, pause_s = time.monotonic() + PATIENCE_S, _PAUSE_S
     while not commits.are_done():
         if time.monotonic() > deadline:
-            is_mariadb = server.flavour == "mariadb"
+            is_told_apart = server.flavour == "mariadb" or _xa_recover(server) is not None
             raise ServerError(
                 f"{server.where}: after {PATIENCE_S:.0f} s,"
                 f" {counted(commits.waiting, 'transaction')} still about to commit",
-                hint=_COMMITS_WAIT if is_mariadb else _NOT_TOLD_APART,
+                hint=_COMMITS_WAIT if is_told_apart else _NOT_TOLD_APART,
                 waited_s=PATIENCE_S,
-                is_passing=is_mariadb,
+                is_passing=is_told_apart,
             )
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -209,9 +209,14 @@ def _in_flight(server: ServerConnection, patience_s: float) -> dict[str, str]:
 
 def xa_prepared(server: ServerConnection) -> set[_Xid]:
     """The XA transactions that wait for their decision; none where the user may not ask."""
+    return _xa_recover(server) or set()
+
+
+def _xa_recover(server: ServerConnection) -> set[_Xid] | None:
+    """The XA transactions that wait for their decision; None if the user may not ask."""
     try:
         return set(server.rows("XA RECOVER"))
     except ServerError as error:
         if error.retryable:
             raise
-        return set()
+        return None

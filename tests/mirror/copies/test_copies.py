@@ -118,7 +118,37 @@ def test_an_interrupted_copy_does_not_continue_in_another_log(
             )
             server.execute(f"UPDATE {DATABASE}.reset SET t = v WHERE id % 7 = 0")
         lake.catch_up()
-        assert any("its copy starts again" in note for note in lake.notes), lake.notes
+        assert any("its copy begins again: " in note for note in lake.notes), lake.notes
+        assert lake.equals_source(f"{DATABASE}.reset")
+
+
+@pytest.mark.parametrize("chunk", [0, 6])
+def test_the_log_is_reset_during_a_copy(
+    iceberg_spark: Any,
+    tmp_path: Path,
+    provisioned: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    chunk: int,
+) -> None:
+    """The new log soon has more files than the one before: the positions of the chunks are there, with other changes."""
+    with running(provisioned("mysql-9.7")) as server:
+        server.execute(f"CREATE DATABASE {DATABASE}")
+        lake = lake_of(server, iceberg_spark, tmp_path, "reset")
+        changed: list[int] = []
+
+        def change(number: int) -> None:
+            if number == chunk and not changed:
+                changed.append(number)
+                server.execute(
+                    f"UPDATE {DATABASE}.reset SET v = v + 1",
+                    server.kind.reset_statement,
+                    *["FLUSH BINARY LOGS"] * 2,
+                )
+
+        with chunk_by_chunk(monkeypatch, change):
+            lake.catch_up()
+        assert changed
+        assert any("its copy begins again: " in note for note in lake.notes), lake.notes
         assert lake.equals_source(f"{DATABASE}.reset")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from binlake.errors import PositionLostError, ServerError
 from binlake.mirror.followed.first_copy import LogLagsError
 from dev.servers import Server, running
-from support.servers.archiving import archive, url_of
+from support.servers.archiving import archive, until, url_of
 from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -139,3 +141,41 @@ def test_an_archive_does_not_have_the_newest_log_which_is_empty(
     server.execute("CREATE TABLE shop.u LIKE shop.t", "INSERT INTO shop.u SELECT * FROM shop.t")
     with pytest.raises(LogLagsError, match="but the last row was read at"):
         lake.catch_up(logs, patience_s=0)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_the_log_of_one_table_is_purged_during_its_copy(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest log is the same one, so an open connection has no reason to list the logs again."""
+    with running(provisioned(name)) as server:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.other (id INT PRIMARY KEY)")
+        server.execute("INSERT INTO shop.other VALUES (1)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",), chunk_rows=50)
+        lake.catch_up()
+        rows = ", ".join(f"({number}, {number})" for number in range(1000))
+        with server.session("shop") as session:
+            session.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+            session.execute(f"INSERT INTO t VALUES {rows}", "ANALYZE TABLE t")
+
+        def change(number: int) -> None:
+            if number == 5:
+                server.execute("UPDATE shop.t SET v = v + 1", _FLUSH)
+                server.execute("INSERT INTO shop.other VALUES (5)")
+            if number == 15:
+                server.execute(f"PURGE BINARY LOGS TO '{current_log(server)}'")
+
+        with chunk_by_chunk(monkeypatch, change):
+            mirror = lake.mirror(patience_s=0.0, copy_s=0.0)
+            with ThreadPoolExecutor() as threads, closing(mirror):
+                run = threads.submit(mirror.run, once=False, interval_s=0.05)
+                try:
+                    until(lambda: run.done() or "shop.t" in quarantined(lake))
+                finally:
+                    mirror.stop()
+                run.result()
+        assert quarantined(lake).keys() == {"shop.t"}
+        server.execute("INSERT INTO shop.other VALUES (6)")
+        lake.catch_up()
+        assert quarantined(lake).keys() == {"shop.t"}
+        assert lake.equals_source("shop.other") == ["shop.other"]

@@ -104,6 +104,13 @@ class PreparedServer(BusyServer):
         return super().row(sql, columns)
 
 
+class WaitingServer(PreparedServer):
+    """A server with a commit that waits, for a replica or a disk, whose user may list prepared XA transactions."""
+
+    def rows(self, sql: str, columns: int = 1) -> list[tuple[str, ...]]:
+        return [] if sql == "XA RECOVER" else super().rows(sql, columns)
+
+
 class CrowdedServer(RestlessServer):
     """A server whose list of transactions is cut off."""
 
@@ -115,7 +122,8 @@ class CrowdedServer(RestlessServer):
 @pytest.mark.parametrize(
     ("kind", "says", "later"),
     [
-        (PreparedServer, "1 transaction still about to commit", False),
+        (PreparedServer, "1 transaction still about to commit; XA RECOVER lists", False),
+        (WaitingServer, "1 transaction still about to commit; SHOW PROCESSLIST shows", True),
         (
             CrowdedServer,
             "more open transactions than .* lists; end transactions that are idle",

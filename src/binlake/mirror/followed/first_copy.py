@@ -294,6 +294,9 @@ class FirstCopy:
             raise ServerError(
                 f"{table.full_name} was read from server {min(others)}, but the log is from server {log.server_uuid}"
             )
+        for answer in state.answers.values():
+            if "log" in answer:
+                self._check_same_log(table, state, StreamOffset.from_json(answer["log"]))
         end = max(ends, key=position_key)
         if self.host.is_reached(log, end):
             return
@@ -329,9 +332,6 @@ class FirstCopy:
             positions = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
                 self._check_not_purged(table, state)
-                for answer in state.answers.values():
-                    if "log" in answer:
-                        self.planner.here(StreamOffset.from_json(answer["log"]))
                 oldest = min(positions, key=position_key)
                 start = self.places.of_oldest(table.full_name, oldest)
             except BinlogError as error:
@@ -376,6 +376,7 @@ class FirstCopy:
         rules = self.rules.with_texts(table.schema, table.name, texts)
         width = max(1, self.engine.cores) * _CHUNKS_PER_CORE
         self._report_progress(table, state, 0)
+        began = None if state.answers else self.places.end()
         for at in range(0, len(left), width):
             if self.is_interrupted() or (at and self._gives_way(table)):
                 # the next part need not look for the files of these chunks: in a store, that takes hours for a large copy
@@ -402,21 +403,45 @@ class FirstCopy:
                     lambda done, _all: self._report_progress(table, state, done),
                 )
             found = [json.loads(text) for text in answers]
-            state.add(found if state.answers else self._with_log(table, found))
+            state.add(found if began is None else self._with_log(table, state, found, began))
+            began = None
             self._report_progress(table, state, 0)
             self._check_not_purged(table, state)
         return True
 
-    def _with_log(self, table: SourceTable, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The answers of the first chunks, with a place that identifies the log when the copy is continued."""
+    def _with_log(
+        self,
+        table: SourceTable,
+        state: CopyState,
+        answers: list[dict[str, Any]],
+        began: StreamOffset,
+    ) -> list[dict[str, Any]]:
+        """The answers of the first chunks, with a place that identifies the log later. `began`: the end of the log before them.
+        Raises ServerError if the log has been replaced since.
+        """
         positions = (Position.from_json(answer["position"]) for answer in answers)
         try:
             place = self.places.of_oldest(table.full_name, min(positions, key=position_key))
         except BinlogError as error:
             if error.retryable:
                 raise
-            return answers  # of an archive that lags behind
+            place = began  # of an archive that lags behind
+        self._check_same_log(table, state, began)
         return [answers[0] | {"log": place.to_json()}, *answers[1:]]
+
+    def _check_same_log(self, table: SourceTable, state: CopyState, place: StreamOffset) -> None:
+        """Raise ServerError if the log does not have a place of this copy: a reset log has other changes at the positions of
+        the chunks.
+        """
+        try:
+            self.planner.here(place)
+        except PositionLostError as error:
+            if error.is_passing:
+                raise
+            state.remove()
+            raise ServerError(
+                f"{table.full_name}: the log is not the one in which its copy began: {error.message}"
+            ) from None
 
     def _check_not_purged(self, table: SourceTable, state: CopyState) -> None:
         """Raise LogPurgedError if the log with the changes since the first chunk is not there any more."""

@@ -102,7 +102,7 @@ class FollowedTables:
         self._wanted_from_now: frozenset[TableName] | None = None
         self._copied, self._conflicts = Counter[str](), CopyConflicts()
         self.source = WantedTables(host, options, self._selection, PATIENCE_S, stop)
-        self._changed = control.added, control.removed
+        self._changed = control.added, control.removed, frozenset(control.quarantined)
         self._shards: dict[str, dict[str, Followed]] = {}
         self._lake, self._mirrored = lake, MirroredTables(lake, self.namespaces)
         self._absent = AbsentTables(self, lake, control, options, indexes, self._mirrored, note)
@@ -317,11 +317,11 @@ class FollowedTables:
         for full_name in sorted(self.followed.keys() & quarantined.keys()):
             self.forget(full_name)
             self._note(f"{full_name} is quarantined: {quarantined[full_name].reason}")
-        changed = self._control.added, self._control.removed
-        if changed == self._changed:
+        now = self._control.added, self._control.removed, frozenset(quarantined)
+        before, self._changed = self._changed, now
+        if now[:2] == before[:2] and now[2] >= before[2]:
             return
-        new = set(changed[0]).difference(self._changed[0])
-        self._changed = changed
+        new = set(now[0]).difference(before[0])
         if self._wanted_from_now is not None:
             self.limit()
         for full_name in sorted({*self.followed, *self.unfinished}):

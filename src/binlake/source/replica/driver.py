@@ -33,6 +33,9 @@ from binlake.source.replica.receiver import (
 )
 from binlake.source.replica.tls import Peer, TlsPolicy
 
+# After so many seconds of silence, and then so many probes at this interval without an answer, a connection is lost: a half-open
+# one would be noticed after two hours.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
 # Of a packet in a stream: a slower server counts as lost, so that an event cannot take hours.
 _LEAST_BYTES_S = 1024
@@ -102,7 +105,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
                     (self.host, self.port), self._patience_s, self._from
                 )
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                _keep_alive(sock)
                 return sock
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -294,3 +297,11 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         if self.compression == "zstd":
             return zstandard.ZstdCompressor(level=self._zstd_level).compress(data)
         return zlib.compress(data)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Have the system notice that the other end is gone, where it can be told when."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, number in _KEEP_ALIVE.items():
+        if hasattr(socket, name):  # not on all systems
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), number)

@@ -29,7 +29,8 @@ def is_near_end(end: StreamOffset, *others: StreamOffset, is_cut: bool = False) 
     planner: Any = SimpleNamespace(advance=lambda *_: end, is_cut=is_cut)
     places = [offset(START), *others]
     followed = {
-        f"shop.t{number}": SimpleNamespace(offset=place, is_being_completed=False, is_unfinished=False, id=("shop", f"t{number}"))
+        f"shop.t{number}": SimpleNamespace(offset=place, is_being_completed=False, is_unfinished=False,
+                                     may_be_ahead=False, full_name=f"shop.t{number}", id=("shop", f"t{number}"))
         for number, place in enumerate(places)
     }  # fmt: skip
     tables: Any = SimpleNamespace(followed=followed, follows=lambda _table: True)
@@ -90,6 +91,7 @@ def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
         offset=offset(START),
         is_being_completed=False,
         is_unfinished=False,
+        may_be_ahead=False,
         id=("shop", "T"),
         full_name="shop.T",
     )
@@ -123,6 +125,7 @@ def test_dates_that_became_null_are_counted_in_each_round_and_reported_once() ->
         offset=offset(START),
         is_being_completed=False,
         is_unfinished=False,
+        may_be_ahead=False,
         id=("shop", "t"),
         full_name="shop.t",
     )

@@ -170,6 +170,30 @@ def test_a_table_that_the_upkeep_quarantines_is_not_followed_any_more(
     assert len(notes) == 1
 
 
+def test_a_table_that_is_removed_and_added_between_two_looks_is_copied(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """It was quarantined before; the patterns are the same as before."""
+    control = Control(lake, "mysql://db1/", MirrorOptions())  # type: ignore[arg-type]
+    control.add_tables({"shop.t"}, set())
+    tables, control = started(lake, tmp_path, control)
+    looks: list[str] = []
+
+    def look() -> list[str]:
+        looks.append("at the tables of the server")
+        return []
+
+    tables.find_new = look  # type: ignore[method-assign]
+    control.quarantine("shop.t", "a value of it cannot be read")
+    tables.begin_round()
+    assert not looks
+    control.remove_tables({"shop.t"}, {"shop.t"})
+    control.add_tables({"shop.t"}, set())
+    tables.begin_round()
+    tables.begin_round()
+    assert len(looks) == 1
+
+
 @pytest.mark.parametrize(
     ("uuid", "file", "snapshot", "is_later"),
     [

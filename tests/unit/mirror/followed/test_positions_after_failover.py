@@ -35,6 +35,16 @@ class NewServer:
 
     def __init__(self, *lost: StreamOffset) -> None:
         self.lost = lost
+        self.looks = 0
+
+    def look_again(self) -> None:
+        self.looks += 1
+
+    def latest(self) -> StreamOffset:
+        return offset("new", 99)
+
+    def has(self, wanted: StreamOffset) -> bool:
+        return wanted not in self.lost
 
     def here(self, wanted: StreamOffset) -> StreamOffset:
         if wanted in self.lost:
@@ -134,9 +144,76 @@ def test_the_range_that_completes_a_copy_ends_there_on_the_new_server_too() -> N
 def test_a_server_with_the_position_of_no_table() -> None:
     places = offset("old", 1), offset("older", 5)
     tables = Tables(one=places[0], other=places[1])
-    with pytest.raises(PositionLostError, match=r"binlog\.000001 was purged; copy all tables"):
-        rounds(NewServer(*places), tables).make(None)
+    server = NewServer(*places)
+    mirror = rounds(server, tables)
+    assert mirror.make(None)
+    assert server.looks == 1
+    with pytest.raises(
+        PositionLostError, match=r"binlog\.000001 was purged; copy all tables"
+    ) as lost:
+        mirror.make(None)
+    assert not lost.value.is_passing
+    assert (tables.quarantined, server.looks) == ({}, 1)
+
+
+class Reconnecting(NewServer):
+    """A server whose log can be read after so many `looks` at it."""
+
+    def __init__(self, *lost: StreamOffset, looks: int) -> None:
+        super().__init__(*lost)
+        self.needed = looks
+
+    def has(self, wanted: StreamOffset) -> bool:
+        return self.looks < self.needed or super().has(wanted)
+
+    def advance(self, start: StreamOffset, *_limits: Any) -> StreamOffset:
+        if self.looks < self.needed or start in self.lost:
+            raise PositionLostError(f"{start.position.file} is another log now")
+        return start
+
+
+def test_a_new_connection_shows_that_the_log_is_another_one() -> None:
+    """Only the table whose position was purged is quarantined."""
+    behind, kept = offset("new", 1), offset("new", 5)
+    tables = Tables(behind=behind, kept=kept)
+    server = Reconnecting(behind, looks=1)
+    mirror = rounds(server, tables)
+    assert mirror.make(None)
     assert not tables.quarantined
+    assert mirror.make(None)
+    assert tables.quarantined.keys() == {"shop.behind"}
+    assert not mirror.make(None)
+
+
+def test_a_log_that_cannot_be_read_although_it_has_the_position() -> None:
+    """Another start may read it, so a service starts again."""
+    tables = Tables(t=offset("new", 5))
+    mirror = rounds(Reconnecting(looks=9), tables)
+    assert mirror.make(None)
+    with pytest.raises(PositionLostError, match="is another log now") as lost:
+        mirror.make(None)
+    assert lost.value.is_passing
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_run_ends_at_its_place_on_the_new_server_too(is_lost: bool) -> None:
+    """On a server that is never idle, it would not end otherwise; and positions of two servers have no order."""
+    until = offset("old", 5)
+    targets: list[StreamOffset] = []
+
+    class Server(NewServer):
+        def here(self, wanted: StreamOffset) -> StreamOffset:
+            return offset("new", 8) if wanted == until and not is_lost else super().here(wanted)
+
+        def advance(self, start: StreamOffset, *limits: Any) -> StreamOffset:
+            targets.append(limits[-1])
+            return start
+
+    mirror = rounds(Server(*[until] * is_lost), Tables(t=offset("new", 7)))
+    end = offset("new", 99 if is_lost else 8)
+    assert mirror.until_here(until) == end
+    mirror.make(until)
+    assert targets == [end]
 
 
 def test_tables_at_one_place_get_their_positions_in_the_new_log_before_it_is_read() -> None:
