@@ -6,8 +6,10 @@ table = lake.open_table("shop", "orders", ("id",), indexes)
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from binlake.errors import OptionError
 from binlake.mirror.tables.formats import DELTA, LakeTables, format_of
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ def open_lake(
 ) -> LakeTables:
     """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError.
 
-    `key_reader` completes row indexes, by default in the thread that opens a table.
+    `key_reader` completes row indexes, by default in the thread that opens a table. Raises OptionError if the catalog of the session is
+    another lake: Spark keeps the one that it has loaded first.
     """
     if (format_of(lake) or wanted) == DELTA:
         from binlake.mirror.delta.lake import DeltaLake
@@ -33,4 +36,17 @@ def open_lake(
         return DeltaLake(spark, lake)
     from binlake.mirror.iceberg.lake import IcebergLake
 
-    return IcebergLake(spark, catalog, key_reader)
+    opened = IcebergLake(spark, catalog, key_reader)
+    if opened.directory is not None and _place(opened.directory) != _place(lake):
+        raise OptionError(
+            f"the catalog {catalog} of the Spark session is {opened.directory}, not {lake}",
+            name="spark",
+            hint="give the session a catalog of another name for this lake, and name it as `catalog`; or leave `spark` out",
+        )
+    return opened
+
+
+def _place(lake: str) -> str:
+    """A lake's directory or URI, in one form."""
+    path = lake if "://" in lake else os.path.realpath(lake.removeprefix("file:"))
+    return path.removeprefix("file://").rstrip("/")

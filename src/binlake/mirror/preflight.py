@@ -24,9 +24,21 @@ from binlake.values.options import ReadOptions
 def check_location(url: str, lake: str, options: MirrorOptions) -> None:
     """Raise OptionError, SourceError for a server or a lake that the mirror cannot use."""
     check_no_password(url, "url")
+    check_no_log(url)
     check_lake(lake)
     check_format(lake, options)
     check_store(lake)
+
+
+def check_no_log(url: str) -> None:
+    """Raise OptionError if the URL has a path: it names one log, and users may think that it chooses a database."""
+    for one in ServerUrl.parse_all(url):
+        if one.log_name:
+            raise OptionError(
+                f"a mirror reads all logs of a server, and the path of {one} names one log",
+                name="url",
+                hint=f"end the URL after the host; `--table '{one.log_name}.*'` chooses the tables of a database",
+            )
 
 
 def check_logs(logs: str | None) -> None:

@@ -10,7 +10,7 @@ from binlake.errors import OptionError
 from binlake.mirror.lake_state import check_lake, lake_location
 from binlake.mirror.tables.formats import DELTA, format_of
 from binlake.spark.java_class import java_instance
-from binlake.spark.sessions import start
+from binlake.spark.sessions import SQL_SETTINGS, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +26,8 @@ _OF_DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+# the attribute of a SparkContext that keeps its sessions beside the first one, by the settings of their catalogs
+_SESSIONS = "_binlake_mirror_sessions"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # A commit is too little work for the JVM's second compiler: it would take up to 45 % of the CPU time of the first
 # rounds, and half of that of the first idle minute. Tasks are Python.
@@ -52,13 +54,22 @@ def mirror_session(
     `table_format` is that of a lake that has none yet: with `delta` there is no catalog, as tables are
     directories. `config` wins over what is set here: with `spark.sql.catalog.<catalog>.type` in it, or
     `.catalog-impl`, the catalog is that one, and `lake` its warehouse unless it names another. With
-    `spark.jars`, `spark.jars.packages` or an extra class path in it no jar is added. Raises OptionError, SourceError.
+    `spark.jars`, `spark.jars.packages` or an extra class path in it no jar is added.
+
+    A running session is used if its catalog is the same one, or if it has none of the name; else the session is a new one beside it, in the
+    same JVM. Raises OptionError, SourceError.
     """
     check_lake(lake)
     given = dict(config or {})
     if (format_of(lake) or table_format) == DELTA:
         return _delta_session(catalog, iceberg_jar, master, given, log_file)
     name = f"spark.sql.catalog.{catalog}"
+    if catalog != CATALOG and not has_own_catalog(given, catalog):
+        raise OptionError(
+            f"no setting describes the catalog {catalog}",
+            name="catalog",
+            hint=f"give {name}.type, or {name}.catalog-impl; without a name, the directory of the lake is the catalog",
+        )
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
@@ -78,7 +89,43 @@ def mirror_session(
         settings["spark.driver.extraClassPath"] = iceberg_jar
     elif not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
         settings["spark.jars.packages"] = ICEBERG_PACKAGE
-    return _started(master, {**settings, **given}, log_file)
+    return _with_catalog(name, master, {**settings, **given}, log_file)
+
+
+def _with_catalog(
+    name: str, master: str | None, config: Mapping[str, str], log_file: Path | None
+) -> SparkSession:
+    """A session with these settings. `name`: that of the setting of its catalog, which Spark loads once: a session that has another
+    catalog of the name would keep that.
+    """
+    running = _running()
+    wanted = {key: value for key, value in config.items() if f"{key}.".startswith(f"{name}.")}
+    if running is None or running.conf.get(name, None) is None:
+        return _started(master, config, log_file)
+    if all(running.conf.get(key, None) == value for key, value in wanted.items()):
+        return _started(master, config, log_file)
+    sessions: dict[frozenset[tuple[str, str]], SparkSession]
+    sessions = vars(running.sparkContext).setdefault(_SESSIONS, {})
+    key_of_catalog = frozenset(wanted.items())
+    if key_of_catalog not in sessions:
+        sessions[key_of_catalog] = running.newSession()
+    beside = sessions[key_of_catalog]
+    is_static = running._jvm.org.apache.spark.sql.internal.SQLConf.isStaticConfigKey
+    for key, value in {**SQL_SETTINGS, **config}.items():
+        if key.startswith("spark.sql.") and not is_static(key):
+            beside.conf.set(key, value)
+    return _without_processes(beside)
+
+
+def _running() -> SparkSession | None:
+    """The session that `start` would return, if there is one already."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def _delta_session(
@@ -99,6 +146,14 @@ def _delta_session(
                 name=name,
                 hint="leave it out; the setting spark.jars takes the jars of Delta",
             )
+    running = _running()
+    extensions = "" if running is None else running.conf.get("spark.sql.extensions", None) or ""
+    if running is not None and _OF_DELTA["spark.sql.extensions"] not in extensions:
+        raise OptionError(
+            "the Spark session of this process was started without Delta",
+            name="spark",
+            hint="stop it before: SparkSession.active().stop(); or pass a session that has Delta",
+        )
     settings = {"spark.ui.enabled": "false", **_OF_DELTA}
     if not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
         settings["spark.jars.packages"] = DELTA_PACKAGE
@@ -106,8 +161,13 @@ def _delta_session(
 
 
 def _started(master: str | None, config: Mapping[str, str], log_file: Path | None) -> SparkSession:
-    """A session whose JVM starts no process for each file that a commit creates."""
-    spark = start("binlake mirror", master=master, config=config, log_file=log_file)
+    return _without_processes(
+        start("binlake mirror", master=master, config=config, log_file=log_file)
+    )
+
+
+def _without_processes(spark: SparkSession) -> SparkSession:
+    """The session, whose JVM then starts no process for each file that a commit creates."""
     local_files = java_instance(spark, "binlake.spark", "LocalFiles")
     local_files.use(spark.sparkContext._jsc.hadoopConfiguration())
     return spark

@@ -38,7 +38,8 @@ _MOST_PORT = 65535
 # the attribute of a SparkContext that keeps the collector of its tasks' ledgers
 _COLLECTOR = "_binlake_ledger_collector"
 
-_CONFIG = {
+#: Settings of every session, unless a user gives others.
+SQL_SETTINGS = {
     # a user's mistake is a sentence, not a stack
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
     # on 4.1 the only check that a batch has the announced types
@@ -91,11 +92,11 @@ def start(
     builder = SparkSession.builder.appName(app_name)
     if remote is not None:
         builder = builder.remote(remote)
-        settings = {**_CONFIG, **_CONNECT_CONFIG, **(config or {})}
+        settings = {**SQL_SETTINGS, **_CONNECT_CONFIG, **(config or {})}
     else:
         if master is not None:
             builder = builder.master(master)
-        settings = {**_CONFIG, **_CLASSIC_CONFIG, **(config or {})}
+        settings = {**SQL_SETTINGS, **_CLASSIC_CONFIG, **(config or {})}
     for key, value in settings.items():
         builder = builder.config(key, value)
     starts_jvm = remote is None or remote.startswith("local")

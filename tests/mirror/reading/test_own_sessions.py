@@ -7,10 +7,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dev.servers import running
+from support.servers.live import url_of
 from support.spark.mirrored import iceberg_jar
+from support.spark.spark_processes import environment
 
 pytestmark = pytest.mark.lakes
 
@@ -59,3 +63,55 @@ def test_two_sessions_of_one_process_start_no_process_for_the_files_of_a_commit(
     assert [line for line in changed if str(lake) in line] == []
     modes = {stat.S_IMODE(p.stat().st_mode) for p in (lake / "db/t/metadata").iterdir()}
     assert modes == {0o644}, "as Hadoop's configuration says, which has a umask of its own"
+
+
+_TWO_LAKES = """
+import sys
+from binlake.errors import BinlogError
+from binlake.mirror import mirror, status
+from binlake.mirror.sessions import mirror_session
+
+url, one, two, none, jar = sys.argv[1:]
+first = mirror_session(one, master="local[1]", iceberg_jar=jar)
+mirror(url, one, ["a.t"])
+try:
+    status(none)
+except BinlogError as error:
+    print(error.message)
+mirror(url, two, ["b.t", "b.u"])
+for lake in (one, two, one):
+    print([table.table for table in status(lake).tables])
+print([row.v for row in mirror_session(two).sql("SELECT v FROM lake.b.t").collect()])
+try:
+    status(two, spark=first)
+except BinlogError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.server
+def test_several_lakes_in_one_process(tmp_path: Path, provisioned: Any) -> None:
+    """Spark keeps the catalog of a session that it has loaded first."""
+    one, two, none = (tmp_path / name for name in ("one", "two", "none"))
+    none.mkdir()
+    with running(provisioned("mysql-9.7")) as server:
+        for database in ("a", "b"):
+            server.execute(f"CREATE DATABASE {database}")
+            for table in ("t", "u"):
+                server.execute(f"CREATE TABLE {database}.{table} (id INT PRIMARY KEY, v INT)")
+                server.execute(f"INSERT INTO {database}.{table} VALUES (1, 7)")
+        words = [url_of(server), one, two, none, iceberg_jar()]
+        done = subprocess.run(
+            [sys.executable, "-c", _TWO_LAKES, *map(str, words)],
+            capture_output=True, text=True, check=False, env=environment(),
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "this lake has no mirror",
+        "['a.t']",
+        "['b.t', 'b.u']",
+        "['a.t']",
+        "[7]",
+        f"the catalog lake of the Spark session is {one}, not {two}",
+    ]
+    assert {path.name for path in one.iterdir()} == {"_binlake", "a"}

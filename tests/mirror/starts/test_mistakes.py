@@ -75,6 +75,23 @@ def test_a_pattern_in_upper_case_for_a_server_with_names_in_lower_case(
     assert not lake.exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("shop", "a mirror reads all logs of a server, and the path of "),
+        ("&ssl-mode=verify_ca", "mysql://127.0.0.1/&ssl-mode=verify_ca: '&ssl-mode=verify_ca' is not the name of a log"),
+    ],
+)  # fmt: skip
+def test_a_path_in_the_url(
+    lake: Path, capfd: pytest.CaptureFixture[str], path: str, says: str
+) -> None:
+    """In other programs, it is a database; binlake would mirror all of them."""
+    code, out, err = run(capfd, "mirror", f"mysql://127.0.0.1/{path}", str(lake), "--once")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"binlake: {says}")
+    assert not lake.exists()
+
+
 def test_a_server_that_does_not_answer(lake: Path, capfd: pytest.CaptureFixture[str]) -> None:
     port = ReservedPort()
     url = f"mysql://root@127.0.0.1:{port.number}/?option-file=none"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from binlake.errors import BinlogError, SourceError
+from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.sessions import mirror_session
@@ -89,3 +89,9 @@ def test_a_file_system_without_locks_is_not_taken_for_another_process(
     monkeypatch.setattr(fcntl, "flock", refused)
     with pytest.raises(SourceError, match=r"cannot lock .*index: No locks available.*--state"):
         lock(tmp_path / "index", "/lake")
+
+
+def test_a_catalog_without_settings(tmp_path: Path) -> None:
+    """Its tables would be in the directory of the lake, for example if its name is misspelled in the settings."""
+    with pytest.raises(OptionError, match="no setting describes the catalog prod"):
+        mirror_session(str(tmp_path), catalog="prod", config={"spark.sql.catalog.prd.type": "rest"})

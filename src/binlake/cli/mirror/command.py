@@ -139,11 +139,18 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.preflight import check_logs, check_server, check_state, check_tables
+    from binlake.mirror.preflight import (
+        check_logs,
+        check_no_log,
+        check_server,
+        check_state,
+        check_tables,
+    )
     from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
     from binlake.mirror.reporting.report import mirror_status
     from binlake.mirror.tables.formats import check_format
 
+    check_no_log(values["url"])
     options = MirrorOptions.of(values)
     options.column_rules.pinned()  # a missing key is an error before Spark starts
     lake = lake_location(values["lake"])

@@ -16,6 +16,7 @@ import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
+import org.apache.iceberg.hadoop.HadoopCatalog;
 import org.apache.iceberg.hadoop.HadoopTableOperations;
 import org.apache.iceberg.inmemory.InMemoryFileIO;
 import org.apache.iceberg.io.CloseableIterable;
@@ -52,12 +53,19 @@ public class Lake {
 
   /** The catalog itself. Iceberg's cache in front of it shows earlier states of tables, and has no methods for namespaces. */
   private Catalog direct(Catalog catalog) throws Exception {
-    if (!(catalog instanceof CachingCatalog)) {
-      return catalog;
-    }
-    java.lang.reflect.Field wrapped = CachingCatalog.class.getDeclaredField("catalog");
-    wrapped.setAccessible(true);
-    return (Catalog) wrapped.get(catalog);
+    return catalog instanceof CachingCatalog ? (Catalog) field(catalog, CachingCatalog.class, "catalog") : catalog;
+  }
+
+  private Object field(Object of, Class owner, String name) throws Exception {
+    java.lang.reflect.Field found = owner.getDeclaredField(name);
+    found.setAccessible(true);
+    return found.get(of);
+  }
+
+  /** The directory of a Hadoop catalog; null for another one. */
+  public String directory(Catalog catalog) throws Exception {
+    Catalog found = direct(catalog);
+    return found instanceof HadoopCatalog ? (String) field(found, HadoopCatalog.class, "warehouseLocation") : null;
   }
 
   /** Whether the catalog has a table, also one that `load` cannot read. */

@@ -48,6 +48,12 @@ class Lake:
             self._catalog = spark_catalog.loadIcebergCatalog(spark._jsparkSession, catalog)
         self.catalog = catalog
 
+    @property
+    def directory(self) -> str | None:
+        """The directory, or URI, of a Hadoop catalog; None of another catalog."""
+        found: str | None = self._helper.directory(self._catalog)
+        return found
+
     def exists(self, namespace: str, table: str) -> bool:
         with _in_one_line(f"{namespace}.{table}"):
             return bool(self._helper.exists(self._catalog, namespace, table))

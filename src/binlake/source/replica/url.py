@@ -29,7 +29,8 @@ DEFAULT_PORT = 3306
 
 _MAX_PORT = 65535
 _SECONDS_LIMIT = 31_536_000.0
-_LOG_NAME = re.compile(r"[^/\\\x00-\x1f]{1,255}")
+# a name of the server's option log_bin; one with & or = is a query whose ? is missing
+_LOG_NAME = re.compile(r"[^/\\&=\x00-\x1f]{1,255}")
 _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*))?")
 _OPTION = re.compile(r"[\w-]+=")
 _NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
