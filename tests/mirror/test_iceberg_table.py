@@ -263,13 +263,17 @@ def test_another_program_has_committed_often(
     table = lake.create_table("db", "often", NewTable(SCHEMA, ("id",)), tmp_path)
     table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {})
     asked = [lake.load("db", "often") for _ in range(4)]
+    # a commit leaves a table that reads its newest metadata when it is next looked at
+    asked[1].tag("mine")
+    asked[2].set_properties({"binlake.other": "1"})
     other = lake.open_table("db", "often", ("id",), tmp_path / "other")
     for number in range(COMMITS):
         other.commit(Change(rows([{"id": 2, "name": "b", "amount": number}])), {})
     other.stored.tag("theirs")
 
-    assert asked[0].tags() == ["theirs"]
-    assert sorted(asked[1].refs()) == ["main", "theirs"]
+    assert sorted(asked[0].tags()) == ["mine", "theirs"]
+    assert sorted(asked[1].refs()) == ["main", "mine", "theirs"]
+    assert asked[2].describe()["properties"]["binlake.other"] == "1"
     asked[2].replace_properties({"binlake.mine": None}, {"binlake.mine": "1"})
     asked[3].set_properties({"binlake.mine": "2"})
     assert table.has_other_commits()

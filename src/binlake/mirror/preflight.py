@@ -14,7 +14,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import logs_directory
 from binlake.mirror.tables.formats import check_format
-from binlake.source.bytes import local_path
+from binlake.source.bytes import is_uri, local_path
 from binlake.source.locations import check_no_password, has_wildcards, location
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.url import ServerUrl
@@ -46,8 +46,9 @@ def check_logs(logs: str | None) -> None:
     servers.
     """
     if logs is not None:
-        archive = location(local_path(logs))
-        if archive.kind() == "missing" and not has_wildcards(logs):
+        # (a store has no directories: a prefix may get its first log later)
+        is_local = not is_uri(path := local_path(logs))
+        if is_local and not has_wildcards(logs) and (archive := location(path)).kind() == "missing":
             raise OptionError(f"{archive.shown} does not exist", name="logs", value=logs)
         with closing(DirectoryLogs([logs_directory(logs)], ReadOptions())) as found:
             found.look()

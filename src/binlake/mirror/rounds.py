@@ -67,7 +67,7 @@ class Rounds:
         self._with_zero_dates: set[str] = set()
         self._copied_anew: Counter[str] = Counter()
         self._incidents: set[str] = set()
-        # since the log lacked a position
+        # since the log lacked a position, and until it has been read
         self._has_looked_again = False
         # places of another server in the log of the current one
         self._places: dict[tuple[Position, str], StreamOffset | PositionLostError] = {}
@@ -77,7 +77,7 @@ class Rounds:
     def make(self, until: StreamOffset | None) -> bool:
         """Make one round of the tables that are furthest behind, up to `until`; return whether there was anything to read."""
         try:
-            progressed = self._make(until)
+            return self._make(until)
         except PositionLostError as error:
             if self._has_looked_again:
                 if not error.is_passing and self._has_a_position():
@@ -87,8 +87,6 @@ class Rounds:
             self._has_looked_again = True
             self._planner.look_again()
             return True
-        self._has_looked_again = False
-        return progressed
 
     def _has_a_position(self) -> bool:
         """Whether the log has the position of a table."""
@@ -126,14 +124,17 @@ class Rounds:
             if not self._has_looked_again:
                 raise
             self._leave_behind(group, error)
+            self._has_looked_again = False
             return True
         if _are_of_two_servers(start, end):
             self._change_server()
             return True
         if end.key == start.key:
+            self._has_looked_again = False
             return False
         self.is_near_end = target is None and not self._planner.is_cut
         found = self._decoder.decode_until_change(group, start, end)
+        self._has_looked_again = False
         self._note_incidents(found)
         first = self._schema_changes.first(found.ddl, group)
         if first is None:
@@ -246,7 +247,7 @@ class Rounds:
 
     def until_here(self, until: StreamOffset) -> StreamOffset:
         """The place up to which a run reads, in the log that the tables are in: after a failover, it is that of another server. If
-        the server has lost the place, it is the end of its log. Raises PositionLostError if the server may have it later.
+        it is certain that the server has lost the place, it is the end of its log. Raises PositionLostError if the server may have it later.
         """
         servers = {table.offset.position.server_uuid for table in self._tables.followed.values()}
         if len(servers) != 1 or servers & {until.position.server_uuid, ""}:
@@ -254,6 +255,7 @@ class Rounds:
         found = self._here(until, self._places)
         if isinstance(found, PositionLostError):
             if found.is_passing:
+                del self._places[until.key]
                 raise found
             found = self._places[until.key] = self._planner.latest()
         return found

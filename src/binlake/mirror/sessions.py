@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
 from binlake.mirror.lake_state import check_lake, lake_location
@@ -110,7 +110,8 @@ def _with_catalog(
     if key_of_catalog not in sessions:
         sessions[key_of_catalog] = running.newSession()
     beside = sessions[key_of_catalog]
-    is_static = running._jvm.org.apache.spark.sql.internal.SQLConf.isStaticConfigKey
+    jvm: Any = running._jvm
+    is_static = jvm.org.apache.spark.sql.internal.SQLConf.isStaticConfigKey
     for key, value in {**SQL_SETTINGS, **config}.items():
         if key.startswith("spark.sql.") and not is_static(key):
             beside.conf.set(key, value)

@@ -14,6 +14,7 @@ from binlake.errors import PositionLostError, ServerError
 from binlake.mirror.followed.first_copy import LogLagsError
 from dev.servers import Server, running
 from support.servers.archiving import archive, until, url_of
+from support.spark.engines import HereEngine
 from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -179,3 +180,27 @@ def test_the_log_of_one_table_is_purged_during_its_copy(
         lake.catch_up()
         assert quarantined(lake).keys() == {"shop.t"}
         assert lake.equals_source("shop.other") == ["shop.other"]
+
+
+def test_the_log_is_purged_while_the_first_chunk_is_read(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no other log: to copy the table again would not help."""
+    with running(provisioned("mysql-9.7")) as server:
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (v INT)")  # one chunk
+        server.execute("INSERT INTO shop.t VALUES (1), (2)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",))
+
+        class Purging(HereEngine):
+            def run(self, tasks: Any, what: str, watch: Any) -> list[str]:
+                answers = super().run(tasks, what, watch)
+                if what == "copy shop.t":
+                    server.execute("INSERT INTO shop.t VALUES (3)", _FLUSH)
+                    server.execute(f"PURGE BINARY LOGS TO '{current_log(server)}'")
+                return answers
+
+        with monkeypatch.context() as patch:
+            patch.setattr("binlake.mirror.loop.SparkEngine", lambda _spark: Purging())
+            lake.catch_up()
+        assert "set binlog_expire_logs_seconds" in quarantined(lake)["shop.t"]
+        assert not any("begins again" in note for note in lake.notes)

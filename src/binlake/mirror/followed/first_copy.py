@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -331,7 +331,7 @@ class FirstCopy:
             done, of = len(state.answers), len(state.chunks)
             positions = (Position.from_json(one["position"]) for one in state.answers.values())
             try:
-                self._check_not_purged(table, state)
+                self._check_not_purged(table, state.answers.values())
                 oldest = min(positions, key=position_key)
                 start = self.places.of_oldest(table.full_name, oldest)
             except BinlogError as error:
@@ -406,7 +406,7 @@ class FirstCopy:
             state.add(found if began is None else self._with_log(table, state, found, began))
             began = None
             self._report_progress(table, state, 0)
-            self._check_not_purged(table, state)
+            self._check_not_purged(table, state.answers.values())
         return True
 
     def _with_log(
@@ -426,6 +426,9 @@ class FirstCopy:
             if error.retryable:
                 raise
             place = began  # of an archive that lags behind
+        self._check_not_purged(
+            table, answers
+        )  # it says what to do; a purged log is not another one
         self._check_same_log(table, state, began)
         return [answers[0] | {"log": place.to_json()}, *answers[1:]]
 
@@ -443,9 +446,9 @@ class FirstCopy:
                 f"{table.full_name}: the log is not the one in which its copy began: {error.message}"
             ) from None
 
-    def _check_not_purged(self, table: SourceTable, state: CopyState) -> None:
+    def _check_not_purged(self, table: SourceTable, answers: Iterable[Mapping[str, Any]]) -> None:
         """Raise LogPurgedError if the log with the changes since the first chunk is not there any more."""
-        positions = (Position.from_json(one["position"]) for one in state.answers.values())
+        positions = (Position.from_json(one["position"]) for one in answers)
         oldest = min(positions, key=position_key)
         if self.planner.begins_after(oldest):
             setting = _RETENTION[table.definition.flavour]

@@ -481,9 +481,11 @@ public class Lake {
   private static class Following extends Forwarding {
     private final Catalog catalog;
     private final TableIdentifier name;
+    private final String uuid;
 
     Following(TableOperations table, Catalog catalog, TableIdentifier name) {
       super(table);
+      this.uuid = table.current().uuid();
       this.catalog = catalog;
       this.name = name;
     }
@@ -493,20 +495,33 @@ public class Lake {
           && String.valueOf(error.getMessage()).startsWith("Metadata file for version");
     }
 
+    /** After a commit, it reads the newest metadata, too. */
+    public TableMetadata current() {
+      try {
+        return table.current();
+      } catch (ValidationException error) {
+        return found(error);
+      }
+    }
+
     public TableMetadata refresh() {
       try {
         return table.refresh();
       } catch (ValidationException error) {
+        return found(error);
+      }
+    }
+
+    private TableMetadata found(ValidationException error) {
         if (!isOfRemovedVersion(error)) {
           throw error;
         }
         TableOperations now = ((HasTableOperations) catalog.loadTable(name)).operations();
-        if (!Objects.equals(now.current().uuid(), table.current().uuid())) {
+        if (!Objects.equals(now.current().uuid(), uuid)) {
           throw error; // another table has the name now
         }
         table = now;
         return now.current();
-      }
     }
   }
 

@@ -93,7 +93,7 @@ class RowIndex:
             if first >= last:
                 return np.empty(0, np.int64), np.empty(0, np.uint64)
             with self._reading():
-                found, where = run.find(wanted.take(np.arange(first, last)))
+                found, where = run.find(wanted.part(first, last))
             return order[found + first], where
 
         if len(keys) < _KEYS_FOR_THREADS or len(self._runs) < 2:

@@ -48,6 +48,10 @@ class Keys:
         """The keys of these rows."""
         return Keys(self.high[rows], None if self.low is None else self.low[rows])
 
+    def part(self, first: int, end: int) -> Keys:
+        """The keys of the rows from `first` to before `end`, without a copy."""
+        return Keys(self.high[first:end], None if self.low is None else self.low[first:end])
+
     @classmethod
     def joined(cls, parts: Sequence[Keys]) -> Keys:
         """The keys of several parts of rows of one table."""

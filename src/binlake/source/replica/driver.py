@@ -34,8 +34,13 @@ from binlake.source.replica.receiver import (
 from binlake.source.replica.tls import Peer, TlsPolicy
 
 # After so many seconds of silence, and then so many probes at this interval without an answer, a connection is lost: a half-open
-# one would be noticed after two hours.
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+# one would be noticed after two hours, or after a quarter of one if it has not acknowledged what was sent.
+_KEEP_ALIVE = {
+    "TCP_KEEPIDLE": 30,
+    "TCP_KEEPINTVL": 10,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 60_000,  # milliseconds
+}
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
 # Of a packet in a stream: a slower server counts as lost, so that an event cannot take hours.
 _LEAST_BYTES_S = 1024

@@ -322,3 +322,24 @@ def test_tables_with_different_later_transactions_are_not_read_together() -> Non
             rounds(ChangingServer(), tables, SimpleNamespace(decode_until_change=read)).make(None)
         tables.followed[groups[-1][0]].offset = offset("new", 9)
     assert groups == [["shop.b"], ["shop.a"]]
+
+
+def test_a_run_does_not_move_between_two_servers_forever() -> None:
+    """One address has two servers behind it: each connection may reach the other one."""
+
+    class Balancer(NewServer):
+        is_cut = False
+
+        def advance(self, start: StreamOffset, *_limits: Any) -> StreamOffset:
+            return offset("new" if self.looks % 2 else start.position.server_uuid, 9 + self.looks)
+
+    def read(*_of: Any) -> Decoded:
+        raise PositionLostError("it is not the log that the range was planned for")
+
+    mirror = rounds(
+        Balancer(), Tables(t=offset("old", 1)), SimpleNamespace(decode_until_change=read)
+    )
+    with pytest.raises(PositionLostError, match="was planned for") as lost:  # noqa: PT012
+        for _ in range(9):
+            assert mirror.make(None)
+    assert lost.value.is_passing
