@@ -1,6 +1,9 @@
 """Sessions that read tables, and the log positions that belong to the data read.
 
-No table is ever locked. A position before a read is right if every transaction before it is visible to
+binlake locks no table. A server holds a metadata lock on each table that a snapshot has read until the session ends: an ALTER waits
+for it, and all later statements wait for the ALTER. Sessions are therefore short, or read one table.
+
+A position before a read is right if every transaction before it is visible to
 the read. On both servers, the log has a transaction some milliseconds before InnoDB shows it. `settled_position` waits
 until every transaction that the log may have is visible.
 
