@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from binlake.errors import ServerError, UnsupportedError
+from binlake.errors import ConnectionLostError, ServerError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.compare import (
     LakeRows,
@@ -23,11 +23,13 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
+from binlake.mirror.stopped import StoppedError
 from binlake.snapshot.chunks import chunks_of
 from binlake.snapshot.tables import SourceTable
 from binlake.values.options import ReadOptions
 from dev.golden.types import families
 from dev.servers import Server
+from support.servers.archiving import until
 from support.servers.live import url_of
 from support.servers.source_tables import source_tables
 from support.values.random_values import with_random_values
@@ -293,6 +295,42 @@ def test_an_error_for_one_table_leaves_the_session_to_others(
         assert compare(source.server, table, LakeRows(lake.schema, lambda: [lake])).is_equal
     shop.execute("UPDATE shop.orders SET note = REPEAT('r', 17) WHERE id = 17")
     shop.execute("DROP TABLE shop.altered")
+
+
+@pytest.mark.not_on("mysql-5.6.24")  # which has no generated columns
+def test_the_server_ends_the_query_of_a_comparison_that_ends(server: Server) -> None:
+    """It would not notice for hours that the connection is closed, and keep the snapshot and the lock on the table."""
+    server.execute("CREATE DATABASE ended")
+    with server.session("ended") as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB",
+            "INSERT INTO t VALUES (0)",
+            *(f"INSERT INTO t SELECT id + {1 << bit} FROM t" for bit in range(17)),
+            # some milliseconds for each row
+            "ALTER TABLE t ADD COLUMN v CHAR(64) AS (SHA2(REPEAT(id + 100000, 500000), 256)) VIRTUAL",
+        )
+    table = table_of(server, "ended.t")
+    nothing = LakeRows(table.arrow_schema, list)
+
+    def runs() -> bool:
+        sessions = server.rows("SHOW FULL PROCESSLIST")
+        return any("CRC32" in (row[7] or "") for row in sessions)
+
+    def stop() -> None:
+        if runs():
+            raise StoppedError("the mirror was stopped")
+
+    with exact_session(url_of(server)) as source, pytest.raises(StoppedError):
+        compare(source.server, table, nothing, pause=stop)
+    until(lambda: not runs(), 60)
+    url = url_of(server, read_timeout="1")
+    with (
+        exact_session(url) as source,
+        pytest.raises(ConnectionLostError, match="took too long"),
+    ):
+        compare(source.server, table, nothing)
+    until(lambda: not runs(), 60)
+    server.execute("DROP DATABASE ended")
 
 
 def _position(server: Server) -> object:

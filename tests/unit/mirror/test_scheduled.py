@@ -194,9 +194,12 @@ class BusyServer:
         self.end = threading.Event()
         self.is_aborted = False
 
-    def abort(self) -> None:
+    def interrupt(self) -> None:
         self.is_aborted = True
         self.end.set()
+
+    def abort_statement(self) -> None:
+        assert self.is_aborted
 
     def sums(self) -> int:
         assert self.end.wait(60)
