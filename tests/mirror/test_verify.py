@@ -244,6 +244,20 @@ def test_the_list_of_differences_is_bounded(shop: Server, orders: pa.Table) -> N
     assert {d.kind for d in found.differences} == {"missing"}
 
 
+def test_a_table_that_has_grown_is_compared_in_more_parts(server: Server) -> None:
+    """MySQL 8 and later report the size of a table as it was up to a day ago."""
+    server.execute("CREATE DATABASE grown", "CREATE TABLE grown.t (id INT PRIMARY KEY)")
+    assert table_of(server, "grown.t").rows == 0
+    server.execute(
+        "INSERT INTO grown.t VALUES (0)",
+        *(f"INSERT INTO grown.t SELECT id + {1 << bit} FROM grown.t" for bit in range(15)),
+    )
+    until(lambda: table_of(server, "grown.t").rows > 20_000, 60)
+    table = table_of(server, "grown.t")
+    assert compared(server, table, copy_of(server, table)).parts > 40
+    server.execute("DROP DATABASE grown")
+
+
 def test_a_sample(shop: Server, orders: pa.Table) -> None:
     table = table_of(shop, "shop.orders")
     lake = orders

@@ -45,6 +45,8 @@ _WHERE_KNOWN = (
     "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
     "SET SESSION max_execution_time = 0",
     "SET SESSION max_statement_time = 0",
+    # MySQL 8 and later cache the number of rows and their size for a day
+    "SET SESSION information_schema_stats_expiry = 0",
 )
 
 
