@@ -436,6 +436,28 @@ def test_numbers_that_the_server_shortens(server: Server) -> None:
         assert sorted(one.kind for one in found.differences) == ["extra", "missing"] * shortens
 
 
+@pytest.mark.parametrize("key", ["PRIMARY KEY (k)", "INDEX (v)"], ids=["key", "no-key"])
+def test_text_that_the_character_set_does_not_map(server: Server, key: str) -> None:
+    """With `--invalid hex`, the lake has the bytes. The server shows another text, which decides the part of a row."""
+    server.execute(
+        "DROP DATABASE IF EXISTS unmapped",
+        "CREATE DATABASE unmapped",
+        f"CREATE TABLE unmapped.t (k VARCHAR(9) CHARACTER SET ucs2 NOT NULL, v INT, {key}) ENGINE=InnoDB",
+        *(
+            f"INSERT INTO unmapped.t VALUES (_ucs2 0x{65 + n:04x}D8{n:02x}0041, {n})"
+            for n in range(16)
+        ),
+    )
+    table = table_of(server, "unmapped.t", invalid="hex")
+    lake = copy_of(server, table).sort_by("v")
+    assert all("0x" in one for one in lake["k"].to_pylist())
+    for options in (VerifyOptions(), VerifyOptions(most_values=20), VerifyOptions(sample=0.999)):
+        assert compared(server, table, lake, options).differences == ()
+    faulty = replaced(lake, 3, "v", pa.scalar(99, pa.int32()))
+    kinds = sorted(one.kind for one in compared(server, table, faulty).differences)
+    assert kinds == (["changed"] if table.key else ["extra", "missing"])
+
+
 def test_days_that_the_month_lacks(server: Server) -> None:
     """They are NULL in the lake, as zero dates are."""
     server.execute("DROP DATABASE IF EXISTS days", "CREATE DATABASE days")
