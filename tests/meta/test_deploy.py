@@ -96,6 +96,11 @@ def test_units_limit_restarts_after_permanent_errors() -> None:
     assert "StartLimitBurst" not in archive, "it has to continue when the server is there again"
 
 
+def test_stopping_the_mirror_does_not_end_its_jvm() -> None:
+    """By default, systemd sends the signal to all processes of a unit: the round then fails, and the mirror exits with 1."""
+    assert settings_of("binlake-mirror")["KillMode"] == "mixed"
+
+
 def test_the_mirror_may_open_as_many_files_as_the_command_would_allow() -> None:
     page = (DEPLOY.parent / "docs" / "mirror-operations.md").read_text()
     limit = int(settings_of("binlake-mirror")["LimitNOFILE"])

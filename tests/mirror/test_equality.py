@@ -243,6 +243,43 @@ def test_altered_tables_are_compared_later(
     server.execute("DROP DATABASE beside")
 
 
+def test_a_table_can_be_altered_while_a_large_one_is_compared(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A session that had read both would hold up the ALTER, and all statements after it, for hours."""
+    server.execute(
+        "CREATE DATABASE held",
+        "CREATE TABLE held.early (id INT PRIMARY KEY)",
+        "CREATE TABLE held.large (id INT PRIMARY KEY)",
+        "INSERT INTO held.early VALUES (1)",
+        "INSERT INTO held.large VALUES (0)",
+        *(f"INSERT INTO held.large SELECT id + {1 << bit} FROM held.large" for bit in range(16)),
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("held.*",))
+    mirror = lake.mirror()
+    mirror.run(once=True)
+    compared: list[str] = []
+
+    def alter(table: str) -> None:
+        compared.append(table)
+        if table == "held.large":
+            with server.session("held") as session:
+                session.execute(
+                    "SET SESSION lock_wait_timeout = 5", "ALTER TABLE early ADD COLUMN n INT"
+                )
+
+    try:
+        found = compare_tables(mirror, progress=alter, session_s=600)
+    finally:
+        mirror.close()
+    assert compared == ["held.early", "held.large"]
+    assert {table.table: table.state for table in found.tables} == {
+        "held.early": "equal",
+        "held.large": "equal",
+    }
+    server.execute("DROP DATABASE held")
+
+
 def test_a_table_that_the_server_reads_too_slowly_leaves_the_others_to_be_compared(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:

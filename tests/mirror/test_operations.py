@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from binlake.mirror.equality.compare import exact_session
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.loop import Mirror
 from binlake.mirror.reporting.metrics import prometheus_text
-from binlake.mirror.reporting.pulse import Beats
+from binlake.mirror.reporting.pulse import Beats, last_beat
 from binlake.mirror.reporting.report import MirrorStatus
 from dev.servers import Server, running
 from dev.servers.ports import ReservedPort
@@ -130,6 +131,10 @@ def test_a_comparison_on_a_schedule_of_a_server_that_commits_all_the_time(
         try:
             with running_mirror(lake) as shown:
                 until(lambda: _is(shown(), lambda s: bool(s.verified_at)))
+                # also where the status is not shown again for a long time, and the lake never has everything
+                beat = last_beat(index_directory(str(tmp_path), None))
+                assert beat is not None
+                assert time.time() - beat.fresh_s < 60
         finally:
             over.set()
             writer.join()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from binlake.errors import ServerError, UnsupportedError
+from binlake.errors import ConnectionLostError, ServerError, UnsupportedError
 from binlake.mirror.columns.lake_columns import AS_DECODED, LakeColumns
 from binlake.mirror.equality.compare import (
     LakeRows,
@@ -23,11 +23,13 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
+from binlake.mirror.stopped import StoppedError
 from binlake.snapshot.chunks import chunks_of
 from binlake.snapshot.tables import SourceTable
 from binlake.values.options import ReadOptions
 from dev.golden.types import families
 from dev.servers import Server
+from support.servers.archiving import until
 from support.servers.live import url_of
 from support.servers.source_tables import source_tables
 from support.values.random_values import with_random_values
@@ -242,6 +244,20 @@ def test_the_list_of_differences_is_bounded(shop: Server, orders: pa.Table) -> N
     assert {d.kind for d in found.differences} == {"missing"}
 
 
+def test_a_table_that_has_grown_is_compared_in_more_parts(server: Server) -> None:
+    """MySQL 8 and later report the size of a table as it was up to a day ago."""
+    server.execute("CREATE DATABASE grown", "CREATE TABLE grown.t (id INT PRIMARY KEY)")
+    assert table_of(server, "grown.t").rows == 0
+    server.execute(
+        "INSERT INTO grown.t VALUES (0)",
+        *(f"INSERT INTO grown.t SELECT id + {1 << bit} FROM grown.t" for bit in range(15)),
+    )
+    until(lambda: table_of(server, "grown.t").rows > 20_000, 60)
+    table = table_of(server, "grown.t")
+    assert compared(server, table, copy_of(server, table)).parts > 40
+    server.execute("DROP DATABASE grown")
+
+
 def test_a_sample(shop: Server, orders: pa.Table) -> None:
     table = table_of(shop, "shop.orders")
     lake = orders
@@ -293,6 +309,42 @@ def test_an_error_for_one_table_leaves_the_session_to_others(
         assert compare(source.server, table, LakeRows(lake.schema, lambda: [lake])).is_equal
     shop.execute("UPDATE shop.orders SET note = REPEAT('r', 17) WHERE id = 17")
     shop.execute("DROP TABLE shop.altered")
+
+
+@pytest.mark.not_on("mysql-5.6.24")  # which has no generated columns
+def test_the_server_ends_the_query_of_a_comparison_that_ends(server: Server) -> None:
+    """It would not notice for hours that the connection is closed, and keep the snapshot and the lock on the table."""
+    server.execute("CREATE DATABASE ended")
+    with server.session("ended") as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB",
+            "INSERT INTO t VALUES (0)",
+            *(f"INSERT INTO t SELECT id + {1 << bit} FROM t" for bit in range(17)),
+            # some milliseconds for each row
+            "ALTER TABLE t ADD COLUMN v CHAR(64) AS (SHA2(REPEAT(id + 100000, 500000), 256)) VIRTUAL",
+        )
+    table = table_of(server, "ended.t")
+    nothing = LakeRows(table.arrow_schema, list)
+
+    def runs() -> bool:
+        sessions = server.rows("SHOW FULL PROCESSLIST")
+        return any("CRC32" in (row[7] or "") for row in sessions)
+
+    def stop() -> None:
+        if runs():
+            raise StoppedError("the mirror was stopped")
+
+    with exact_session(url_of(server)) as source, pytest.raises(StoppedError):
+        compare(source.server, table, nothing, pause=stop)
+    until(lambda: not runs(), 60)
+    url = url_of(server, read_timeout="1")
+    with (
+        exact_session(url) as source,
+        pytest.raises(ConnectionLostError, match="took too long"),
+    ):
+        compare(source.server, table, nothing)
+    until(lambda: not runs(), 60)
+    server.execute("DROP DATABASE ended")
 
 
 def _position(server: Server) -> object:
@@ -382,6 +434,28 @@ def test_numbers_that_the_server_shortens(server: Server) -> None:
     for options in (VerifyOptions(), VerifyOptions(parts=1), VerifyOptions(sample=0.999)):
         found = compared(server, keyed, pa.table({"d": [float(double or "")]}), options)
         assert sorted(one.kind for one in found.differences) == ["extra", "missing"] * shortens
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (k)", "INDEX (v)"], ids=["key", "no-key"])
+def test_text_that_the_character_set_does_not_map(server: Server, key: str) -> None:
+    """With `--invalid hex`, the lake has the bytes. The server shows another text, which decides the part of a row."""
+    server.execute(
+        "DROP DATABASE IF EXISTS unmapped",
+        "CREATE DATABASE unmapped",
+        f"CREATE TABLE unmapped.t (k VARCHAR(9) CHARACTER SET ucs2 NOT NULL, v INT, {key}) ENGINE=InnoDB",
+        *(
+            f"INSERT INTO unmapped.t VALUES (_ucs2 0x{65 + n:04x}D8{n:02x}0041, {n})"
+            for n in range(16)
+        ),
+    )
+    table = table_of(server, "unmapped.t", invalid="hex")
+    lake = copy_of(server, table).sort_by("v")
+    assert all("0x" in one for one in lake["k"].to_pylist())
+    for options in (VerifyOptions(), VerifyOptions(most_values=20), VerifyOptions(sample=0.999)):
+        assert compared(server, table, lake, options).differences == ()
+    faulty = replaced(lake, 3, "v", pa.scalar(99, pa.int32()))
+    kinds = sorted(one.kind for one in compared(server, table, faulty).differences)
+    assert kinds == (["changed"] if table.key else ["extra", "missing"])
 
 
 def test_days_that_the_month_lacks(server: Server) -> None:

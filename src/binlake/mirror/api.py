@@ -148,7 +148,7 @@ def verify(
     state: _Path | None = None,
     note: Callable[[str], None] = lambda _sentence: None,
 ) -> Verification:
-    """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
+    """Compare tables of a lake (all without `tables`) with their source, each at one position of its log.
 
     `tables` are names and patterns. Brings the lake up to date first, so no other process may mirror into it, also on
     another machine. `sample`: the share of

@@ -406,9 +406,13 @@ class Mirror:
         self._lease.keep()
         self._beat(self._pulse.beat)
 
-    def _beat(self, beat: Callable[[Position | None], None]) -> None:
-        places = (table.offset.position for table in self._tables.followed.values())
-        beat(min(places, key=position_key, default=None))
+    def _beat(self, beat: Callable[[Position | None, int | None], None]) -> None:
+        offsets = [table.offset for table in self._tables.followed.values()]
+        if not offsets:
+            beat(None, None)
+            return
+        last = min(offsets, key=lambda offset: position_key(offset.position))
+        beat(last.position, last.commit_us)
 
     def tidy(self) -> None:
         """After `run`: compact the tables that need it, wait until that is done, and compare the tables with the source if it is

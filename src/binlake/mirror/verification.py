@@ -1,7 +1,10 @@
-"""Compare the tables of a lake with the tables of their source, at one position of its log.
+"""Compare the tables of a lake with the tables of their source, each at one position of its log.
 
-The source is read in one consistent snapshot, whose position is known. The mirror applies the log up to
+The source is read in a consistent snapshot, whose position is known. The mirror applies the log up to
 exactly there, and then both sides show the same moment.
+
+A session has a metadata lock on each table that it has read in its snapshot. An ALTER of the table waits for it, and all later
+statements wait for the ALTER. Each large table therefore has a session of its own, and tables share a session for a few seconds only.
 
 A server has no earlier definitions of its tables: one that is altered, emptied or dropped after the snapshot
 began is compared at a later moment.
@@ -9,7 +12,10 @@ began is compared at a later moment.
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,7 +48,11 @@ if TYPE_CHECKING:
     from binlake.mirror.options import MirrorOptions
 
 # How often a table is tried that is altered again and again.
-_MOMENTS = 5
+_TRIES = 5
+# For how long a session reads further tables. Each session takes rounds, so small tables share one.
+_SESSION_S = 5.0
+# A larger table may take longer than that.
+_SMALL_ROWS = 50_000
 # an unknown column, no such table, a definition that is later than the snapshot
 _CODES_AFTER_DDL = frozenset((1054, 1146, 1412))
 
@@ -76,8 +86,7 @@ class TableVerification:
     """One table. `state`: equal, different, or not compared, for `reason`.
 
     `parts` checksums were compared, of which `differing_parts` differ. `is_cut`: there may be more
-    differences than those listed. `log_file`:`log_pos` is where it was compared: a table that was altered
-    meanwhile, or that follows one at which the connection was lost, later than the others.
+    differences than those listed. `log_file`:`log_pos` is where it was compared.
     """
 
     table: str
@@ -95,8 +104,9 @@ class TableVerification:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All tables of a mirror against their source at `log_file`:`log_pos`, before which everything is applied.
+    """All tables of a mirror against their source.
 
+    The first table was compared at `log_file`:`log_pos`, before which everything is applied, and others at the same position or later.
     With a sample, the same `sample_number` compares the same rows again.
     """
 
@@ -137,40 +147,45 @@ def compare_tables(
     names: Sequence[str] = (),
     options: VerifyOptions | None = None,
     progress: Callable[[str], None] = lambda _table: None,
+    session_s: float = _SESSION_S,
 ) -> Verification:
-    """Compare the tables of a running mirror with the source. Its rounds wait until the comparison ends.
+    """Compare the tables of a running mirror with the source. Its rounds wait while tables are compared.
 
-    Raises BinlogError if there is no table to compare, and what `verify_tables` raises.
+    A session reads no further table after `session_s` seconds. Raises BinlogError if there is no table to compare, and what
+    `verify_tables` raises.
     """
     found: dict[str, TableVerification] = {}
     first: Position | None = None
     left: Sequence[str] = names
-    moments = 0
-    while moments < _MOMENTS:
+    tries = Counter[str]()
+    while first is None or left:
         if first is not None:
             mirror.reach()  # so that little log remains, and few statements can occur meanwhile
-        with exact_session(mirror.url) as source:
+        with ExitStack() as opened:
+            try:
+                source = opened.enter_context(exact_session(mirror.url))
+            except ServerError as error:
+                if first is None or not error.waited_s:
+                    raise
+                for name in left:  # the server is busy: the results so far may have taken hours
+                    found[name] = TableVerification(name, "not compared", str(error))
+                break
             if not mirror.reach(source.position):
                 raise StoppedError("the mirror was stopped before its tables were compared")
             if first is None:
                 first = source.position
                 left = _tables(mirror, names)
-            for name in (mirror.gone.keys() - set(names)) & found.keys():
-                del found[name]  # dropped meanwhile
+            for name in mirror.gone.keys() - set(names):  # dropped meanwhile
+                found.pop(name, None)
                 left = [one for one in left if one != name]
-            unread, altered = _compare_now(source, mirror, left, options, progress, found)
-        left = [*unread, *altered]
-        if not left:
-            break
-        if not unread:
-            moments += 1
-    assert first is not None
-    for name in left:  # a difference may be that of the two definitions
-        last = found[name]
-        reason = f"an ALTER changed it during each attempt: {last.reason or 'columns differ'}"
-        found[name] = TableVerification(
-            name, "not compared", reason, log_file=last.log_file, log_pos=last.log_pos
-        )
+            session = _Session(source, time.monotonic() + session_s)
+            unread, altered = _compare_now(session, mirror, left, options, progress, found)
+        tries.update(altered)
+        again = [name for name in altered if tries[name] < _TRIES]
+        for name in altered:
+            if name not in again:
+                found[name] = _altered_again_and_again(found[name])
+        left = [*unread, *again]
     if not found:
         raise BinlogError(
             "no table was compared: the mirror follows none",
@@ -181,6 +196,15 @@ def compare_tables(
     return Verification(first.file, first.offset, first.gtid_set, tables, number)
 
 
+def _altered_again_and_again(last: TableVerification) -> TableVerification:
+    """The result for a table instead of its last one: a difference may be that of the two definitions."""
+    reason = f"an ALTER changed it during each attempt: {last.reason or 'columns differ'}"
+    place = last.log_file, last.log_pos
+    return TableVerification(
+        last.table, "not compared", reason, log_file=place[0], log_pos=place[1]
+    )
+
+
 def _tables(mirror: ComparedMirror, names: Sequence[str]) -> list[str]:
     """The tables to compare. Raises OptionError for a name or pattern that stands for none of the mirror."""
     known = {*mirror.tables, *mirror.quarantined, *mirror.not_copied}
@@ -188,8 +212,25 @@ def _tables(mirror: ComparedMirror, names: Sequence[str]) -> list[str]:
     return sorted(chosen_tables(names, known | gone))
 
 
+@dataclass(slots=True)
+class _Session:
+    """A session that reads the server at one position, and further tables until a time."""
+
+    source: ExactSource
+    until: float
+    has_read: bool = False
+
+    def begin(self, table: Followed) -> bool:
+        """Return whether it reads this table. Another table that it has read would be locked until this one has been compared."""
+        is_quick = table.lake.rows <= _SMALL_ROWS and time.monotonic() < self.until
+        if self.has_read and not is_quick:
+            return False
+        self.has_read = True
+        return True
+
+
 def _compare_now(
-    source: ExactSource,
+    session: _Session,
     mirror: ComparedMirror,
     names: Sequence[str],
     options: VerifyOptions | None,
@@ -198,23 +239,26 @@ def _compare_now(
 ) -> tuple[Sequence[str], list[str]]:
     """Compare tables, and put the results into `found`.
 
-    Returns those that were not compared because the session of `source` was lost at the table before them, and those that
-    were altered after the moment.
+    Returns those that were not compared because the session reads no further one or was lost at the table before them, and those
+    that were altered after the moment.
     """
     left_alone = mirror.gone | mirror.not_copied | mirror.quarantined
     altered: list[str] = []
-    position = source.position
-    for number, name in enumerate(names, 1):
+    position = session.source.position
+    for at, name in enumerate(names):
         before = found.get(name)
         mirror.keep_lease()
         if name in mirror.tables:
+            table = mirror.tables[name]
+            if not session.begin(table):
+                return names[at:], altered
             progress(name)
             try:
-                result, is_altered = _verified(source, mirror.tables[name], mirror, options)
+                result, is_altered = _verified(session.source, table, mirror, options)
             except ConnectionLostError as error:
                 result = TableVerification(name, "not compared", str(error))
                 found[name] = replace(result, log_file=position.file, log_pos=position.offset)
-                return names[number:], altered
+                return names[at + 1 :], altered
             is_same = before and result.differences and before.differences == result.differences
             if is_altered and not is_same:
                 altered.append(name)

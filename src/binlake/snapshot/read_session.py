@@ -1,6 +1,9 @@
 """Sessions that read tables, and the log positions that belong to the data read.
 
-No table is ever locked. A position before a read is right if every transaction before it is visible to
+binlake locks no table. A server holds a metadata lock on each table that a snapshot has read until the session ends: an ALTER waits
+for it, and all later statements wait for the ALTER. Sessions are therefore short, or read one table.
+
+A position before a read is right if every transaction before it is visible to
 the read. On both servers, the log has a transaction some milliseconds before InnoDB shows it. `settled_position` waits
 until every transaction that the log may have is visible.
 
@@ -42,6 +45,8 @@ _WHERE_KNOWN = (
     "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
     "SET SESSION max_execution_time = 0",
     "SET SESSION max_statement_time = 0",
+    # MySQL 8 and later cache the number of rows and their size for a day
+    "SET SESSION information_schema_stats_expiry = 0",
 )
 
 

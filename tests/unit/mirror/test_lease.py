@@ -405,7 +405,7 @@ class Idle(Mirror):
                 unfinished=set(), lagging={}, restless=set(), copies_are_due=lambda: False,
             ),
             "_lease": Quiet(kept=nullcontext, keep=self._looked),
-            "_pulse": Quiet(beat=lambda _place: self.looks.append("beat")),
+            "_pulse": Quiet(beat=lambda *_place: self.looks.append("beat")),
             "_rounds": Quiet(make=lambda _until: False, is_near_end=True),
             "_host": Quiet(may_change=False),
             "_recorder": Quiet(is_due=False),

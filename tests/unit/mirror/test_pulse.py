@@ -118,6 +118,8 @@ def test_the_lag_of_an_idle_source_is_the_age_of_the_last_look() -> None:
         (Beat(now - 3, 10, 0.0, complete_s=now - 900), 900),
         (Beat(now - 3, None, 0.0, complete_s=now - 900), 900),
         (Beat(now - 3, 0, 0.0, complete_s=now - 9000), 5000),
+        (Beat(now - 3, 10, 0.0, complete_s=now - 900, fresh_s=now - 7), 7),
+        (Beat(now - 3, 10, 0.0, complete_s=now - 900, fresh_s=now - 2000), 900),
     ):
         assert with_beat(old, beat).lag_seconds == pytest.approx(lag_s, abs=60)
 
@@ -251,3 +253,29 @@ def test_results_of_comparisons_are_not_shown_when_none_is_scheduled_any_more(
         assert found is not None
         shown = with_beat(unknown, found)
         assert (shown.different, bool(shown.not_compared), bool(shown.verified_at)) == (different, is_shown, is_shown)  # fmt: skip
+
+
+def test_the_lag_of_a_busy_source_is_the_age_of_the_last_transaction(tmp_path: Path) -> None:
+    """The lake never has everything, and with many tables the status is shown every few minutes only."""
+    pulse = Pulse(tmp_path, lambda: LOGS, lambda: None, Beats(0, 10**9))
+    old = MirrorStatus("mysql://db1/", False, 7, "binlog.000002", 4, "", "", "", (), fresh_at=utc_time(1.6e9))  # fmt: skip
+
+    def lag_s(offset: int, age_s: float) -> float | None:
+        commit_us = round((time.time() - age_s) * 1e6)
+        pulse.beat_now(Position("uuid", "binlog.000003", offset), commit_us)
+        found = last_beat(tmp_path)
+        assert found is not None
+        assert found.behind_bytes
+        return with_beat(old, found).lag_seconds
+
+    assert lag_s(100, 500) == pytest.approx(500, abs=60)
+    assert lag_s(200, 5) == pytest.approx(5, abs=60)
+    # The clock of the server is ahead.
+    assert lag_s(300, -3600) == pytest.approx(0, abs=60)
+    reached = last_beat(tmp_path)
+    lag_s(300, -3600)
+    again = last_beat(tmp_path)
+    assert reached is not None
+    assert again is not None
+    assert again.checked_s > reached.checked_s
+    assert again.fresh_s == reached.fresh_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +34,7 @@ from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
+from unit.mirror.equality.compared_mirror import PLACE, PRESENT, mirror_of
 from unit.mirror.followed.fake_lake import FakeLake
 
 DAY_S = 86_400
@@ -149,28 +149,6 @@ def test_a_comparison_is_due_until_it_is_made(
     assert due(0, None) == 0.0
 
 
-PLACE = Position("uuid", "binlog.000001", 4)
-PRESENT = pa.table({"id": [1]})
-
-
-def _mirror_of(monkeypatch: pytest.MonkeyPatch, compared: Any, keep_lease: Any) -> Any:
-    """A mirror with the tables `a.t` and `a.u`, which are compared by `compared`."""
-    rules = SimpleNamespace(lake_schema=lambda *_: PRESENT.schema, in_lake=lambda *_: None)
-    table = SimpleNamespace(
-        schema="a", name="t", types=None, arrow_schema=PRESENT.schema, id=("a", "t"), full_name="a.t",
-        offset=StreamOffset(PLACE), shards={}, set_back="", lake_offset=None, was_copied_after=lambda _position: False, lake=SimpleNamespace(schema=PRESENT.schema, has_other_commits=lambda: False, reload=lambda: None), columns=("id",),
-        present=lambda: [PRESENT, PRESENT], rules=lambda _rules: rules,
-    )  # fmt: skip
-    source = SimpleNamespace(position=PLACE, server=None)
-    monkeypatch.setattr(verification, "exact_session", lambda _url: nullcontext(source))
-    monkeypatch.setattr(verification, "read_table", lambda *_: table)
-    monkeypatch.setattr(verification, "compare", compared)
-    return SimpleNamespace(
-        url="mysql://db/", tables={"a.t": table, "a.u": table}, gone={}, not_copied={}, quarantined={},
-        options=MirrorOptions(), reach=lambda *_: True, keep_lease=keep_lease, round_error=None,
-    )  # fmt: skip
-
-
 def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a process on another machine takes over the lake after ten minutes."""
 
@@ -180,7 +158,7 @@ def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
         return TableComparison("a.t", 2, 2, 1, 0, ())
 
     kept: list[int] = []
-    mirror = _mirror_of(monkeypatch, compared, lambda: kept.append(1))
+    mirror = mirror_of(monkeypatch, compared, lambda: kept.append(1))
     assert verification.compare_tables(mirror).is_equal
     assert len(kept) == 2 + 2 * 3
 
@@ -200,7 +178,7 @@ def test_a_comparison_ends_if_another_process_takes_over_the_lake(
         list(lake.scan())
         raise AssertionError("the lease was lost")
 
-    mirror = _mirror_of(monkeypatch, compared, keep_lease)
+    mirror = mirror_of(monkeypatch, compared, keep_lease)
     logs: Any = None
     options = MirrorOptions(verify_every_s=DAY_S)
     pulse = Pulse(tmp_path, lambda: logs, lambda: None)
@@ -216,9 +194,12 @@ class BusyServer:
         self.end = threading.Event()
         self.is_aborted = False
 
-    def abort(self) -> None:
+    def interrupt(self) -> None:
         self.is_aborted = True
         self.end.set()
+
+    def abort_statement(self) -> None:
+        assert self.is_aborted
 
     def sums(self) -> int:
         assert self.end.wait(60)
@@ -458,7 +439,7 @@ def test_a_stop_ends_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with_pauses(server.sums, server, pause, every_s=0.001)
         raise AssertionError("the comparison was stopped")
 
-    stand_in = _mirror_of(monkeypatch, compared, lambda: mirrors[0].keep_lease())
+    stand_in = mirror_of(monkeypatch, compared, lambda: mirrors[0].keep_lease())
     mirror = Running(tmp_path, EVERY_DAY, lambda *_: verification.compare_tables(stand_in))
     mirrors.append(mirror)
     mirror.work()

@@ -442,7 +442,9 @@ class Ended(Mirror):
         self.compared: list[Mirror] = []
         self.beats: list[Any] = []
         verification: Any = SimpleNamespace(work=self.compared.append)
-        pulse: Any = SimpleNamespace(busy=lambda: None, beat_now=self.beats.append)
+        pulse: Any = SimpleNamespace(
+            busy=lambda: None, beat_now=lambda *place: self.beats.append(place)
+        )
         self._verification, self._pulse = verification, pulse
         recorder: Any = SimpleNamespace(record=lambda: None)  # there is no round to record
         self._recorder = recorder

@@ -76,7 +76,7 @@ def verify(
 ) -> None:
     """Compare the lake's tables with the server's.
 
-    The command compares both sides at one position of the log.
+    The command compares both sides of a table at one position of the log.
 
     Stop the mirror first: verify brings the lake up to date itself, up to the position of a consistent
     snapshot of the server. It then compares checksums, and reads the rows of parts that differ. The

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
+from binlake.errors import ConnectionLostError
 from binlake.source.replica.connection import ServerConnection
 
 T = TypeVar("T")
@@ -20,8 +21,8 @@ def with_pauses(
     pause: Callable[[], None],
     every_s: float = _EVERY_S,
 ) -> T:
-    """Return the result of `work`, which only uses `server`, in a thread. Call `pause` every few seconds until then; if that
-    raises an error, the connection ends.
+    """Return the result of `work`, which only uses `server`, in a thread. Call `pause` every few seconds until then. If that
+    raises an error, or the server is silent for too long, the connection ends, and the server ends the query.
     """
     with ThreadPoolExecutor(1, "binlake-compare") as pool:
         result = pool.submit(work)
@@ -29,6 +30,12 @@ def with_pauses(
             while not wait([result], every_s).done:
                 pause()
         except BaseException:
-            server.abort()  # else the pool waits until the server has finished
+            server.interrupt()  # else the pool waits until the server has finished
+            wait([result])
+            server.abort_statement()
             raise
-        return result.result()
+        try:
+            return result.result()
+        except ConnectionLostError:
+            server.abort_statement()
+            raise

@@ -23,6 +23,7 @@ from binlake.mirror.equality.value_texts import (
     Hash,
     Texts,
     exact_sql,
+    is_text,
     sql_text,
     texts_of,
 )
@@ -105,8 +106,17 @@ class TableParts:
 
     @property
     def may_misplace(self) -> bool:
-        """Whether the two sides may count a row to different parts: servers shorten long floats."""
-        return self._any_is_float(self.key)
+        """Whether the two sides may count a row to different parts: servers shorten long floats, and show bytes that the character
+        set does not map in another way.
+        """
+        return self._any_is_float(self.key) or self._may_be_hex(self.key)
+
+    def _may_be_hex(self, names: Iterable[str]) -> bool:
+        """Whether the lake may have bytes in hexadecimal form for the text of some columns."""
+        if self.table.options.invalid == "error":
+            return False
+        source = self.table.arrow_schema
+        return any(is_text(source.field(name).type) for name in names)
 
     def _any_is_float(self, names: Iterable[str]) -> bool:
         source, wanted = self.table.arrow_schema, frozenset(names)

@@ -59,7 +59,7 @@ def sql_text(
     column: ColumnDefinition, name: str, source: pa.DataType, lake: pa.DataType, digest: Hash
 ) -> str:
     """SQL for the text of a column's value, never NULL. `source`: its type as it is decoded, `lake`: as the lake has it."""
-    if pa.types.is_string(lake) and not _is_text(source):
+    if pa.types.is_string(lake) and not is_text(source):
         found = digest.sql(_kept_as_text(column, name, source, digest))
     else:
         found = _sql(column, name, lake, digest)
@@ -82,7 +82,8 @@ def exact_sql(column: ColumnDefinition, name: str, source: pa.DataType, lake: pa
     return f"COALESCE(CONCAT({value}) + 0e0 = {value} AND {is_positive}, 1)"
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text."""
     of = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
 

@@ -55,7 +55,8 @@ class Beat:
     """A moment of a mirror. Times are seconds since 1970.
 
     `behind_bytes`: of log that the lake did not have at `checked_s`; 0: it had everything, None: the end of the source's
-    log was not known. `complete_s`: the last time when the lake had everything, 0: not since the mirror started.
+    log was not known. `complete_s`: the last time when the lake had everything, 0: not since the mirror started. `fresh_s`: the commit
+    time of the last transaction that the lake has for all followed tables, 0: not known.
     `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
     compared the tables with the source, 0: never; `differences` are those of tables that were not equal, see
     `Pulse.verified`; `not_compared` are the tables that it did not compare, each with the reason. `sample`: the number of
@@ -79,6 +80,7 @@ class Beat:
     zero_dates: Mapping[str, int] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
     lake: str = ""
+    fresh_s: float = 0.0
 
     @property
     def different(self) -> tuple[str, ...]:
@@ -116,7 +118,8 @@ class Pulse:
         self._next = self._busy_next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
         known = last_beat(directory, lake) or Beat(0.0, None, 0.0, lake=lake)
-        self._last = replace(known, complete_s=0.0, lake=lake)
+        self._last = replace(known, complete_s=0.0, fresh_s=0.0, lake=lake)
+        self._position: Position | None = None
         self._verify_every_s = 0.0
 
     @property
@@ -188,26 +191,32 @@ class Pulse:
         others = {known: found for known, found in self._last.differences.items() if known != name}
         self._last = replace(self._last, differences=others)
 
-    def beat(self, position: Position | None) -> None:
+    def beat(self, position: Position | None, commit_us: int | None = None) -> None:
         """Write the state of the mirror, which has reached `position`, if it is time to. None: it follows no table.
 
-        Raises BinlogError.
+        `commit_us`: the commit time of the last transaction before the position, microseconds since 1970, None: not known. Raises
+        BinlogError.
         """
         if time.monotonic() >= self._next:
-            self.beat_now(position)
+            self.beat_now(position, commit_us)
 
-    def beat_now(self, position: Position | None) -> None:
+    def beat_now(self, position: Position | None, commit_us: int | None = None) -> None:
         """Write it in any case."""
         now = time.monotonic()
         self._next = now + self._beats.every_s
         checked_s, logs = time.time(), self._look()
         behind = _known_behind(logs, position)
+        fresh_s = self._last.fresh_s
+        if position != self._position:
+            # The server's clock may be ahead: a mirror that stays at the position gets older all the same.
+            self._position, fresh_s = position, min((commit_us or 0) / 1e6, checked_s)
         self._last = replace(
             self._last,
             checked_s=checked_s,
             behind_bytes=behind,
             changes_per_second=self._rate(now),
             complete_s=checked_s if behind == 0 else self._last.complete_s,
+            fresh_s=fresh_s,
         )
         self._write_and_show(now)
 

@@ -205,10 +205,11 @@ def mirror_status(
 def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
     """A status with the facts of a later beat of the same mirror."""
     known_s = _unix_s(status.fresh_at) or 0.0
+    fresh_s = max(beat.complete_s, beat.fresh_s)
     found = replace(
         status,
         tables=_with_waiting(status.tables, beat.waiting),
-        fresh_at=utc_time(beat.complete_s) if beat.complete_s > known_s else status.fresh_at,
+        fresh_at=utc_time(fresh_s) if fresh_s > known_s else status.fresh_at,
         checked_at=utc_time(beat.checked_s) if beat.checked_s else "",
         behind_bytes=beat.behind_bytes,
         changes_per_second=beat.changes_per_second,

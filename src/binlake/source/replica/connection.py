@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _LIMITS = AnswerLimits()
+# of the session that ends a statement of another one: the caller may have to end, too
+_LIMITS_OF_KILL = AnswerLimits(seconds=10.0, silence_s=10.0)
+_COMPARED_CHARACTERS = 500
 _MOST_ZSTD_LEVEL = 22
 _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse newer versions; MariaDB 10 and later send it
 
@@ -259,6 +262,8 @@ class ServerConnection(Closing):
             text = text.removeprefix(_MARIADB_PREFIX)
         self.version_text = text
         self.version = version_numbers(text)
+        #: The query whose rows are being read, "" for none.
+        self.running = ""
         self._identity = ""
 
     def rows(self, sql: str, columns: int = 1) -> list[tuple[str | None, ...]]:
@@ -422,12 +427,41 @@ class ServerConnection(Closing):
 
     def abort(self) -> None:
         """End the connection immediately, and wake a thread that waits for its data."""
+        self.interrupt()
+        self.driver._force_close()
+
+    def interrupt(self) -> None:
+        """Wake a thread that waits for data of the connection: it gets an error.
+
+        The socket stays open. Otherwise a new one could get its number before the thread runs, and the thread would wait for data of
+        the new one.
+        """
         with contextlib.suppress(OSError, AttributeError):
             self.driver._sock.shutdown(socket.SHUT_RDWR)
-        self.driver._force_close()
+
+    def abort_statement(self) -> None:
+        """End the connection immediately, and the query that it was running; never raises.
+
+        A server that computes does not notice that its client is gone. It would keep the snapshot and the locks of the session until
+        the query has ended.
+        """
+        session, running = self.driver.thread_id(), self.running
+        self.abort()
+        if not running:
+            return
+        with contextlib.suppress(BinlogError), connect(self.url, _LIMITS_OF_KILL) as other:
+            for row in other.rows("SHOW FULL PROCESSLIST", 8):
+                # After a restart, on another server, or beside a proxy, another session has this number.
+                if row[0] == str(session) and _is_same_query(row[7], running):
+                    other.execute(f"KILL {session}")
 
     def __repr__(self) -> str:
         return f"<ServerConnection {self.where}>"
+
+
+def _is_same_query(shown: str | None, sql: str) -> bool:
+    """Whether a server shows this query in its list of sessions."""
+    return (shown or "")[:_COMPARED_CHARACTERS] == sql[:_COMPARED_CHARACTERS]
 
 
 def checked_log_name(name: str) -> str:

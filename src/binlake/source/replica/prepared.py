@@ -83,6 +83,7 @@ def query_rows(
     """
     statement: int | None = None
     is_answered = False
+    server.running = sql
     try:
         statement = _prepare(server, sql)
         kernel = _execute(server, statement, plans, limits)
@@ -92,10 +93,12 @@ def query_rows(
         is_answered = _is_answer(error)
         raise
     finally:
-        if not is_answered:
+        if not is_answered:  # the query may still run, see `ServerConnection.abort_statement`
             server.abort()
-        elif statement is not None:
-            server.command(_COM_STMT_CLOSE, struct.pack("<I", statement))
+        else:
+            server.running = ""
+            if statement is not None:
+                server.command(_COM_STMT_CLOSE, struct.pack("<I", statement))
 
 
 def _is_answer(error: ServerError) -> bool:
