@@ -263,7 +263,7 @@ def test_another_program_has_committed_often(
     table = lake.create_table("db", "often", NewTable(SCHEMA, ("id",)), tmp_path)
     table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {})
     asked = [lake.load("db", "often") for _ in range(4)]
-    # a commit leaves a table that reads its newest metadata when it is next looked at
+    # after a commit, the next question reads the newest metadata
     asked[1].tag("mine")
     asked[2].set_properties({"binlake.other": "1"})
     other = lake.open_table("db", "often", ("id",), tmp_path / "other")

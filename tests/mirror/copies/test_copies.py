@@ -487,8 +487,8 @@ def test_requests_at_the_end_of_a_run_are_done_in_it(
 
         beats = 0
 
-        def beat(self, position: Position | None) -> None:
-            super().beat(position)
+        def beat(self, position: Position | None, commit_us: int | None = None) -> None:
+            super().beat(position, commit_us)
             self.beats += 1
             if self.beats == 2:
                 asked.append(table)

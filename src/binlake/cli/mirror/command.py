@@ -43,6 +43,7 @@ from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.quantities import counted
 
 if TYPE_CHECKING:
+    from binlake.mirror.options import MirrorOptions
     from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
 __all__ = ["mirror"]
@@ -135,32 +136,16 @@ def run(
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
-    from binlake.mirror.lake_state import check_store, index_directory, lake_location
+    from binlake.mirror.lake_state import index_directory, lake_location
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.preflight import (
-        check_logs,
-        check_no_log,
-        check_server,
-        check_state,
-        check_tables,
-    )
     from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
     from binlake.mirror.reporting.report import mirror_status
-    from binlake.mirror.tables.formats import check_format
 
-    check_no_log(values["url"])
     options = MirrorOptions.of(values)
-    options.column_rules.pinned()  # a missing key is an error before Spark starts
     lake = lake_location(values["lake"])
-    check_format(lake, options)
-    check_store(lake)
-    with _no_wrong_use():
-        check_logs(values.get("logs"))
-    check_server(values["url"])
-    check_tables(values["url"], lake, options)
-    check_state(lake, values.get("state"))
+    _check(values, lake, options)
     with ExitStack() as stack:
         indexes = index_directory(lake, values.get("state"))
         port, address = values.get("metrics_port"), values.get("metrics_address", METRICS_ADDRESS)
@@ -200,6 +185,29 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
         note(f"quarantined: {', '.join(found.quarantined)}")
     if stays_behind or found.quarantined:
         raise Exit(1)
+
+
+def _check(values: dict[str, Any], lake: str, options: MirrorOptions) -> None:
+    """Raise the errors that can be found before Spark starts."""
+    from binlake.mirror.lake_state import check_store
+    from binlake.mirror.preflight import (
+        check_logs,
+        check_no_log,
+        check_server,
+        check_state,
+        check_tables,
+    )
+    from binlake.mirror.tables.formats import check_format
+
+    check_no_log(values["url"])
+    options.column_rules.pinned()  # a missing key
+    check_format(lake, options)
+    check_store(lake)
+    with _no_wrong_use():
+        check_logs(values.get("logs"))
+    check_server(values["url"])
+    check_tables(values["url"], lake, options)
+    check_state(lake, values.get("state"))
 
 
 def _note_copies_left(found: MirrorStatus) -> None:
