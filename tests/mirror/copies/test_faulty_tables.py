@@ -13,7 +13,7 @@ import pytest
 from binlake.mirror import resync, status
 from dev.servers import Server, running
 from support.servers.live import tcp_url
-from support.spark.mirrored import Lake, gone, quarantined
+from support.spark.mirrored import Lake, gone, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -202,6 +202,27 @@ def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(
         "refused.good",
         "refused.partly",
     ]
+
+
+def test_a_quarantined_table_that_the_options_leave_out_is_compared_no_longer(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The reason of the quarantine recommends to leave it out."""
+    server.execute("CREATE DATABASE advised")
+    with server.session("advised") as session:
+        session.execute(
+            "CREATE TABLE good (id INT PRIMARY KEY)", "CREATE TABLE `we/ird` (id INT PRIMARY KEY)"
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("advised.*",))
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"advised.we/ird"}
+    assert not lake.verify().is_equal
+    lake.options = replace(lake.options, exclude_tables=("advised.we/ird",))
+    assert states(lake) == {"advised.good": "equal"}
+    assert lake.catch_up().quarantined == {}
+    # it is not forgotten: with the option gone, the reason is there again
+    lake.options = replace(lake.options, exclude_tables=())
+    assert states(lake).keys() == {"advised.good", "advised.we/ird"}
 
 
 def test_a_table_that_the_user_may_no_longer_read_is_not_gone(
