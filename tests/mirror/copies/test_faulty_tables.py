@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import ServerError
 from binlake.mirror import resync, status
 from dev.servers import Server, running
 from support.servers.live import tcp_url
@@ -223,6 +224,24 @@ def test_a_quarantined_table_that_the_options_leave_out_is_compared_no_longer(
     # it is not forgotten: with the option gone, the reason is there again
     lake.options = replace(lake.options, exclude_tables=())
     assert states(lake).keys() == {"advised.good", "advised.we/ird"}
+
+
+def test_a_privilege_of_the_whole_server_ends_the_first_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Another attempt changes nothing, nor does another table."""
+    server.execute(
+        "CREATE DATABASE unfollowed",
+        "CREATE TABLE unfollowed.a (id INT PRIMARY KEY)",
+        "CREATE TABLE unfollowed.b (id INT PRIMARY KEY)",
+        "CREATE USER unfollowing@'127.0.0.1' IDENTIFIED BY ''",
+        "GRANT SELECT, BINLOG MONITOR ON *.* TO unfollowing@'127.0.0.1'",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("unfollowed.*",))
+    lake.url = tcp_url(server, "unfollowing")
+    with pytest.raises(ServerError, match="denied"):
+        lake.catch_up()
+    assert not [note for note in lake.notes if "begins again" in note]
 
 
 def test_a_table_that_the_user_may_no_longer_read_is_not_gone(

@@ -151,7 +151,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     check_store(lake)
     with _no_wrong_use():
         check_logs(values.get("logs"))
-    check_server(values["url"])
+    check_server(values["url"], values.get("logs"))
     check_tables(values["url"], lake, options)
     check_state(lake, values.get("state"))
     with ExitStack() as stack:
