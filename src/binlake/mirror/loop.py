@@ -337,8 +337,7 @@ class Mirror:
             # without tables, there is no round that sees a CREATE TABLE
             if not self._control.paused and not self._tables.followed:
                 self._tables.add()
-            if self._recorder.is_due:
-                self._recorder.record()
+            self._recorder.while_idle()
             wait_in_parts(self._stop, interval_s, self._stay_alive)
         self._recorder.record()
         self._beat(self._pulse.beat_now)
