@@ -117,6 +117,15 @@ def test_a_copy_that_gives_way_to_that_of_another_table() -> None:
         assert part in last
 
 
+def test_a_long_copy_writes_lines_into_the_log_of_a_service(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with CopyBar(line_s=0) as bar:
+        for seen in (*COPY, CopyProgress("shop.orders", 4, 4, 4000, 6_000_000)):
+            bar(seen)
+    assert capsys.readouterr() == ("", "shop.orders: 2 of 4 chunks, 2,000 rows, 3 MB\n")
+
+
 def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with CopyBar() as bar:
         for seen in COPY:
