@@ -15,7 +15,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
-from binlake.mirror.followed.table_record import begun_tables, mirrored_tables
+from binlake.mirror.followed.table_record import begun_tables, merged_tables, mirrored_tables
 from binlake.mirror.iceberg.key_tasks import TaskKeyReader
 from binlake.mirror.lake_state import check_store, index_directory, lake_location
 from binlake.mirror.lakes import open_lake
@@ -27,6 +27,7 @@ from binlake.mirror.selection import (
     TableSelection,
     check_addition,
     check_known,
+    check_not_merged,
     check_not_removed,
     checked_patterns,
     chosen_tables,
@@ -167,7 +168,9 @@ def verify(
     control = Control(opened)
     control.check_not_paused()
     if tables:
-        chosen_tables(tables, _followed_names(opened, control))
+        known = _followed_names(opened, control)
+        check_not_merged(tables, known, lambda: merged_tables(opened))
+        chosen_tables(tables, known)
     made = Mirror(
         session,
         control.source,
@@ -229,6 +232,7 @@ def resync(
     selection = TableSelection.of(control.options, control.added, control.removed)
     begun = begun_tables(opened)
     aside = {*control.quarantined, *control.to_resync}
+    check_not_merged(patterns, begun | aside | {*control.gone}, lambda: merged_tables(opened))
     check_known(patterns, begun | aside | {*control.gone})
     known = (begun - {*control.gone}) | aside
     followed = {name for name in known if selection.wants(*table_name(name))}

@@ -9,7 +9,7 @@ excludes it: the reads of the log leave such a table out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from binlake.errors import OptionError
@@ -20,6 +20,8 @@ from binlake.values.option_texts import parse_table_pattern
 from binlake.values.quantities import counted
 from binlake.values.similar_names import did_you_mean
 from binlake.values.table_names import full_name_of, table_name
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,27 @@ def check_known(texts: Iterable[str], known: Collection[str]) -> None:
     """Raise OptionError for a name without wildcards that is not one of the `known` tables."""
     for text in unknown_names(texts, known):
         raise _unknown(f"the mirror has no table {text}", text, known)
+
+
+def check_not_merged(
+    texts: Iterable[str], known: Collection[str], merged: Callable[[], Mapping[str, Sequence[str]]]
+) -> None:
+    """Raise OptionError for a name or a pattern that stands for a lake table of shards, and for none of the `known` tables of the
+    server. `merged` returns the shards of each such lake table; it is called only for texts that match no known table.
+    """
+    unknown = [text for text in sorted(texts) if not any(matches(text, name) for name in known)]
+    if not unknown:
+        return
+    for lake_table, shards in sorted(merged().items()):
+        for text in unknown:
+            if matches(text, lake_table):
+                few = ", ".join([*shards[:_MOST_NAMED], *("…" for _ in shards[_MOST_NAMED:][:1])])
+                raise OptionError(
+                    f"{lake_table} is merged from {few}",
+                    name="tables",
+                    value=text,
+                    hint="name these tables, or a pattern that matches them",
+                )
 
 
 def chosen_tables(texts: Sequence[str], known: Collection[str]) -> set[str]:
