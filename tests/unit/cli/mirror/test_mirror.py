@@ -92,6 +92,14 @@ def test_a_share_above_all_rows(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert "--sample 2.0: expected a share above 0 and up to 1" in capfd.readouterr().err
 
 
+def test_the_number_of_a_sample_of_all_rows(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "_binlake").mkdir()
+    assert main(["mirror", "verify", str(tmp_path), "--sample-number", "3"]) == 2
+    assert capfd.readouterr().err == "binlake: --sample-number requires --sample\n"
+
+
 COPY = (
     CopyProgress("shop.orders", 0, 4, 0, 0),
     CopyProgress("shop.orders", 2, 4, 2000, 3_000_000),
