@@ -74,13 +74,19 @@ def test_commands_that_leave_a_lake_unchanged(
     done = commands.mirror(["verify", lake, "shop.ordres"])
     assert (done.code, place()) == (2, before), done
     assert "the mirror has no table shop.ordres; did you mean shop.orders" in done.errors
-    commands.mirror(["pause", lake])
+    done = commands.mirror(["pause", lake])
+    assert done.errors == (
+        f"the mirror pauses when it starts: no process mirrors into {lake} now. To continue: binlake mirror resume {lake}\n"
+    )
     done = commands.mirror(["verify", lake])
     assert (done.code, place()) == (1, before), done
     assert "the mirror is paused" in done.errors
     assert "binlake mirror resume" in done.errors
     assert done.errors.count("\n") == 1
-    commands.mirror(["resume", lake])
+    done = commands.mirror(["resume", lake])
+    assert (
+        done.errors == f"the mirror of {lake} is not paused; no process mirrors into {lake} now\n"
+    )
     done = commands.mirror(["verify", lake, "shop.o*"])
     assert (done.code, place() > before) == (0, True), done
     assert [line.split()[:2] for line in done.output.splitlines()] == [["shop.orders", "equal"]]

@@ -19,6 +19,7 @@ from binlake.mirror.followed.table_record import begun_tables, merged_tables, mi
 from binlake.mirror.iceberg.key_tasks import TaskKeyReader
 from binlake.mirror.lake_state import check_store, index_directory, lake_location
 from binlake.mirror.lakes import open_lake
+from binlake.mirror.lease import writer_of
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOptions
 from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
@@ -161,6 +162,8 @@ def verify(
     """
     if tables:
         checked_patterns(tables)
+    if sample_number is not None and sample == 1:
+        raise OptionError("option sample_number requires option sample", name="sample_number")
     number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
     options = VerifyOptions(sample=sample, sample_number=number)
     session = spark or mirror_session(lake_location(lake), catalog=catalog)
@@ -325,14 +328,36 @@ def compact(
     compact_tables(opened, engine, indexes, tables, note)
 
 
-def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
-    """Pause the mirror: it makes no rounds until `resume`."""
-    _control(lake, spark, catalog).pause()
+def pause(
+    lake: _Path,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
+) -> None:
+    """Pause the mirror: it makes no rounds until `resume`. `note` receives a message that says when the pause begins."""
+    control = _control(lake, spark, catalog)
+    control.pause()
+    writer = writer_of(control)
+    when = f"when it starts: no process mirrors into {lake} now"
+    if writer is not None:
+        when = f"after its current round ({writer})"
+    note(f"the mirror pauses {when}. To continue: binlake mirror resume {lake}")
 
 
-def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
-    """Resume a paused mirror."""
-    _control(lake, spark, catalog).resume()
+def resume(
+    lake: _Path,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
+) -> None:
+    """Resume a paused mirror. `note` receives a message that says whether it runs now."""
+    control = _control(lake, spark, catalog)
+    control.resume()
+    writer = writer_of(control)
+    now = "continues" if writer else f"is not paused; no process mirrors into {lake} now"
+    note(f"the mirror of {lake} {now}{f' ({writer})' if writer else ''}")
 
 
 def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
