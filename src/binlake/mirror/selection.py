@@ -175,14 +175,22 @@ def _unknown(message: str, text: str, known: Collection[str]) -> OptionError:
     return OptionError(message, name="tables", value=text, hint=hint.lstrip())
 
 
-def check_selects(selection: TableSelection, visible: Collection[str]) -> None:
-    """Raise OptionError if the mirror would follow none of the `visible` tables: those that its user sees on the server."""
+def check_selects(
+    selection: TableSelection,
+    visible: Collection[str],
+    views: Callable[[], Collection[str]] = tuple,
+) -> None:
+    """Raise OptionError if the mirror would follow none of the `visible` tables: those that its user sees on the server. `views` returns
+    the views, which may be meant.
+    """
     if any(selection.wants(*table_name(name)) for name in visible):
         return
     wanted = (*(selection.tables or ("*.*",)), *selection.added)
     left_out = (*selection.exclude_tables, *selection.removed)
     but = f" and does not match {', '.join(left_out)}" if left_out else ""
-    question = next(filter(None, (question_about(text, visible) for text in wanted)), "")
+    question = view_instead(wanted, views())
+    if not question:
+        question = next(filter(None, (question_about(text, visible) for text in wanted)), "")
     seen = "the user of the URL sees no table: it needs SELECT on the tables"
     if visible:
         seen = (
@@ -195,6 +203,12 @@ def check_selects(selection: TableSelection, visible: Collection[str]) -> None:
         value=wanted,
         hint=f"{question} {seen}".lstrip(),
     )
+
+
+def view_instead(patterns: Iterable[str], views: Collection[str]) -> str:
+    """Return a clause about a view that one of the patterns matches, with a semicolon; "" if there is none."""
+    found = sorted(name for name in views if any(matches(one, name) for one in patterns))
+    return f"{found[0]} is a view, and a mirror copies tables only;" if found else ""
 
 
 def question_about(text: str, known: Collection[str]) -> str:
