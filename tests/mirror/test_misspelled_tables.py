@@ -23,6 +23,7 @@ def server(provisioned: Any) -> Iterator[Server]:
             "CREATE DATABASE shop",
             "CREATE TABLE shop.orders (id INT PRIMARY KEY)",
             "CREATE TABLE shop.secret (id INT PRIMARY KEY)",
+            "CREATE VIEW shop.large AS SELECT * FROM shop.orders WHERE id > 1",
             "INSERT INTO shop.orders VALUES (1), (2)",
         )
         yield started
@@ -44,6 +45,12 @@ def test_no_table_matches(server: Server, commands: CommandProcess, tmp_path: Pa
     done = commands.mirror(["verify", lake])
     assert done.code != 0, done
     assert "no table" in done.errors
+    done = commands.mirror([url_of(server), lake, "--once", "--table", "shop.large"])
+    is_view = "shop.large is a view, and a mirror copies tables only"
+    assert f"no table that matches shop.large; {is_view}; the user of the URL sees" in done.errors
+    words = ["--table", "shop.orders", "--exclude-table", "shop.lar*"]
+    done = commands.mirror([url_of(server), str(tmp_path / "other"), "--once", *words])
+    assert f"--exclude-table shop.lar* matches no table of the server; {is_view}\n" in done.errors
 
 
 def test_commands_that_leave_a_lake_unchanged(
@@ -74,13 +81,19 @@ def test_commands_that_leave_a_lake_unchanged(
     done = commands.mirror(["verify", lake, "shop.ordres"])
     assert (done.code, place()) == (2, before), done
     assert "the mirror has no table shop.ordres; did you mean shop.orders" in done.errors
-    commands.mirror(["pause", lake])
+    done = commands.mirror(["pause", lake])
+    assert done.errors == (
+        f"the mirror pauses when it starts: no process mirrors into {lake} now. To continue: binlake mirror resume {lake}\n"
+    )
     done = commands.mirror(["verify", lake])
     assert (done.code, place()) == (1, before), done
     assert "the mirror is paused" in done.errors
     assert "binlake mirror resume" in done.errors
     assert done.errors.count("\n") == 1
-    commands.mirror(["resume", lake])
+    done = commands.mirror(["resume", lake])
+    assert (
+        done.errors == f"the mirror of {lake} is not paused; no process mirrors into {lake} now\n"
+    )
     done = commands.mirror(["verify", lake, "shop.o*"])
     assert (done.code, place() > before) == (0, True), done
     assert [line.split()[:2] for line in done.output.splitlines()] == [["shop.orders", "equal"]]

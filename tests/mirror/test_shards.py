@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from binlake.errors import OptionError
-from binlake.mirror import absent_tables, history, status
+from binlake.mirror import absent_tables, history, resync, status, verify
 from binlake.mirror.control import Control
 from binlake.mirror.followed.table_record import offsets_of, sources
 from binlake.mirror.iceberg.lake import IcebergLake
@@ -119,12 +119,23 @@ def test_shards_are_merged(server: Server, iceberg_spark: Any, tmp_path: Path) -
         ("all.orders", 8, 0, ("shard_1.orders", "shard_2.orders", "shard_3.orders")),
     ]
 
+    # the names that `status` lists are those of lake tables
+    in_lake: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
+    is_merged = (
+        r"^all\.orders is merged from shard_1\.orders, shard_2\.orders, shard_3\.orders; name "
+    )
+    for of_lake in (verify, resync):
+        for name in ("all.orders", "all.or*"):
+            with pytest.raises(OptionError, match=is_merged):
+                of_lake(lake.folder, [name], **in_lake)
+    with pytest.raises(OptionError, match=is_merged):
+        compact(lake, ["all.orders"])
+
     # a shard that no longer agrees is left alone, until all do
     run("shard_1", "ALTER TABLE orders DROP note")
     run("shard_3", "UPDATE orders SET v = 30 WHERE id = 1")
     lake.catch_up()
     assert "that other shards" in quarantined(lake)["shard_1.orders"]
-    in_lake: dict[str, Any] = {"spark": iceberg_spark, "catalog": lake.catalog}
     [newest] = history(lake.folder, newest=1, **in_lake)
     assert newest.snapshots.keys() == {"all.log"}, "all.orders has old rows of shard_1"
     assert absent_tables(lake.folder, newest, **in_lake) == ["all.orders"]

@@ -39,7 +39,8 @@ class ArchiveFlags:
     """The options of `binlake archive`, without the options of the connection."""
 
     until_current: Annotated[
-        bool, Option("--until-current", help="Exit after copying everything written so far.")
+        bool,
+        Option("--until-current", "--once", help="Exit after copying everything written so far."),
     ] = False
     first: Annotated[str, option_of_key(_KEYS["from"], "--from", metavar="LOG")] = _DEFAULTS["from"]
     compress: Annotated[

@@ -83,7 +83,8 @@ def patiently(
 class ServerLogs(StreamLogs):
     """The logs of the first server of a URL that answers.
 
-    If the server is not available, binlake tries again for `patience_s` seconds, 0: never, or until `stop` is set.
+    If the server is not available, binlake tries again for `patience_s` seconds, 0: never, or until `stop` is set. `started`:
+    what the user has started, and is to start again after that.
     """
 
     pause_s = 0.05
@@ -94,10 +95,12 @@ class ServerLogs(StreamLogs):
         options: ReadOptions,
         patience_s: float = PATIENCE_S,
         stop: threading.Event | None = None,
+        started: str = "query",
     ) -> None:
         super().__init__(options)
         self._patience_s = patience_s
         self._stop = stop
+        self._started = started
         self._urls = ServerUrl.parse_all(url)
         self._server: ServerConnection | None = None
         self._listing: _Listing | None = None
@@ -105,7 +108,7 @@ class ServerLogs(StreamLogs):
         self._created: dict[tuple[str, str], int | None] = {}
 
     def _look(self) -> LogsNow:
-        return patiently(self._ask, self._patience_s, self.close, stop=self._stop)
+        return self._patiently(self._ask)
 
     def created(self, now: LogsNow, number: int) -> int | None:
         # needed whenever an offset is checked, and each needs a dump: so once per file and login
@@ -116,14 +119,16 @@ class ServerLogs(StreamLogs):
         return created
 
     def gives_gtids(self) -> bool | None:
-        return patiently(self._asked_for_gtids, self._patience_s, self.close, stop=self._stop)
+        return self._patiently(self._asked_for_gtids)
 
     def _asked_for_gtids(self) -> bool:
         return self._connected().gives_gtids
 
     def unlogged_gtids(self, now: LogsNow) -> str:
-        ask = partial(self._asked_for_unlogged_gtids, now)
-        return patiently(ask, self._patience_s, self.close, stop=self._stop)
+        return self._patiently(partial(self._asked_for_unlogged_gtids, now))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return patiently(ask, self._patience_s, self.close, self._started, self._stop)
 
     def _asked_for_unlogged_gtids(self, now: LogsNow) -> str:
         server = self._connected()

@@ -15,10 +15,11 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
-from binlake.mirror.followed.table_record import begun_tables, mirrored_tables
+from binlake.mirror.followed.table_record import begun_tables, merged_tables, mirrored_tables
 from binlake.mirror.iceberg.key_tasks import TaskKeyReader
 from binlake.mirror.lake_state import check_store, index_directory, lake_location
 from binlake.mirror.lakes import open_lake
+from binlake.mirror.lease import writer_of
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOptions
 from binlake.mirror.reporting.metrics import METRICS_ADDRESS, answering
@@ -27,6 +28,7 @@ from binlake.mirror.selection import (
     TableSelection,
     check_addition,
     check_known,
+    check_not_merged,
     check_not_removed,
     checked_patterns,
     chosen_tables,
@@ -160,6 +162,8 @@ def verify(
     """
     if tables:
         checked_patterns(tables)
+    if sample_number is not None and sample == 1:
+        raise OptionError("option sample_number requires option sample", name="sample_number")
     number = secrets.randbelow(_SAMPLES) if sample_number is None else sample_number
     options = VerifyOptions(sample=sample, sample_number=number)
     session = spark or mirror_session(lake_location(lake), catalog=catalog)
@@ -167,7 +171,9 @@ def verify(
     control = Control(opened)
     control.check_not_paused()
     if tables:
-        chosen_tables(tables, _followed_names(opened, control))
+        known = _followed_names(opened, control)
+        check_not_merged(tables, known, lambda: merged_tables(opened))
+        chosen_tables(tables, known)
     made = Mirror(
         session,
         control.source,
@@ -229,6 +235,7 @@ def resync(
     selection = TableSelection.of(control.options, control.added, control.removed)
     begun = begun_tables(opened)
     aside = {*control.quarantined, *control.to_resync}
+    check_not_merged(patterns, begun | aside | {*control.gone}, lambda: merged_tables(opened))
     check_known(patterns, begun | aside | {*control.gone})
     known = (begun - {*control.gone}) | aside
     followed = {name for name in known if selection.wants(*table_name(name))}
@@ -321,14 +328,36 @@ def compact(
     compact_tables(opened, engine, indexes, tables, note)
 
 
-def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
-    """Pause the mirror: it makes no rounds until `resume`."""
-    _control(lake, spark, catalog).pause()
+def pause(
+    lake: _Path,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
+) -> None:
+    """Pause the mirror: it makes no rounds until `resume`. `note` receives a message that says when the pause begins."""
+    control = _control(lake, spark, catalog)
+    control.pause()
+    writer = writer_of(control)
+    when = f"when it starts: no process mirrors into {lake} now"
+    if writer is not None:
+        when = f"after its current round ({writer})"
+    note(f"the mirror pauses {when}. To continue: binlake mirror resume {lake}")
 
 
-def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
-    """Resume a paused mirror."""
-    _control(lake, spark, catalog).resume()
+def resume(
+    lake: _Path,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
+) -> None:
+    """Resume a paused mirror. `note` receives a message that says whether it runs now."""
+    control = _control(lake, spark, catalog)
+    control.resume()
+    writer = writer_of(control)
+    now = "continues" if writer else f"is not paused; no process mirrors into {lake} now"
+    note(f"the mirror of {lake} {now}{f' ({writer})' if writer else ''}")
 
 
 def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:

@@ -68,6 +68,15 @@ _KEYS: dict[str, Key] = {
     "interval_seconds": Key(_interval, "seconds between two checks of an idle log"),
     **{option.name: _key(option) for option in MIRROR_OPTIONS},
 }
+#: The names of flags that are not those of keys, such as `max_rate` for `max_rows_per_s`, each with the key.
+_FLAGS = {
+    "interval": "interval_seconds",
+    **{
+        name: option.name
+        for option in MIRROR_OPTIONS
+        if option.flag and (name := option.flag.removeprefix("--").replace("-", "_")) not in _KEYS
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,11 @@ def read_mirror_configuration(file: str) -> MirrorConfiguration:
     if "mirror" not in top:
         raise OptionError(f"{file}: the table [mirror] is missing", name="config")
     mirror = top.table("mirror")
-    values = mirror.take(_KEYS, ("spark",))
+    values = mirror.take(_KEYS | {flag: _KEYS[key] for flag, key in _FLAGS.items()}, ("spark",))
+    for flag in _FLAGS.keys() & values.keys():
+        if _FLAGS[flag] in values:
+            raise mirror.error(flag, f"this is another name of {_FLAGS[flag]}, which is also set")
+        values[_FLAGS[flag]] = values.pop(flag)
     for name in ("url", "lake"):
         if name not in values:
             raise mirror.error(name, "this key is missing")

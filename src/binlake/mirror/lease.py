@@ -102,6 +102,12 @@ class Holder:
         return f"process {self.process} on {self.host}, since {self.since}, with the state directory {self.state}"
 
 
+def writer_of(control: Control) -> Holder | None:
+    """The process that has the lease of a lake now, as far as this machine can know; None if there is none."""
+    found = Holder.from_text(control.lease)
+    return found if found is not None and found.keeps_out(Holder.here(Path(), "")) else None
+
+
 def _namespace() -> str:
     """The kernel's name of the process ids that this process sees: a container has others than its host."""
     try:

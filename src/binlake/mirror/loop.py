@@ -56,6 +56,7 @@ from binlake.mirror.stopped import StoppedError, wait_in_parts
 from binlake.mirror.upkeep import TableUpkeep, upkeep_of
 from binlake.source.replica.url import without_password
 from binlake.values.position import Position, is_log_of
+from binlake.values.table_names import table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -336,8 +337,7 @@ class Mirror:
             # without tables, there is no round that sees a CREATE TABLE
             if not self._control.paused and not self._tables.followed:
                 self._tables.add()
-            if self._recorder.is_due:
-                self._recorder.record()
+            self._recorder.while_idle()
             wait_in_parts(self._stop, interval_s, self._stay_alive)
         self._recorder.record()
         self._beat(self._pulse.beat_now)
@@ -489,9 +489,13 @@ class Mirror:
 
     @property
     def quarantined(self) -> dict[str, str]:
-        """The reasons of the tables that are quarantined, by name."""
+        """The reasons of the wanted tables that are quarantined, by name. A start with other options may have left out some."""
         self._control.refresh()
-        return {name: entry.reason for name, entry in self._control.quarantined.items()}
+        return {
+            name: entry.reason
+            for name, entry in self._control.quarantined.items()
+            if self._tables.source.wants(*table_name(name))
+        }
 
     def quarantine(self, full_name: str, reason: str) -> None:
         """Follow a table no longer until it is copied again."""

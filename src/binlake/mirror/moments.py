@@ -125,14 +125,21 @@ def drop_moment(
 
 
 def absent_tables(
-    lake: _Path, moment: Moment, *, spark: SparkSession | None = None, catalog: str = CATALOG
+    lake: _Path,
+    moment: Moment | str | int | None = None,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
 ) -> list[str]:
-    """Return the tables (`NAMESPACE.NAME`) of the mirror that cannot be read as of a round.
+    """Return the tables (`NAMESPACE.NAME`) of the mirror that cannot be read as of a round: a result of `history`, a name, a
+    round's number, or the newest round.
 
     The mirror did not follow them at that time: they were quarantined, gone or removed, their first copy had not
     ended, or they came later. Or their lake tables, which `snapshots` of the round contains, have been dropped since.
+    Raises OptionError for an unknown name.
     """
-    return _Rounds.of(lake, spark, catalog).absent(moment)
+    rounds = _Rounds.of(lake, spark, catalog)
+    return rounds.absent(moment if isinstance(moment, Moment) else rounds.of_moment(moment))
 
 
 def tables_at(
@@ -148,8 +155,7 @@ def tables_at(
     yet copied, and without lake tables that have been dropped since: see `absent_tables`. Raises OptionError for an unknown name, SourceError if a snapshot has expired.
     """
     rounds = _Rounds.of(lake, spark, catalog)
-    found = rounds.named(moment) if isinstance(moment, str) else rounds.at(moment)
-    found = rounds.still_there(found)
+    found = rounds.still_there(rounds.of_moment(moment))
     rounds.check_snapshots(found)
     return {
         full_name: spark.sql(
@@ -215,6 +221,10 @@ class _Rounds:
                 hint="binlake mirror history LAKE lists the rounds",
             )
         return found[0]
+
+    def of_moment(self, moment: str | int | None) -> Moment:
+        """The round of a name or a number, or the newest one. Raises OptionError for an unknown name."""
+        return self.named(moment) if isinstance(moment, str) else self.at(moment)
 
     def named(self, name: str) -> Moment:
         """The round that has a name. Raises OptionError."""

@@ -13,6 +13,7 @@ from binlake.mirror.lake_state import check_lake, check_store, index_directory, 
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.source.logs import logs_directory
+from binlake.mirror.source.privileges import check_privileges
 from binlake.mirror.tables.formats import check_format
 from binlake.source.bytes import is_uri, local_path
 from binlake.source.locations import check_no_password, has_wildcards, location
@@ -54,10 +55,13 @@ def check_logs(logs: str | None) -> None:
             found.look()
 
 
-def check_server(url: str) -> None:
-    """Log in to the first host that answers. Raises ServerError, also if the server writes no binary log."""
+def check_server(url: str, logs: str | None = None) -> None:
+    """Log in to the first host that answers. Raises ServerError, also if the server writes no binary log, and if the user lacks a
+    privilege of the whole server; `logs`: the archive whose logs the mirror reads instead of those of the server.
+    """
     with connect_any(ServerUrl.parse_all(url)) as server:
         server.end()
+        check_privileges(server, reads_log=logs is None)
 
 
 def check_tables(url: str, lake: str, options: MirrorOptions) -> None:

@@ -9,7 +9,7 @@ excludes it: the reads of the log leave such a table out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from binlake.errors import OptionError
@@ -20,6 +20,8 @@ from binlake.values.option_texts import parse_table_pattern
 from binlake.values.quantities import counted
 from binlake.values.similar_names import did_you_mean
 from binlake.values.table_names import full_name_of, table_name
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,27 @@ def check_known(texts: Iterable[str], known: Collection[str]) -> None:
         raise _unknown(f"the mirror has no table {text}", text, known)
 
 
+def check_not_merged(
+    texts: Iterable[str], known: Collection[str], merged: Callable[[], Mapping[str, Sequence[str]]]
+) -> None:
+    """Raise OptionError for a name or a pattern that stands for a lake table of shards, and for none of the `known` tables of the
+    server. `merged` returns the shards of each such lake table; it is called only for texts that match no known table.
+    """
+    unknown = [text for text in sorted(texts) if not any(matches(text, name) for name in known)]
+    if not unknown:
+        return
+    for lake_table, shards in sorted(merged().items()):
+        for text in unknown:
+            if matches(text, lake_table):
+                few = ", ".join([*shards[:_MOST_NAMED], *("…" for _ in shards[_MOST_NAMED:][:1])])
+                raise OptionError(
+                    f"{lake_table} is merged from {few}",
+                    name="tables",
+                    value=text,
+                    hint="name these tables, or a pattern that matches them",
+                )
+
+
 def chosen_tables(texts: Sequence[str], known: Collection[str]) -> set[str]:
     """Return the `known` tables that names and patterns stand for; all of them without texts.
 
@@ -152,14 +175,22 @@ def _unknown(message: str, text: str, known: Collection[str]) -> OptionError:
     return OptionError(message, name="tables", value=text, hint=hint.lstrip())
 
 
-def check_selects(selection: TableSelection, visible: Collection[str]) -> None:
-    """Raise OptionError if the mirror would follow none of the `visible` tables: those that its user sees on the server."""
+def check_selects(
+    selection: TableSelection,
+    visible: Collection[str],
+    views: Callable[[], Collection[str]] = tuple,
+) -> None:
+    """Raise OptionError if the mirror would follow none of the `visible` tables: those that its user sees on the server. `views` returns
+    the views, which may be meant.
+    """
     if any(selection.wants(*table_name(name)) for name in visible):
         return
     wanted = (*(selection.tables or ("*.*",)), *selection.added)
     left_out = (*selection.exclude_tables, *selection.removed)
     but = f" and does not match {', '.join(left_out)}" if left_out else ""
-    question = next(filter(None, (question_about(text, visible) for text in wanted)), "")
+    question = view_instead(wanted, views())
+    if not question:
+        question = next(filter(None, (question_about(text, visible) for text in wanted)), "")
     seen = "the user of the URL sees no table: it needs SELECT on the tables"
     if visible:
         seen = (
@@ -172,6 +203,12 @@ def check_selects(selection: TableSelection, visible: Collection[str]) -> None:
         value=wanted,
         hint=f"{question} {seen}".lstrip(),
     )
+
+
+def view_instead(patterns: Iterable[str], views: Collection[str]) -> str:
+    """Return a clause about a view that one of the patterns matches, with a semicolon; "" if there is none."""
+    found = sorted(name for name in views if any(matches(one, name) for one in patterns))
+    return f"{found[0]} is a view, and a mirror copies tables only;" if found else ""
 
 
 def question_about(text: str, known: Collection[str]) -> str:

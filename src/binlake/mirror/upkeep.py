@@ -27,14 +27,20 @@ from binlake.mirror.control import OFFSET, Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
 from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed, followed_tables
-from binlake.mirror.followed.table_record import has_pending_copy, mirrored_tables
+from binlake.mirror.followed.table_record import has_pending_copy, merged_tables, mirrored_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.selection import TableSelection, checked_patterns, chosen_tables, is_pattern
+from binlake.mirror.selection import (
+    TableSelection,
+    check_not_merged,
+    checked_patterns,
+    chosen_tables,
+    is_pattern,
+)
 from binlake.mirror.table_rules import COPY_SUFFIX
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
@@ -446,6 +452,7 @@ def compact_tables(
     selection = TableSelection.of(options, control.added, control.removed)
     aside = control.quarantined.keys() | control.gone.keys()
     known = {name for name in there.keys() - aside if selection.wants(*table_name(name))}
+    check_not_merged(names, known, lambda: merged_tables(lake))
     if unknown := sorted({name for name in names if not is_pattern(name)} - known):
         raise SourceError(
             f"the mirror has no table {', '.join(unknown)}, or it is quarantined, gone or removed",

@@ -342,9 +342,9 @@ def test_a_pause_and_a_stop(
 
     with chunk_by_chunk(monkeypatch, before):
         lake.catch_up()
-        assert (
-            status(tmp_path, spark=iceberg_spark, catalog=lake.catalog).tables[0].state == "copying"
-        )
+        [shown] = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog).tables
+        so_far = f"1 of {lake.progress[-1].all_chunks} chunks"
+        assert (shown.state, shown.reason) == ("copying", f"its copy is not complete: {so_far}")
         lake.catch_up()  # still paused
         assert len(of_copies(lake)) == 2
         resume(tmp_path, spark=iceberg_spark, catalog=lake.catalog)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import ServerError
 from binlake.mirror import resync, status
 from dev.servers import Server, running
 from support.servers.live import tcp_url
-from support.spark.mirrored import Lake, gone, quarantined
+from support.spark.mirrored import Lake, gone, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -202,6 +203,79 @@ def test_a_table_that_the_server_cannot_read_does_not_stop_the_others(
         "refused.good",
         "refused.partly",
     ]
+
+
+def test_a_quarantined_table_that_the_options_leave_out_is_compared_no_longer(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The reason of the quarantine recommends to leave it out."""
+    server.execute("CREATE DATABASE advised")
+    with server.session("advised") as session:
+        session.execute(
+            "CREATE TABLE good (id INT PRIMARY KEY)", "CREATE TABLE `we/ird` (id INT PRIMARY KEY)"
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("advised.*",))
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"advised.we/ird"}
+    assert not lake.verify().is_equal
+    lake.options = replace(lake.options, exclude_tables=("advised.we/ird",))
+    assert states(lake) == {"advised.good": "equal"}
+    assert lake.catch_up().quarantined == {}
+    # it is not forgotten: with the option gone, the reason is there again
+    lake.options = replace(lake.options, exclude_tables=())
+    assert states(lake).keys() == {"advised.good", "advised.we/ird"}
+
+
+def test_a_key_that_the_lake_cannot_have(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A copy into a Delta table made such keys NULL, and the rows of two of them one row."""
+    with server.session() as session:
+        session.execute(
+            "CREATE DATABASE zero_keys",
+            "SET SESSION sql_mode = ''",
+            "CREATE TABLE zero_keys.t (d DATE, t VARCHAR(9), n INT, PRIMARY KEY (d, t))",
+            "INSERT INTO zero_keys.t VALUES ('0000-00-00', 'a', 1), ('2026-00-00', 'a', 2), ('2026-01-01', 'a', 3)",
+        )
+    for table_format in ("iceberg", "delta"):
+        folder = tmp_path / table_format
+        lake = Lake(iceberg_spark, folder, server, tables=("zero_keys.*",), format=table_format)
+        lake.catch_up()
+        assert quarantined(lake) == {
+            "zero_keys.t": "key column d has a value that its type in the lake cannot represent; zero dates in a key need "
+            "--zero-date text"
+        }
+        assert lake.table("zero_keys.t").num_rows == 0
+        lake.options = replace(lake.options, zero_date="text")
+        resync(folder, ["zero_keys.t"], spark=iceberg_spark, catalog=lake.catalog)
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source("zero_keys.t") == ["zero_keys.t"]
+    # a row for each change needs no key
+    lake = Lake(
+        iceberg_spark, tmp_path / "log", server, tables=("zero_keys.*",), append_tables=("*.*",)
+    )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.table("zero_keys.t").num_rows == 3
+
+
+def test_a_privilege_of_the_whole_server_ends_the_first_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Another attempt changes nothing, nor does another table."""
+    server.execute(
+        "CREATE DATABASE unfollowed",
+        "CREATE TABLE unfollowed.a (id INT PRIMARY KEY)",
+        "CREATE TABLE unfollowed.b (id INT PRIMARY KEY)",
+        "CREATE USER unfollowing@'127.0.0.1' IDENTIFIED BY ''",
+        "GRANT SELECT, BINLOG MONITOR ON *.* TO unfollowing@'127.0.0.1'",
+    )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("unfollowed.*",))
+    lake.url = tcp_url(server, "unfollowing")
+    with pytest.raises(ServerError, match="denied"):
+        lake.catch_up()
+    assert not [note for note in lake.notes if "begins again" in note]
 
 
 def test_a_table_that_the_user_may_no_longer_read_is_not_gone(

@@ -13,7 +13,7 @@ from dev.servers import Server, running
 from dev.servers.ports import ReservedPort
 from mirror.command_process import CommandProcess
 from support.command_runs import run
-from support.servers.live import url_of
+from support.servers.live import tcp_url, url_of
 
 pytestmark = pytest.mark.server
 
@@ -58,6 +58,29 @@ def test_options(
     found, out, err = run(capfd, "mirror", url_of(server), str(lake), *given)
     assert (found, out, err.count("\n")) == (code, "", 1)
     assert err.startswith(f"binlake: {says}")
+    assert not lake.exists()
+
+
+@pytest.mark.parametrize("lacking", ["PROCESS", "REPLICATION SLAVE"])
+def test_a_privilege_of_the_whole_server(
+    server: Server, lake: Path, capfd: pytest.CaptureFixture[str], lacking: str
+) -> None:
+    """Each copy met it, ten times. An archive has the log, and MariaDB shows the positions of snapshots to each user."""
+    name, given = f"no_{lacking[:4].lower()}", {"PROCESS", "REPLICATION SLAVE"} - {lacking}
+    server.execute(
+        f"CREATE USER {name}@'127.0.0.1'",
+        f"GRANT SELECT, REPLICATION CLIENT, {', '.join(given)} ON *.* TO {name}@'127.0.0.1'",
+    )
+    words = [tcp_url(server, name), str(lake), "--table", "shop.*", "--once"]
+    code, out, err = run(capfd, "mirror", *words)
+    if server.flavour == "mariadb" and lacking == "PROCESS":
+        assert "JAVA_HOME" in err  # the next step
+        return
+    assert (code, out) == (1, "")
+    assert err == (
+        f"binlake: 127.0.0.1:{server.port}: '{name}'@'127.0.0.1' lacks {lacking}, which a mirror needs; "
+        f"run GRANT {lacking} ON *.* TO '{name}'@'127.0.0.1'\n"
+    )
     assert not lake.exists()
 
 

@@ -440,13 +440,18 @@ def test_a_second_interrupt_does_not_wait() -> None:
     assert done.stdout == "at once\n"
 
 
+@pytest.mark.parametrize("until", ["--until-current", "--once"])
 @pytest.mark.parametrize("failed", [0, 2])
 def test_the_end_of_a_run_reports_unfinished_logs(
-    failed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    failed: int,
+    until: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Archiver, "run", lambda _: None)
     monkeypatch.setattr(Archiver, "failed", failed)
-    command = ["archive", "mysql://repl@db1/", str(tmp_path), "--until-current", "-q"]
+    command = ["archive", "mysql://repl@db1/", str(tmp_path), until, "-q"]
     assert main(command) == (1 if failed else 0)
     lines = capfd.readouterr().err.splitlines()
     assert [line for line in lines if "2 complete logs could not be indexed" in line] == lines

@@ -26,7 +26,7 @@ from binlake.mirror import lease as leases
 from binlake.mirror import loop, stopped
 from binlake.mirror.control import Control
 from binlake.mirror.lake_state import identity_of, lock
-from binlake.mirror.lease import Holder, LakeInUseError, Lease
+from binlake.mirror.lease import Holder, LakeInUseError, Lease, writer_of
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
@@ -134,6 +134,22 @@ def test_the_lease_of_a_process_that_has_ended_is_taken_over(
     lake: FakeLake, tmp_path: Path
 ) -> None:
     _check_taken_over(lake, tmp_path, process=ended_process())
+
+
+def test_whether_a_process_mirrors_into_the_lake_now(lake: FakeLake, tmp_path: Path) -> None:
+    """`pause` and `resume` report it, from a process without the state directory."""
+    assert writer_of(lake.control()) is None
+    first = taken(lake, tmp_path / "a")
+    found = writer_of(lake.control())
+    assert found is not None
+    assert str(found).startswith(f"process {os.getpid()} on ")
+    first.close()
+    assert writer_of(lake.control()) is None
+    elsewhere = held_by(lake, tmp_path / "a", host="db2")
+    assert writer_of(lake.control()) == elsewhere
+    for changed in ({"process": ended_process()}, {"host": "db2", "until": 1e9}):
+        held_by(lake, tmp_path / "a", **changed)
+        assert writer_of(lake.control()) is None
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,11 @@ def test_digits_alone_are_no_name(spark: Any) -> None:
 def test_absent_tables_have_the_same_names(spark: Any) -> None:
     spark.control.quarantine("`a.b`.new", "for the test")
     [newest] = moments.history("/lake", spark=spark)
-    assert moments.absent_tables("/lake", newest, spark=spark) == ["`a.b`.new"]
+    moments.name_moment("/lake", "monday", spark=spark)
+    for moment in (newest, "monday", newest.round, None):
+        assert moments.absent_tables("/lake", moment, spark=spark) == ["`a.b`.new"]
+    with pytest.raises(OptionError, match="no moment is named tuesday"):
+        moments.absent_tables("/lake", "tuesday", spark=spark)
 
 
 def test_a_lake_table_that_a_user_has_dropped(spark: Any) -> None:

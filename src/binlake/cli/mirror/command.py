@@ -205,7 +205,7 @@ def _check(values: dict[str, Any], lake: str, options: MirrorOptions) -> None:
     check_store(lake)
     with _no_wrong_use():
         check_logs(values.get("logs"))
-    check_server(values["url"])
+    check_server(values["url"], values.get("logs"))
     check_tables(values["url"], lake, options)
     check_state(lake, values.get("state"))
 

@@ -1,10 +1,11 @@
-"""The progress bar of a copy, on a terminal only."""
+"""The progress of a copy: a bar on a terminal, else a line a minute."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from binlake.cli.common.terminal import console, is_watched
+from binlake.cli.common.terminal import console, is_watched, note
 from binlake.values.closing import Closing
 
 if TYPE_CHECKING:
@@ -14,14 +15,20 @@ if TYPE_CHECKING:
     from binlake.mirror.followed.first_copy import CopyProgress
 
 
+_LINE_S = 60.0
+
+
 class CopyBar(Closing):
     """Draws the progress of copies: chunks, rows, bytes, the remaining time.
 
-    It draws on `screen`, by default on stderr, and only there if that is a terminal.
+    It draws on `screen`, by default on stderr. If that is no terminal, it prints a line there after a chunk, at most every `line_s`
+    seconds: the log of a service shows that a long copy goes on.
     """
 
-    def __init__(self, screen: Console | None = None) -> None:
+    def __init__(self, screen: Console | None = None, line_s: float = _LINE_S) -> None:
         self._screen = screen
+        self._line_s = line_s
+        self._last_line = time.monotonic()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._table = ""
@@ -29,6 +36,7 @@ class CopyBar(Closing):
     def __call__(self, seen: CopyProgress) -> None:
         """Draw a state; the bar disappears when all chunks are read, and begins again when another table is copied."""
         if self._screen is None and not is_watched():
+            self._print(seen)
             return
         if self._progress is None:
             self._progress = _bar(self._screen or console())
@@ -47,6 +55,15 @@ class CopyBar(Closing):
         )
         if seen.chunks == seen.all_chunks:
             self.close()
+
+    def _print(self, seen: CopyProgress) -> None:
+        """Print a state, unless the last line is new or the copy begins or ends with it: the mirror reports that itself."""
+        now = time.monotonic()
+        if seen.chunks in (0, seen.all_chunks):
+            self._last_line = now
+        elif now - self._last_line >= self._line_s:
+            self._last_line = now
+            note(f"{seen.table}: {seen.done}, {seen.rows:,} rows, {seen.bytes / 1e6:,.0f} MB")
 
     def close(self) -> None:
         """Remove the bar."""

@@ -94,10 +94,13 @@ def resync(
 def pause(*, lake: LakeArgument, session: SparkSettings) -> None:
     """Stop rounds until `binlake mirror resume`.
 
+    A running mirror pauses after its current round, or after the chunks of a copy that it is reading, and keeps running. The
+    pause also holds for later starts.
+
     Examples:
       binlake mirror pause /lake
     """
-    _request("pause", lake, session)
+    _request("pause", lake, session, note=note)
 
 
 @lake_command("resume")
@@ -107,7 +110,7 @@ def resume(*, lake: LakeArgument, session: SparkSettings) -> None:
     Examples:
       binlake mirror resume /lake
     """
-    _request("resume", lake, session)
+    _request("resume", lake, session, note=note)
 
 
 def _request(

@@ -51,11 +51,13 @@ class VerifyFlags:
     state: StateOption = None
 
     def check(self) -> None:
-        """Raise OptionError for a share outside of its range."""
+        """Raise OptionError for a share outside of its range, and for the number of a sample of all rows."""
         if not 0 < self.sample <= 1:
             raise OptionError(
                 f"--sample {self.sample}: expected a share above 0 and up to 1", name="sample"
             )
+        if self.sample_number is not None and self.sample == 1:
+            raise OptionError("--sample-number requires --sample", name="sample_number")
 
 
 @lake_command("verify")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.tables.damage import OF_ROWS, is_overflow, why_overflow
 from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.keys import check_keys
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.schema import conformed
 from binlake.snapshot.chunks import TableChunk
@@ -41,7 +43,8 @@ class ChunkTask(Task):
                 mode.copied(columns.rows(batch), reading.position, reading.moment_us)
                 for batch in reading
             )
-            batches = (conformed(self._of_shard(batch), schema) for batch in rows)
+            keyed = _with_keys(rows, mode.index_key(table.key) or ())
+            batches = (conformed(self._of_shard(batch), schema) for batch in keyed)
             writer = DataFileWriter(schema, self.prefix, partitioning=self.partitioning)
             try:
                 files = list(writer.write(batches))
@@ -67,3 +70,10 @@ class ChunkTask(Task):
             return rows
         name = pa.scalar(self.chunk.table.full_name)
         return rows.append_column(self.shard_column, pa.repeat(name, rows.num_rows))
+
+
+def _with_keys(tables: Iterator[pa.Table], key: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows. Raises SchemaError for a key of the server that the lake cannot have: the rows of several keys would be one row."""
+    for rows in tables:
+        check_keys([rows.column(name) for name in key], key)
+        yield rows

@@ -76,7 +76,7 @@ class LogLagsError(BinlogError):
 class CopyProgress:
     """The progress of the copy of a table: chunks, and rows and bytes as the server sent them.
 
-    When earlier values of columns are added to the copied rows, all numbers are those of data files.
+    When earlier values of columns are added to the copied rows, all numbers are those of data files, the `unit`.
     """
 
     table: str
@@ -84,6 +84,12 @@ class CopyProgress:
     all_chunks: int
     rows: int
     bytes: int
+    unit: str = "chunk"
+
+    @property
+    def done(self) -> str:
+        """How many of the chunks are read, as text."""
+        return f"{self.chunks:,} of {counted(self.all_chunks, self.unit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +482,7 @@ class FirstCopy:
 
         def watch(done: int, of_rows: int) -> None:
             read = sum(file["file-size-in-bytes"] for file in files[:done])
-            self.watch(CopyProgress(table.full_name, done, len(files), of_rows, read))
+            self.watch(CopyProgress(table.full_name, done, len(files), of_rows, read, "data file"))
 
         watch(0, 0)
         return files_with_kept_values(files, target, table.key, names, watch, self.is_interrupted)

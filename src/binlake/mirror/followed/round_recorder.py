@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from binlake.mirror.control import Control, progress_key
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.values.table_names import table_name
@@ -22,6 +23,19 @@ class RoundRecorder:
         self._options = options
         self._recorded = time.monotonic()
         self._others = set[str]()
+        self._seen: dict[str, Followed] = {}
+
+    def while_idle(self) -> None:
+        """Record the tables if it is due, or if a copy has ended since the last record: until the server writes something, no
+        round comes that would record it.
+        """
+        if self.is_due or self._has_new_tables():
+            self.record()
+
+    def _has_new_tables(self) -> bool:
+        """Whether tables have been copied, or opened, since the last record."""
+        followed = self._tables.followed.items()
+        return any(self._seen.get(name) is not table for name, table in followed)
 
     @property
     def is_due(self) -> bool:
@@ -37,6 +51,7 @@ class RoundRecorder:
         """Record the position that all tables have reached, if it is new and if their rows are of that moment; else their places."""
         self._recorded = time.monotonic()
         followed = self._tables.followed
+        self._seen = {**followed}
         if not followed:
             return
         snapshots = {name: table.lake.snapshot for name, table in followed.items()}

@@ -347,6 +347,15 @@ def begun_tables(lake: LakeTables) -> set[str]:
     return found
 
 
+def merged_tables(lake: LakeTables) -> dict[str, list[str]]:
+    """Return the lake tables of shards (`NAMESPACE.NAME`), each with the shards whose copies are complete."""
+    return {
+        full_name_of(*name): sorted(sources(known["properties"]))
+        for name, _, known in stored_tables(lake)
+        if shard_column(known["properties"])
+    }
+
+
 def stored_tables(
     lake: LakeTables,
     namespaces: Container[str] | None = None,

@@ -22,6 +22,7 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.followed.absent import AbsentTables
 from binlake.mirror.followed.copy_conflicts import CopyConflicts
+from binlake.mirror.followed.copy_reasons import CopyReasons
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError, LogPurgedError
 from binlake.mirror.followed.former_tables import FormerTables, few_of
@@ -110,6 +111,7 @@ class FollowedTables:
         self._indexes, self._note = indexes, note
         self._copy_s, self._kept, self._after_copy = copy_s, kept, after_copy
         self._reported, self._in_turn = set[str](), set[str]()  # `_in_turn`: about to be copied
+        self._reasons = CopyReasons(watch)
         self._first_copy = FirstCopy(
             lake,
             host,
@@ -120,7 +122,7 @@ class FollowedTables:
             CopyTargets(lake, options, rules, indexes, note, self.shards_in, control),
             indexes,
             note,
-            watch,
+            self._reasons,
             is_interrupted,
             self._gives_way,
             self.shards_in,
@@ -378,14 +380,8 @@ class FollowedTables:
 
     def not_copied(self) -> dict[str, str]:
         """The reasons why the lake does not show some wanted tables yet, by name."""
-        reasons = dict.fromkeys(
-            self._control.to_resync, "a resync was requested, and has not begun"
-        )
-        reasons |= dict.fromkeys(
-            self.restless, "it was altered in each of several copies: the next run copies it"
-        )
-        reasons |= dict.fromkeys(self.unfinished | self._in_turn, "its copy is not complete")
-        reasons |= {name: f"its copy waits: {error}" for name, error in self.lagging.items()}
+        unfinished = self.unfinished | self._in_turn
+        reasons = self._reasons.of(self._control.to_resync, self.restless, unfinished, self.lagging)
         return {name: why for name, why in reasons.items() if name not in self.followed}
 
     def copy(self, full_name: str) -> None:

@@ -17,6 +17,7 @@ from binlake.mirror.selection import (
     is_pattern,
     matches,
     question_about,
+    view_instead,
 )
 from binlake.values.column_patterns import has_comma, matches_column
 from binlake.values.similar_names import did_you_mean, question_of, similar_names
@@ -42,7 +43,10 @@ class UnmatchedPatterns:
         """Raise OptionError if the options select no table of the server, and none of the `known` ones, which the lake has."""
         if not any(self.source.wants(*table_name(name)) for name in known):
             visible = [full_name_of(*name) for name in self.source.visible()]
-            check_selects(self.selection, visible)
+            check_selects(self.selection, visible, self._views)
+
+    def _views(self) -> list[str]:
+        return [full_name_of(*name) for name in self.source.views()]
 
     def note_tables(self, known: Collection[str], there: Iterable[str]) -> None:
         """Report the patterns of tables that match none. `known` tables are in the lake; the server had, or has, those that are
@@ -56,9 +60,12 @@ class UnmatchedPatterns:
             flags_noted.add("--table")
         visible = {full_name_of(*name) for name in self.source.visible()}
         names = visible.union(there)
+        views: list[str] | None = None
         for flag, pattern in self.options.table_patterns():
             if flag not in flags_noted and not any(matches(pattern, name) for name in names):
-                question = question_about(pattern, visible)
+                views = self._views() if views is None else views
+                question = view_instead((pattern,), views).removesuffix(";")
+                question = question or question_about(pattern, visible)
                 note = f"{flag} {pattern} matches no table of the server"
                 self.note(f"{note}; {question}" if question else note)
 
@@ -68,7 +75,9 @@ class UnmatchedPatterns:
         names = [full_name_of(*name) for name in self.source.names()] if given else []
         for pattern in given:
             if not any(matches(pattern, name) for name in names):
-                self.note(f"{pattern} was added, but matches no table of the server")
+                view = view_instead((pattern,), self._views()).removesuffix(";")
+                note = f"{pattern} was added, but matches no table of the server"
+                self.note(f"{note}; {view}" if view else note)
 
     def check_columns(self, *, is_first_start: bool) -> None:
         """Report the patterns of columns that match none, before a copy shows what they should leave out or hash.

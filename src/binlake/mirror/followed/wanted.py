@@ -46,6 +46,9 @@ _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 )
+_LIST_VIEWS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'VIEW'"
+)
 _COLUMNS = "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS"
 _MAKES_TABLE = re.compile(
     r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME|CONVERT\s+PARTITION)\b", re.IGNORECASE
@@ -88,6 +91,10 @@ class WantedTables:
         names = self._patiently(self._listed)
         return [name for name in names if name[0].lower() not in SYSTEM_SCHEMAS]
 
+    def views(self) -> list[tuple[str, str]]:
+        """The views that the user of the URL sees: database and name."""
+        return self._patiently(lambda: self._listed(of=_LIST_VIEWS))
+
     def columns(self) -> list[tuple[str, str, str]]:
         """The columns of the wanted tables that the server has: database, table and column."""
         wanted = set(self.names())
@@ -101,9 +108,9 @@ class WantedTables:
     def _patiently(self, ask: Callable[[], T]) -> T:
         return patiently(ask, self._patience_s, started="mirror", stop=self._stop)
 
-    def _listed(self, condition: str = "") -> list[tuple[str, str]]:
+    def _listed(self, condition: str = "", of: str = _LIST) -> list[tuple[str, str]]:
         with open_session(self._host.url()) as server:
-            rows = server.rows(f"{_LIST}{condition} ORDER BY 1, 2", 2)
+            rows = server.rows(f"{of}{condition} ORDER BY 1, 2", 2)
         return [(database or "", table or "") for database, table in rows]
 
     def has(self, name: TableName) -> bool:

@@ -6,7 +6,7 @@ import threading
 
 from binlake.errors import OptionError
 from binlake.follow.logs import DirectoryLogs, StreamLogs
-from binlake.follow.server_logs import ServerLogs
+from binlake.follow.server_logs import PATIENCE_S, ServerLogs
 from binlake.source.bytes import local_path
 from binlake.source.chain import of_source
 from binlake.source.locations import location
@@ -27,13 +27,19 @@ _LACKS_POSITION = (
 )
 
 
-def logs_of(url: str, logs: str | None, options: ReadOptions, stop: threading.Event) -> StreamLogs:
+def logs_of(
+    url: str,
+    logs: str | None,
+    options: ReadOptions,
+    stop: threading.Event,
+    patience_s: float = PATIENCE_S,
+) -> StreamLogs:
     """Return the logs with the changes: the logs of an archive if one is given, otherwise the logs of the server. `stop` ends
-    a wait for a server that is not available.
+    a wait for a server that is not available, which takes at most `patience_s` seconds.
     """
     if logs is not None:
         return DirectoryLogs([logs_directory(logs)], options)
-    return ServerLogs(url, options, stop=stop)
+    return ServerLogs(url, options, patience_s, stop, started="mirror")
 
 
 def logs_directory(logs: str) -> str:

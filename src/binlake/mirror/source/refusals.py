@@ -5,16 +5,17 @@ from __future__ import annotations
 from binlake.errors import AuthError, PositionLostError, ServerError
 from binlake.source.replica.connection import LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED
 
-#: Codes of answers that do not depend on the table: too little memory, too many connections of the user, and a privilege
-#: of the whole server that the user lacks.
-_OF_SERVER = (1037, 1038, 1226, 1227)
+#: Codes of answers that do not depend on the table: too little memory, and too many connections of the user.
+_OF_SERVER = (1037, 1038, 1226)
+#: Codes of answers that the user lacks a privilege of the whole server, or may not log in or be a replica.
+_DENIED = (1045, 1227)
 #: Codes of answers that the server gives for now, to whatever it is asked: a disk that is full (also while it sorts), a query
 #: that may not examine so many rows, no memory for a thread, a query that another session has ended, and too many prepared
 #: statements.
 _PASSING = (1021, 1028, 1104, 1114, 1135, QUERY_INTERRUPTED, 1461)
-#: Codes of answers that another attempt does not change: no privilege for the table or a column, a table that is damaged,
-#: or that its engine does not have.
-_LASTING = (1142, 1143, 1194, 1195, 1932)
+#: Codes of answers that another attempt does not change: no privilege for the server, the database, the table or a column, a
+#: table that is damaged, or that its engine does not have.
+_LASTING = (*_DENIED, 1044, 1142, 1143, 1194, 1195, 1932)
 #: Codes of answers that the server has no such database or table.
 _ABSENT = (1049, 1146)
 
@@ -30,7 +31,7 @@ def is_of_table(error: ServerError) -> bool:
     """
     if error.retryable or isinstance(error, AuthError | PositionLostError):
         return False
-    is_answer = error.code is not None and error.code not in _OF_SERVER
+    is_answer = error.code is not None and error.code not in (*_OF_SERVER, *_DENIED)
     is_met = error.waited_s is not None or bool(error.is_of_rows)
     return is_answer or is_met or isinstance(error, AlteredError)
 

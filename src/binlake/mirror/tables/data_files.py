@@ -183,13 +183,18 @@ class DataFileWriter:
             yield _taken(open_files, next(iter(open_files)))
 
     def write_one(self, rows: Iterable[pa.Table], partition: Partition) -> dict[str, Any] | None:
-        """One file with all rows, which are of one partition; None: there are none."""
+        """One file with all rows, which are of one partition; None: there are none. If reading or writing fails, it is removed."""
         file: _OpenFile | None = None
-        for part in rows:
-            if part.num_rows:
-                file = file or _OpenFile.of(self.schema, self.prefix, partition, part)
-                file.write(part)
-        return None if file is None else file.finished()
+        try:
+            for part in rows:
+                if part.num_rows:
+                    file = file or _OpenFile.of(self.schema, self.prefix, partition, part)
+                    file.write(part)
+            return None if file is None else file.finished()
+        except BaseException:
+            if file is not None:
+                file.discard()
+            raise
 
     def _written(
         self, open_files: dict[Partition, _OpenFile], partition: Partition, rows: pa.Table

@@ -129,15 +129,19 @@ def is_whole(kinds: list[pa.DataType]) -> bool:
     return len(kinds) == 1 and pa.types.is_integer(kinds[0]) and kinds[0] != pa.uint64()
 
 
-def keys_of(columns: list[pa.ChunkedArray], names: list[str]) -> Keys:
-    """The keys of rows, of their key columns. Raises SchemaError for a NULL."""
+def check_keys(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> None:
+    """Raise SchemaError for a NULL in key columns: the server has a value there."""
     for column, name in zip(columns, names, strict=True):
         if column.null_count:
             raise SchemaError(
                 f"key column {name} has a value that its type in the lake cannot represent",
-                field=name,
-                hint="zero dates in a key need the option zero_date=text",
+                hint="zero dates in a key need --zero-date text",
             )
+
+
+def keys_of(columns: list[pa.ChunkedArray], names: list[str]) -> Keys:
+    """The keys of rows, of their key columns. Raises SchemaError for a NULL."""
+    check_keys(columns, names)
     if is_whole([column.type for column in columns]):
         return Keys(to_numpy(columns[0].cast(pa.int64())), None)
     return _hashed(columns)

@@ -18,13 +18,14 @@ from binlake.source.replica.finding import Finding, Look, Severity, is_on, persi
 from binlake.source.replica.handshake import FollowOptions, check_allowed, replica_ids
 from binlake.source.replica.health_settings import SETTINGS_LOOKS, settable
 
-__all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
+__all__ = ["DENIED", "Finding", "Severity", "Who", "account", "clashes", "examine"]
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _CLOCK_WARNING_S, _CLOCK_PROBLEM_S = 2.0, 60.0
 _LAG_S = 60
 _LISTED = 10
-_DENIED = (1044, 1045, 1142, 1227)
+#: Codes of the answers that the user lacks a privilege.
+DENIED = (1044, 1045, 1142, 1227)
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 _REPLICATION_FILTERS = (
     *("replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table"),
@@ -44,7 +45,7 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
         except ServerError as error:
             if error.retryable:
                 raise
-            if error.code in _DENIED:
+            if error.code in DENIED:
                 continue  # `_privileges` says which one is missing
             found.append(
                 Finding(
@@ -60,7 +61,7 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
 
 
 def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    user = _account(server)
+    user = account(server)
     splits = server.flavour == "mariadb" and server.version >= (10, 5, 2)
     monitor = "BINLOG MONITOR" if splits else "REPLICATION CLIENT"
     needed = [
@@ -75,7 +76,7 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
         try:
             server.rows(sql)
         except ServerError as error:
-            if error.code in _DENIED:
+            if error.code in DENIED:
                 yield Finding(
                     severity,
                     "privileges",
@@ -87,7 +88,7 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
         with connect(server.url) as replica:
             check_allowed(replica, options)
     except BinlogError as error:
-        if error.code in _DENIED:
+        if error.code in DENIED:
             yield Finding(
                 _PROBLEM, "privileges", f"{user} has no permission to follow: {error.message}",
                 "replicas need this privilege", f"GRANT REPLICATION SLAVE ON *.* TO {user}",
@@ -106,7 +107,8 @@ def _number(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
         yield Finding(_PROBLEM, "connection", f"server-id {wanted} belongs to {whose}", why)
 
 
-def _account(server: ServerConnection) -> str:
+def account(server: ServerConnection) -> str:
+    """Return the account of the user, as GRANT takes it."""
     name, _, host = (server.value("SELECT CURRENT_USER()") or "").rpartition("@")
     return "@".join("'" + part.replace("'", "''") + "'" for part in (name, host))
 

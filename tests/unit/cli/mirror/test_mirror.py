@@ -92,6 +92,14 @@ def test_a_share_above_all_rows(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert "--sample 2.0: expected a share above 0 and up to 1" in capfd.readouterr().err
 
 
+def test_the_number_of_a_sample_of_all_rows(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "_binlake").mkdir()
+    assert main(["mirror", "verify", str(tmp_path), "--sample-number", "3"]) == 2
+    assert capfd.readouterr().err == "binlake: --sample-number requires --sample\n"
+
+
 COPY = (
     CopyProgress("shop.orders", 0, 4, 0, 0),
     CopyProgress("shop.orders", 2, 4, 2000, 3_000_000),
@@ -115,6 +123,15 @@ def test_a_copy_that_gives_way_to_that_of_another_table() -> None:
     last = screen.getvalue()[screen.getvalue().rindex("chunks") - 200 :]
     for part in ("shop.customers", "1/7", "1,000 rows"):
         assert part in last
+
+
+def test_a_long_copy_writes_lines_into_the_log_of_a_service(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with CopyBar(line_s=0) as bar:
+        for seen in (*COPY, CopyProgress("shop.orders", 4, 4, 4000, 6_000_000)):
+            bar(seen)
+    assert capsys.readouterr() == ("", "shop.orders: 2 of 4 chunks, 2,000 rows, 3 MB\n")
 
 
 def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:

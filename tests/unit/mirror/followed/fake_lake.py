@@ -145,6 +145,7 @@ def of_server(tables: FollowedTables, *names: str) -> None:
     wants = tables.source.wants
     tables.source = SimpleNamespace(  # type: ignore[assignment]
         visible=lambda: split,
+        views=list,
         names=lambda: [n for n in split if wants(*n)],
         wants=wants,
         has_lower_case_names=lambda: False,

@@ -83,6 +83,22 @@ def test_nothing_new_is_not_written(lake: FakeLake, tmp_path: Path) -> None:
     assert run.control.places is kept
 
 
+def test_the_first_copy_of_an_idle_server_is_recorded_when_it_ends(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """Until the next heartbeat, `status` showed no position, and `tag` found no round."""
+    run = Run(lake, tmp_path)
+    copied = run.tables.followed.pop("shop.quiet")
+    run.recorder.while_idle()
+    first = run.control.round
+    assert run.control.snapshots.keys() == {"shop.busy"}
+    run.recorder.while_idle()
+    assert run.control.round == first
+    run.tables.followed["shop.quiet"] = copied
+    run.recorder.while_idle()
+    assert (run.control.round, {*run.control.snapshots}) == (first + 1, {*NAMES})
+
+
 def test_a_run_that_does_not_follow_a_table(lake: FakeLake, tmp_path: Path) -> None:
     Run(lake, tmp_path).reach(busy=place(9, 50), quiet=place(9, 50))
     narrow = Run(lake, tmp_path)

@@ -1,18 +1,21 @@
-"""The directory of an archive that a mirror reads."""
+"""The logs that a mirror reads: the directory of an archive, or those of a server."""
 
 from __future__ import annotations
 
 import shutil
+import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from binlake.archive.layout import STATE, ArchiveState
-from binlake.errors import OptionError
+from binlake.errors import ConnectionLostError, OptionError
 from binlake.follow.logs import DirectoryLogs
 from binlake.mirror.preflight import check_logs
-from binlake.mirror.source.logs import logs_directory
+from binlake.mirror.source.logs import logs_directory, logs_of
 from binlake.values.options import ReadOptions
+from dev.servers.ports import ReservedPort
 from support.logs.stream_log import SID, StreamLog
 
 
@@ -60,3 +63,16 @@ def test_forms_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: 
     history(tmp_path / "archive", 2)
     [log] = DirectoryLogs([found], ReadOptions()).look().files.values()
     assert Path(log.path).absolute().parent == only
+
+
+def test_a_server_that_goes_away_for_too_long() -> None:
+    """The user has started a mirror, and no query."""
+    port = ReservedPort()
+    url = f"mysql://root@127.0.0.1:{port.number}/?option-file=none"
+    with (
+        closing(logs_of(url, None, ReadOptions(), threading.Event(), patience_s=0.01)) as logs,
+        pytest.raises(ConnectionLostError) as raised,
+    ):
+        logs.look()
+    port.release()
+    assert (raised.value.hint or "").endswith("; start the mirror again to continue")

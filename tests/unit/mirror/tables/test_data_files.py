@@ -23,7 +23,7 @@ from binlake.mirror.iceberg.row_index import RowIndex
 from binlake.mirror.tables import data_files
 from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.keys import keys_of, sorted_keys
-from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partitioning
+from binlake.mirror.tables.partitions import NOT_PARTITIONED, Partition, Partitioning
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 SCHEMA = storage_schema(
@@ -149,6 +149,9 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
             SourceError, match=rf"^cannot write {tmp_path}/t-\w+\.parquet: File too large$"
         ):
             list(writer.write([rows]))
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(SourceError, match=r": File too large$"):
+            writer.write_one([rows], Partition(0))
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(
             SourceError, match=rf"^cannot write {tmp_path}/x\.puffin: File too large$"
