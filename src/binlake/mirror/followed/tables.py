@@ -243,12 +243,16 @@ class FollowedTables:
     def copy_new(self, names: Sequence[str]) -> None:
         """Copy tables that `find_new` has found; those for which there is no time wait."""
         ends = time.monotonic() + self._copy_s
-        for full_name in names:
+        for at, full_name in enumerate(names):
             waits = self.unfinished or (self.followed and time.monotonic() >= ends)
             if waits and full_name not in self.followed:
                 self.unfinished.add(full_name)
             elif full_name not in self.followed:
-                self.copy(full_name)
+                try:
+                    self.copy(full_name)
+                except PositionLostError:  # a round goes on after a new look at the log
+                    self.unfinished.update(set(names[at:]) - self.followed.keys())
+                    raise
             self._in_turn.discard(full_name)
 
     def copies_are_due(self) -> bool:

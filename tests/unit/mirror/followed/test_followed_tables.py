@@ -170,6 +170,23 @@ def test_a_table_that_the_upkeep_quarantines_is_not_followed_any_more(
     assert len(notes) == 1
 
 
+def test_new_tables_are_not_forgotten_if_the_log_is_replaced_meanwhile(
+    lake: FakeLake, tmp_path: Path
+) -> None:
+    """The round that has found them continues after another look at the log, behind the CREATE TABLE."""
+    tables, _ = started(lake, tmp_path)
+
+    def lost(full_name: str) -> None:
+        raise PositionLostError(
+            "transactions are not in the logs of the new server", is_passing=True
+        )
+
+    tables.copy = lost  # type: ignore[method-assign]
+    with pytest.raises(PositionLostError):
+        tables.copy_new(["shop.a", "shop.b"])
+    assert tables.unfinished == {"shop.a", "shop.b"}
+
+
 def test_a_table_that_is_removed_and_added_between_two_looks_is_copied(
     lake: FakeLake, tmp_path: Path
 ) -> None:
