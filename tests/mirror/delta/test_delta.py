@@ -176,7 +176,7 @@ def test_another_writer_beside_a_compaction(
         lake.catch_up()
 
     def foreign(stored: Any) -> None:
-        iceberg_spark.sql(f"ALTER TABLE {stored.sql_name} SET TBLPROPERTIES ('of.another' = '1')")
+        iceberg_spark.sql(f"INSERT INTO {stored.sql_name} VALUES (77, 7)")
 
     optimize = DeltaStored.optimize
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from binlake.mirror import resync
 from binlake.mirror.control import Control
 from binlake.mirror.delta.lake import DeltaLake
 from binlake.mirror.delta.stored import DeltaStored
@@ -219,3 +220,57 @@ def test_a_mirror_that_another_one_overtakes_in_a_commit(
     finally:
         first.close()
     assert sorted(lake.table("overtaken.log")["v"].to_pylist()) == [1, 2]
+
+
+def test_a_table_that_another_program_restores(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Rows from before the mirror's newest commit come back, as a new version: the log after them would be lost."""
+    names = ("running", "stopped", "by_time", "undone")
+    server.execute("CREATE DATABASE restored")
+    with server.session("restored") as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO {name} VALUES (1, 0), (2, 0), (3, 0)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("restored.*",), format="delta", compact="off",
+        on_other_writer="reindex",
+    )  # fmt: skip
+
+    def run(name: str, statement: str) -> None:
+        iceberg_spark.sql(statement.format(f"delta.`{tmp_path / 'restored' / name}`"))
+
+    def updated(keys: str) -> None:
+        server.execute(*(f"UPDATE restored.{n} SET v = v + 1 WHERE id IN ({keys})" for n in names))
+
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for keys in ("1", "2"):
+            updated(keys)
+            mirror.run(once=True)
+        run("running", "RESTORE TABLE {} TO VERSION AS OF 2")
+        run("undone", "UPDATE {} SET v = -1")
+        run("undone", "RESTORE TABLE {} TO VERSION AS OF 1")
+        run("undone", "RESTORE TABLE {} TO VERSION AS OF 3")
+        updated("1")
+        mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert quarantined(lake).keys() == {"restored.running"}
+    assert "set the table back to version 2" in quarantined(lake)["restored.running"]
+
+    run("stopped", "RESTORE TABLE {} TO VERSION AS OF 2")
+    versions = iceberg_spark.sql(f"DESCRIBE HISTORY delta.`{tmp_path / 'restored' / 'by_time'}`")
+    [[moment]] = versions.where("version = 2").selectExpr("CAST(timestamp AS STRING)").collect()
+    run("by_time", f"RESTORE TABLE {{}} TO TIMESTAMP AS OF '{moment}'")
+    updated("1")
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert reasons.keys() == {f"restored.{name}" for name in names if name != "undone"}
+    assert all("set the table back to " in reason for reason in reasons.values())
+    resync(tmp_path, list(reasons), spark=iceberg_spark)
+    lake.catch_up()
+    assert states(lake) == {f"restored.{name}": "equal" for name in names}

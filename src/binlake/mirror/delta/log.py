@@ -29,15 +29,24 @@ _ANY_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.(?:parquet|json)")
 # The beginning of a path that is not relative to the directory of the table.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)")
 _OURS = "binlake"
+# Commits that change neither rows nor columns.
+_OF_PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END")
+_ACTIONS_OF_PROPERTIES = {"commitInfo", "metaData", "protocol"}
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A version: when it was committed, and the mirror's state in it; None: another program made it."""
+    """A version: when it was committed, and the mirror's state in it; None: another program made it.
+
+    `restored`: the version that a RESTORE has brought back; -1 if it is unknown. `is_change`: whether it may have other rows or columns
+    than the version before: another program has done more than to set properties or to remove old files.
+    """
 
     version: int
     committed_ms: int
     state: Mapping[str, Any] | None
+    restored: int | None = None
+    is_change: bool = True
 
 
 @dataclass
@@ -138,6 +147,15 @@ class DeltaLog:
             if version <= self.version:
                 with suppress(MissingFileError, DamagedFileError):
                     yield _commit(_actions(self._commit_path(version)), version)
+
+    def lineage(self) -> Iterator[Commit]:
+        """The commits from this version back to the first one that is missing or damaged. Each is read when it is asked for."""
+        known = {commit.version: commit for commit in self.commits}
+        for version in range(self.version, -1, -1):
+            try:
+                yield known.get(version) or _commit(_actions(self._commit_path(version)), version)
+            except (MissingFileError, DamagedFileError):
+                return
 
     def has(self, version: int, until_us: int) -> bool:
         """Whether the log still has the commit of a version, which was made before a time (Unix time in µs). The versions of a table
@@ -251,14 +269,27 @@ def _version(match: re.Match[str]) -> int:
     return int(match[1])
 
 
-def _commit(actions: Iterable[Mapping[str, Any]], version: int) -> Commit:
+def _commit(actions: Sequence[Mapping[str, Any]], version: int) -> Commit:
     """The commit with these actions."""
     info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     try:
         state = json.loads(info.get("userMetadata") or "{}").get(_OURS)
     except (ValueError, AttributeError):
         state = None  # text of another program
-    return Commit(version, int(info.get("timestamp", 0)), state)
+    kinds = {kind for action in actions for kind in action}
+    only_properties = info.get("operation") in _OF_PROPERTIES and kinds <= _ACTIONS_OF_PROPERTIES
+    is_change = state is not None or not only_properties
+    return Commit(version, int(info.get("timestamp", 0)), state, _restored(info), is_change)
+
+
+def _restored(info: Mapping[str, Any]) -> int | None:
+    """The version that a commit has brought back; -1: it was chosen by a time; None: the commit is no RESTORE."""
+    if info.get("operation") != "RESTORE":
+        return None
+    try:
+        return int((info.get("operationParameters") or {})["version"])
+    except (KeyError, TypeError, ValueError):
+        return -1
 
 
 def _actions(path: Path) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.row_sizes import FileSize, RowSizes
 from binlake.mirror.tables.schema import conformed
+from binlake.mirror.tables.versions import Version
 
 _SOURCE = "binlake_changes"
 _GONE = "gone"
@@ -85,8 +86,15 @@ class DeltaTable:
         return found
 
     @property
+    def set_back(self) -> str:
+        return self.stored.set_back
+
+    @property
     def rows(self) -> int:
         return sum(file.live_rows for file in self.stored.file_states())
+
+    def lineage(self) -> Iterator[Version]:
+        return self.stored.lineage()
 
     def has_other_commits(self) -> bool:
         return self.stored.has_other_commits()

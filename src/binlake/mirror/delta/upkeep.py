@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from binlake.errors import BinlogError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
-from binlake.mirror.delta.stored import readable_hours
+from binlake.mirror.delta.periods import readable_hours
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed

@@ -271,8 +271,8 @@ class Followed:
         """The position that the newest snapshot of a mirror has: `offset`, or an earlier one after rounds without changes of the
         table, unless another mirror has committed.
         """
-        summaries = (summary for _, summary in _lineage(self.lake))
-        own = (_own_offset(self.lake, summary, self.full_name) for summary in summaries)
+        versions = self.lake.lineage()
+        own = (_own_offset(self.lake, one.summary, self.full_name) for one in versions)
         return next((one for one in own if one is not None), None)
 
     @property
@@ -290,8 +290,8 @@ class Followed:
         """The summary of the newest snapshot that a mirror has made; {} without one."""
         if OFFSET in self.lake.summary:
             return self.lake.summary
-        if self._own is None or self._own[0] != self.lake.snapshot:  # all snapshots are read
-            own = (summary for _, summary in _lineage(self.lake) if OFFSET in summary)
+        if self._own is None or self._own[0] != self.lake.snapshot:
+            own = (one.summary for one in self.lake.lineage() if OFFSET in one.summary)
             self._own = self.lake.snapshot, next(own, {})
         return self._own[1]
 
@@ -461,15 +461,19 @@ def _place_of(
 
     Later snapshots of other programs have the same rows, or a user has accepted their rows with --on-other-writer reindex.
     """
-    if offset_of(table.summary) is None and options.on_other_writer == "refuse":
+    if options.on_other_writer == "refuse" and _is_changed_by_others(table):
         raise CommitConflictError(
             f"{table.full_name}: another program has written to the table",
             hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
         )
+    if table.set_back:
+        raise CommitConflictError(
+            table.set_back, hint="`binlake mirror resync` copies the table again"
+        )
     own, seen = None, set()
-    for snapshot, summary in _lineage(table):
-        seen.add(snapshot)
-        own = _own_offset(table, summary, full_name)
+    for one in table.lineage():
+        seen.add(one.snapshot)
+        own = _own_offset(table, one.summary, full_name)
         if own is not None:
             break
     if own is None:
@@ -484,14 +488,14 @@ def _place_of(
     return own
 
 
-def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:
-    """The current snapshot and its ancestors that are kept, newest first, with their summaries."""
-    yield table.snapshot, table.summary
-    kept = {one["snapshot"]: one for one in table.stored.history()}
-    head = kept.pop(table.snapshot, {})
-    while (one := kept.pop(head.get("parent"), None)) is not None:
-        yield one["snapshot"], one["summary"]
-        head = one
+def _is_changed_by_others(table: LakeTable) -> bool:
+    """Whether another program has changed the table after the mirror's newest snapshot."""
+    for one in table.lineage():
+        if offset_of(one.summary) is not None:
+            return False
+        if one.is_change:
+            return True
+    return True
 
 
 def _own_offset(

@@ -21,7 +21,8 @@ from binlake.errors import SourceError
 from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
 from binlake.mirror.delta.lake import DeltaLake
-from binlake.mirror.delta.stored import DeltaStored, hours_of
+from binlake.mirror.delta.periods import hours_of
+from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.options import MirrorOptions

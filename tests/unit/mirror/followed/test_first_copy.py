@@ -6,7 +6,7 @@ One module, although it is long: all tests make copies of one table with the sam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.data_files import DataFileWriter, file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import iceberg_schema
+from binlake.mirror.tables.versions import Version
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
@@ -121,9 +122,10 @@ class Lake:
     @property
     def stored(self) -> Any:
         known = {"uuid": "of the table", "snapshot": self.snapshot, "properties": self.properties}
-        return SimpleNamespace(
-            describe=lambda: known, set_properties=self.properties.update, history=list
-        )
+        return SimpleNamespace(describe=lambda: known, set_properties=self.properties.update)
+
+    def lineage(self) -> Iterator[Version]:
+        yield Version(self.snapshot, self.summary)
 
     def data_prefix(self) -> str:
         return "data-"
