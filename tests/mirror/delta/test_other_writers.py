@@ -20,6 +20,7 @@ from binlake.mirror.tables.change import Change, CommitConflictError, CommittedB
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema
 from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -274,3 +275,81 @@ def test_a_table_that_another_program_restores(
     resync(tmp_path, list(reasons), spark=iceberg_spark)
     lake.catch_up()
     assert states(lake) == {f"restored.{name}": "equal" for name in names}
+
+
+def purged(server: Server) -> None:
+    """Have the server remove all logs except the newest."""
+    [*_, newest] = server.rows("SHOW BINARY LOGS")
+    server.execute(f"PURGE BINARY LOGS TO '{newest[0]}'")
+
+
+def test_properties_that_users_set(
+    server: Server, inside: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """They change no rows. A table without changes stays at the position of the newest round, after a restart, too."""
+    names = ("between", "within", "stopped", "altered")
+    server.execute("CREATE DATABASE tuned")
+    with server.session("tuned") as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE `{name}` (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO `{name}` VALUES (1, 1), (2, 2)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("tuned.*",), format="delta", compact="off"
+    )  # fmt: skip
+
+    def run(name: str, statement: str) -> None:
+        iceberg_spark.sql(statement.format(f"delta.`{tmp_path / 'tuned' / name}`"))
+
+    longer = "ALTER TABLE {} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 60 days')"
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        run("between", longer)
+        run("between", "VACUUM {}")
+        inside("tuned.within", lambda: run("within", longer))
+        server.execute(*(f"UPDATE tuned.`{n}` SET v = v + 1" for n in ("between", "within")))
+        mirror.reach()
+        for _ in range(2):
+            server.execute("UPDATE tuned.between SET v = v + 1", "FLUSH BINARY LOGS")
+            mirror.reach()
+    finally:
+        mirror.close()
+    purged(server)
+    for name in ("stopped", "between"):
+        run(name, longer)
+        run(name, "ALTER TABLE {} UNSET TBLPROPERTIES IF EXISTS ('of.a.user')")
+    server.execute(*(f"UPDATE tuned.`{name}` SET v = v + 1" for name in names))
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert states(lake) == {f"tuned.{name}": "equal" for name in names}
+    properties = open_lake(iceberg_spark, "", str(tmp_path)).load("tuned", "stopped").describe()
+    assert properties["properties"]["delta.logRetentionDuration"] == "interval 60 days"
+    run("altered", "ALTER TABLE {} ADD COLUMNS (of_a_user INT)")
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"tuned.altered"}
+
+
+def test_a_kill_after_the_tag_of_a_table_without_changes(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The tag's commit has the position of the newest round: the server has no earlier logs any more."""
+    server.execute("CREATE DATABASE idle")
+    with server.session("idle") as session:
+        session.execute("CREATE TABLE busy (id INT PRIMARY KEY)")
+        session.execute(
+            "CREATE TABLE emptied (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO emptied VALUES (1, 1), (2, 2)",
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("idle.*",), format="delta", compact="off")
+    lake.catch_up()
+    for number in range(2):
+        server.execute(f"INSERT INTO idle.busy VALUES ({number})", "FLUSH BINARY LOGS")
+        lake.catch_up()
+    purged(server)
+    server.execute("TRUNCATE TABLE idle.emptied", "INSERT INTO idle.emptied VALUES (7, 7)")
+    assert killed(lake, Kill("commit of Delta", 1, after=False)) == -9
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert states(lake) == {f"idle.{name}": "equal" for name in ("busy", "emptied")}

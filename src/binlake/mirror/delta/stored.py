@@ -334,12 +334,13 @@ class DeltaStored:
         """Write a frame as `mode` of Spark's writer says; for a commit."""
         frame.write.format("delta").mode(mode).save(str(self._path))
 
-    def tag(self, name: str) -> None:
+    def tag(self, name: str, properties: Mapping[str, str] | None = None) -> None:
         """Record the version of a name in a property; VACUUM may still remove its files."""
         known: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
         if name not in known:
             tags = {**known, name: self.log.version}
-            self.set_properties({_TAGS: json.dumps(tags, sort_keys=True)})
+            state = None if properties is None else {**self.log.state, "summary": dict(properties)}
+            self.set_properties({_TAGS: json.dumps(tags, sort_keys=True)}, state)
 
     def tags(self) -> list[str]:
         return []

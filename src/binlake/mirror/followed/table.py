@@ -403,9 +403,10 @@ class Followed:
         rows = with_kept_values(change.upserts, self.lake, self.lake_key, self.kept_columns)
         return replace(change, upserts=rows)
 
-    def tag_before(self, what: str, position: Position | ChainPosition) -> None:
+    def tag_before(self, what: str, position: Position | ChainPosition, round_number: int) -> None:
         """Tag the current snapshot as the one before a statement. If binlake applies it twice, only the first tag counts."""
-        self.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
+        name = f"before-{what}-{position.file}-{position.offset}"
+        self.lake.stored.tag(name, self.position_properties(self.offset, round_number))
 
     def emptying(self, position: Position, commit_us: int | None) -> Emptying:
         """A statement at a place that removes all rows of the table, which is not a shard."""

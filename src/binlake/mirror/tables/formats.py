@@ -147,8 +147,10 @@ class StoredTable(Protocol):
     ) -> None:
         """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
 
-    def tag(self, name: str) -> None:
-        """Give the current version a name, unless there is one of that name."""
+    def tag(self, name: str, properties: Mapping[str, str] | None = None) -> None:
+        """Give the current version a name, unless there is one of that name. `properties`: those of the version that this makes in
+        Delta; None: those of the mirror's newest commit.
+        """
 
     def tags(self) -> list[str]:
         """The names that keep versions readable; none in Delta, where VACUUM ignores them."""

@@ -26,6 +26,7 @@ from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.schema import iceberg_schema
 
 
@@ -179,6 +180,36 @@ def test_a_commit_of_another_program_stays_the_newest(
     write_commit(log, 1, 0, "")
     table.vacuum(0)
     assert session.statements == []
+
+
+def test_a_commit_beside_properties_that_a_user_sets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Delta refuses a command if the properties have changed since it began: the command is repeated."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    write_commit(log, 0, 1, OURS, {"metaData": {"id": "x"}})
+    session: Any = Session(log)
+    table = DeltaStored(session, tmp_path, "shop.t")
+    of_user = ["SET TBLPROPERTIES", "WRITE"]
+    tries: list[int] = []
+
+    def act() -> None:
+        tries.append(table.log.version)
+        if len(tries) % 2:
+            info = {"operation": of_user[len(tries) // 2], "timestamp": 1}
+            lines = [json.dumps({"commitInfo": info}), json.dumps({"metaData": {"id": "x"}})]
+            (log / f"{table.log.version + 1:020}.json").write_text("\n".join(lines))
+            raise CommitConflictError("shop.t: MetadataChangedException")
+        session.sql("ALTER TABLE t SET x")
+
+    table.commit(act, {"kept": {"a": "b"}})
+    assert tries == [0, 1]
+    assert (table.log.version, table.log.state["kept"]) == (2, {"a": "b"})
+    with pytest.raises(CommitConflictError):
+        table.commit(act, {"kept": {}})
+    assert tries == [0, 1, 2], "after a change of rows, the round is computed again"
 
 
 def test_the_state_of_the_mirror_does_not_leave_the_log(
