@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from binlake.mirror.delta.schema import column_sql
 from binlake.mirror.delta.statements import created
 from binlake.mirror.delta.stored import OF_CONTROL, DeltaStored
 from binlake.mirror.delta.table import DeltaTable, remove_copies
+from binlake.mirror.followed.table_record import place_properties
 from binlake.mirror.tables.formats import DELTA, NewTable, check_key
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
@@ -122,12 +124,32 @@ class DeltaLake:
 
     def drop(self, namespace: str, table: str) -> None:
         path = self._path(namespace, table)
+        aside = self._dropped / uuid.uuid4().hex
         try:
-            # without its log it is not a table: a kill at this point leaves files that nothing reads
-            shutil.rmtree(path / "_delta_log")
+            try:
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(aside)  # a kill after this leaves files that `remove_dropped` finds
+                path = aside
+            except OSError:  # the file system cannot rename directories
+                # without its log it is not a table: a kill at this point leaves files that nothing reads
+                shutil.rmtree(path / "_delta_log")
             shutil.rmtree(path)
         except OSError as error:
             raise SourceError(f"cannot remove {path}: {error}") from error
+
+    def remove_dropped(self) -> None:
+        """Remove the files of tables whose removal was interrupted. Raises SourceError."""
+        if not self._dropped.exists():
+            return
+        try:
+            shutil.rmtree(self._dropped)
+        except OSError as error:
+            raise SourceError(f"cannot remove {self._dropped}: {error}") from error
+
+    @property
+    def _dropped(self) -> Path:
+        """The directory to which the directories of tables are moved before they are removed."""
+        return self._root / NAMESPACE / "dropped"
 
     def open_table(
         self,
@@ -147,7 +169,8 @@ class DeltaLake:
     def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> DeltaTable:
         """Make an empty table, to be written. Raises UnsupportedError for a key that MERGE cannot find."""
         check_key(f"{namespace}.{table}", new.schema, new.key, DELTA)
-        kept = {**new.properties, "binlake.deletes": new.deletes}
+        place = place_properties(f"{namespace}.{table}")
+        kept = {**new.properties, **place, "binlake.deletes": new.deletes}
         stored = self.create(namespace, table, iceberg_schema(new.schema), kept, new.partition)
         return DeltaTable(stored, new.key, self._copies(namespace, table), new.open_column)
 

@@ -14,7 +14,7 @@ from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameReader, SparkSession
 
 CONF = "spark.databricks.delta."
 SHORTER_LOG = "delta.logRetentionDuration"
@@ -31,6 +31,8 @@ OF_TABLES = {
     # else Delta refuses a DATETIME column that a later statement adds
     "delta.feature.timestampNtz": "supported",
 }
+# Parts of the record that do not change. The others do, and properties of the table take precedence over the record.
+_IDENTITY = ("binlake.table", "binlake.lake-table", "binlake.deletes")
 _CONFLICTS = (
     "ConcurrentModification",
     "ConcurrentWrite",
@@ -101,13 +103,21 @@ def define(
     properties: Mapping[str, str],
     kept: Mapping[str, str],
 ) -> None:
-    """Run CREATE or REPLACE TABLE; `kept`: the record of the source's table."""
-    listed = ", ".join(f"{sql_text(n)} = {sql_text(v)}" for n, v in properties.items())
+    """Run CREATE or REPLACE TABLE; `kept`: the record of the source's table. The part of it that identifies the table goes into its
+    properties, too: Delta's log cleanup removes the commits of a table that the mirror does not follow.
+    """
+    stated = {**properties, **{n: kept[n] for n in _IDENTITY if n in kept}}
+    listed = ", ".join(f"{sql_text(n)} = {sql_text(v)}" for n, v in stated.items())
     name = f"delta.{quoted_name(str(path))}"
     sql = f"{verb} TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
     state = {f"{CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
     with with_settings(spark, state):
         spark.sql(sql)
+
+
+def parquet_reader(spark: SparkSession) -> DataFrameReader:
+    """A reader of Parquet files, in whose paths brackets and braces are no patterns."""
+    return spark.read.option("__globPaths__", "false")
 
 
 @contextmanager

@@ -43,6 +43,7 @@ from binlake.mirror.delta.statements import (
     SHORTER_LOG,
     define,
     in_one_line,
+    parquet_reader,
     sql_text,
     with_settings,
 )
@@ -455,7 +456,7 @@ class DeltaStored:
     def _read(self, file: Path) -> None:
         """Have Spark read all of a data file."""
         with in_one_line(self.full_name), active_session(self.spark):
-            frame = self.spark.read.parquet(str(file))
+            frame = parquet_reader(self.spark).parquet(str(file))
             frame.write.format("noop").mode("overwrite").save()
 
 

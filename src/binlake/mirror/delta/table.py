@@ -24,6 +24,7 @@ from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
+from binlake.mirror.delta.statements import parquet_reader
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
 from binlake.mirror.tables.formats import DELTA
@@ -192,7 +193,7 @@ class DeltaTable:
         paths = [str(file["file-path"]) for file in files]
         with self.stored.in_session():
             frame = (
-                spark.read.schema(schema).parquet(*paths)
+                parquet_reader(spark).schema(schema).parquet(*paths)
                 if paths
                 else self.stored.frame(self.schema.empty_table())
             )

@@ -62,6 +62,8 @@ _RESERVED = {
             "_source_row_present_",
             "_target_row_index_",
             "_target_row_present_",
+            "_tmp_metadata_row_index",
+            "deletionvectorid",
         }
     ),
 }

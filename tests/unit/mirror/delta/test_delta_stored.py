@@ -274,11 +274,12 @@ def test_the_search_for_old_files_includes_the_control_table() -> None:
         raise SourceError("_binlake.rounds: Delta refuses: no space left")
 
     control: Any = SimpleNamespace(
-        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=(), gone={}, quarantined={}, removed=()
+        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=(), gone={}, quarantined={}, removed=(),
+        lake=SimpleNamespace(remove_dropped=lambda: done.append("dropped tables")),
     )  # fmt: skip
     upkeep = DeltaUpkeep(control, MirrorOptions.of({"format": "delta"}), Path(), notes.append)
     upkeep.remove_orphans({})
-    assert done == ["expire", "recorded"]
+    assert done == ["dropped tables", "expire", "recorded"]
     assert notes == [
         "_binlake.rounds: old files were not removed: _binlake.rounds: Delta refuses: no space left"
     ]
@@ -317,6 +318,7 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
         to_resync=(), orphans_are_due=lambda _every_s: True, orphans_removed=lambda: None,
         expire=lambda: record("VACUUM of the control table"),
         round=1, drop_rounds=lambda _before_ms: None, compact=lambda _policy: None, gone={}, quarantined={}, removed=(),
+        lake=SimpleNamespace(remove_dropped=lambda: record("dropped tables")),
     )  # fmt: skip
     options = MirrorOptions.of({"format": "delta"})
     upkeep = DeltaUpkeep(control, options, Path(), lambda _note: None, kept)
@@ -325,7 +327,12 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
     )
     upkeep.want(table)
     upkeep.work({"shop.t": table})
-    assert done == [("OPTIMIZE", True), ("VACUUM", True), ("VACUUM of the control table", True)]
+    assert done == [
+        ("OPTIMIZE", True),
+        ("VACUUM", True),
+        ("dropped tables", True),
+        ("VACUUM of the control table", True),
+    ]
 
 
 def test_the_log_of_the_control_table_is_kept_for_a_day(
