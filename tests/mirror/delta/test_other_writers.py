@@ -273,7 +273,16 @@ def test_a_table_that_another_program_restores(
     assert reasons.keys() == {f"restored.{name}" for name in names if name != "undone"}
     assert all("set the table back to " in reason for reason in reasons.values())
     resync(tmp_path, list(reasons), spark=iceberg_spark)
-    lake.catch_up()
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for name in names:
+            run(name, "UPDATE {} SET v = v WHERE id = 3")
+        updated("1")
+        mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert quarantined(lake) == {}
     assert states(lake) == {f"restored.{name}": "equal" for name in names}
 
 

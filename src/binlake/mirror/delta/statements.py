@@ -31,8 +31,8 @@ OF_TABLES = {
     # else Delta refuses a DATETIME column that a later statement adds
     "delta.feature.timestampNtz": "supported",
 }
-# Parts of the record that do not change. The others do, and properties of the table take precedence over the record.
-_IDENTITY = ("binlake.table", "binlake.lake-table", "binlake.deletes")
+#: The parts of the record of the source's table that are also properties of Delta.
+IDENTITY = ("binlake.table", "binlake.lake-table", "binlake.deletes")
 _CONFLICTS = (
     "ConcurrentModification",
     "ConcurrentWrite",
@@ -106,7 +106,7 @@ def define(
     """Run CREATE or REPLACE TABLE; `kept`: the record of the source's table. The part of it that identifies the table goes into its
     properties, too: Delta's log cleanup removes the commits of a table that the mirror does not follow.
     """
-    stated = {**properties, **{n: kept[n] for n in _IDENTITY if n in kept}}
+    stated = {**properties, **{n: kept[n] for n in IDENTITY if n in kept}}
     listed = ", ".join(f"{sql_text(n)} = {sql_text(v)}" for n, v in stated.items())
     name = f"delta.{quoted_name(str(path))}"
     sql = f"{verb} TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"

@@ -38,6 +38,7 @@ from binlake.mirror.delta.periods import HOUR_S, hours_of, readable_hours
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
 from binlake.mirror.delta.statements import (
     CONF,
+    IDENTITY,
     LOG_HOURS,
     OF_TABLES,
     SHORTER_LOG,
@@ -154,14 +155,15 @@ class DeltaStored:
 
     def describe(self) -> dict[str, Any]:
         """uuid, schema, properties; of the newest version: snapshot, committed_ms, summary with its totals."""
-        state = self.log.state
+        kept = self.log.state.get("kept", {})
         config = dict(self.log.metadata.get("configuration") or {})
+        newer = {name: kept[name] for name in IDENTITY if name in kept}
         head = self.log.head
         own = {} if head is None or head.state is None else head.state
         found = {
             "uuid": self.log.metadata["id"],
             "schema": iceberg_schema(self.schema),
-            "properties": {**state.get("kept", {}), **config},
+            "properties": {**kept, **config, **newer},
             "snapshot": self.log.version,
             "summary": {**self._totals(), **own.get("summary", {})},
         }
@@ -216,6 +218,7 @@ class DeltaStored:
                 raise self._conflict(foreign)
             try:
                 self._commit(act, state, needed)
+                self.set_back = ""  # a copy has replaced the rows: the mirror commits nothing else to such a table
                 return
             except CommittedBesideError:
                 raise
@@ -268,6 +271,7 @@ class DeltaStored:
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
             define(self.spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
+        self.set_back = ""
 
     def set_properties(
         self, properties: Mapping[str, str], state: Mapping[str, Any] | None = None

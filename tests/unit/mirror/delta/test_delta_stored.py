@@ -182,6 +182,21 @@ def test_a_commit_of_another_program_stays_the_newest(
     assert session.statements == []
 
 
+def test_the_record_is_newer_than_properties(tmp_path: Path) -> None:
+    """A user has moved the directory of a table, and the mirror has copied into it. The log cleanup removes the record."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    config = {"binlake.table": "shop.t", "binlake.lake-table": "shop.old", "binlake.touched": "1"}
+    record = {"binlake.table": "shop.t", "binlake.lake-table": "shop.new", "binlake.touched": "0"}
+    no_session: Any = None
+    metadata = {"metaData": {"id": "x", "configuration": config, "schemaString": '{"fields": []}'}}
+    write_commit(log, 0, 1, json.dumps({"binlake": {"kept": record}}), metadata)
+    found = DeltaStored(no_session, tmp_path, "shop.new").describe()["properties"]
+    assert found == {**record, "binlake.touched": "1"}
+    write_commit(log, 0, 1, "", metadata)
+    assert DeltaStored(no_session, tmp_path, "shop.new").describe()["properties"] == config
+
+
 def test_a_commit_beside_properties_that_a_user_sets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
