@@ -154,6 +154,8 @@ def _reload(table: Followed) -> None:
                     f"{table.lake.full_name}: another program has set the table back to {found.position}; the mirror had committed the"
                     f" changes up to {was.position}"
                 )
+    if table.lake.set_back:
+        table.set_back = table.lake.set_back
     _check_not_set_back(table)
 
 
@@ -229,5 +231,5 @@ def commit_change(
     except CommittedBesideError:
         if options.on_other_writer == "refuse":
             raise
-        table.lake.reload()
+        _reload(table)
         return change.rows

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import UnsupportedError
 from binlake.mirror import resync
 from binlake.mirror.lakes import open_lake
 from dev.servers import Server
@@ -69,6 +70,57 @@ def test_a_resync_after_an_alter(server: Server, iceberg_spark: Any, tmp_path: P
     # the tag from before the first statement is still there
     properties = open_lake(iceberg_spark, "", str(tmp_path)).load(DATABASE, "adds").describe()
     assert "before-truncate" in properties["properties"]["binlake.tags"]
+    server.execute(f"DROP DATABASE {DATABASE}")
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11")
+def test_a_resync_after_the_key_has_gone(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Delta cannot find the rows: the table stays quarantined, and the others are followed, until it has a key again."""
+    names = ("loses", "floats", "stays")
+    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}", f"CREATE DATABASE {DATABASE}")
+    with server.session(DATABASE) as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, f DOUBLE NOT NULL, v INT)",
+                f"INSERT INTO {name} VALUES (1, 1, 1), (2, 2, 2)",
+            )
+    lake = delta_lake(iceberg_spark, tmp_path, server)
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(
+            "ALTER TABLE loses DROP PRIMARY KEY",
+            "ALTER TABLE floats DROP PRIMARY KEY, ADD PRIMARY KEY (f)",
+        )
+    lake.catch_up()
+    refused = {f"{DATABASE}.loses": "has no key", f"{DATABASE}.floats": "a floating-point type"}
+    assert quarantined(lake).keys() == refused.keys()
+    resync(tmp_path, list(refused), spark=iceberg_spark)
+    for _ in range(2):
+        lake.catch_up()
+        reasons = quarantined(lake)
+        assert reasons.keys() == refused.keys()
+        assert all(refused[name] in reason for name, reason in reasons.items())
+        with server.session(DATABASE) as session:
+            session.execute(*(f"UPDATE {name} SET v = v + 1 WHERE id = 1" for name in names))
+    assert not [note for note in lake.notes if "created again" in note]
+    lake.catch_up()
+    assert lake.equals_source(f"{DATABASE}.*", *refused) == [f"{DATABASE}.stays"]
+    tables = open_lake(iceberg_spark, "", str(tmp_path))
+    with pytest.raises(UnsupportedError, match="has no key"):  # as earlier versions of binlake did
+        tables.open_table(DATABASE, "loses", (), tmp_path)
+
+    with server.session(DATABASE) as session:
+        session.execute(
+            "ALTER TABLE loses ADD PRIMARY KEY (id)",
+            "ALTER TABLE floats DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
+        )
+    resync(tmp_path, list(refused), spark=iceberg_spark)
+    lake.catch_up()
+    server.execute(f"DELETE FROM {DATABASE}.loses WHERE id = 2")
+    lake.catch_up()
+    assert states(lake) == {f"{DATABASE}.{name}": "equal" for name in names}
     server.execute(f"DROP DATABASE {DATABASE}")
 
 

@@ -176,7 +176,7 @@ def test_another_writer_beside_a_compaction(
         lake.catch_up()
 
     def foreign(stored: Any) -> None:
-        iceberg_spark.sql(f"ALTER TABLE {stored.sql_name} SET TBLPROPERTIES ('of.another' = '1')")
+        iceberg_spark.sql(f"INSERT INTO {stored.sql_name} VALUES (77, 7)")
 
     optimize = DeltaStored.optimize
 
@@ -284,3 +284,23 @@ def test_commits_beside_those_of_another_program_are_not_repeated(
     added = {name: lake.table(f"beside.{name}").num_rows - before[name] for name in names}
     assert added == {"log": 2, "versions": 2, "plain": 1}
     server.execute("DROP DATABASE beside")
+
+
+def test_the_directory_of_a_lake_is_no_pattern(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Copies read files in the directory."""
+    folder = "a[b]{c,d}*?\\"
+    server.execute("DROP DATABASE IF EXISTS placed", "CREATE DATABASE placed")
+    with server.session("placed") as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)"
+        )
+    (tmp_path / folder).mkdir()
+    lake = delta_lake(iceberg_spark, tmp_path / folder, server, "placed.*")
+    lake.catch_up()
+    server.execute("UPDATE placed.t SET v = 5 WHERE id = 1")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert states(lake) == {"placed.t": "equal"}
+    server.execute("DROP DATABASE placed")

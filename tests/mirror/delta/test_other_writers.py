@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from binlake.mirror import resync
 from binlake.mirror.control import Control
 from binlake.mirror.delta.lake import DeltaLake
 from binlake.mirror.delta.stored import DeltaStored
@@ -19,6 +20,7 @@ from binlake.mirror.tables.change import Change, CommitConflictError, CommittedB
 from binlake.mirror.tables.formats import NewTable
 from binlake.mirror.tables.schema import iceberg_schema
 from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
 from support.spark.mirrored import Lake, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
@@ -219,3 +221,144 @@ def test_a_mirror_that_another_one_overtakes_in_a_commit(
     finally:
         first.close()
     assert sorted(lake.table("overtaken.log")["v"].to_pylist()) == [1, 2]
+
+
+def test_a_table_that_another_program_restores(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Rows from before the mirror's newest commit come back, as a new version: the log after them would be lost."""
+    names = ("running", "stopped", "by_time", "undone")
+    server.execute("CREATE DATABASE restored")
+    with server.session("restored") as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO {name} VALUES (1, 0), (2, 0), (3, 0)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("restored.*",), format="delta", compact="off",
+        on_other_writer="reindex",
+    )  # fmt: skip
+
+    def run(name: str, statement: str) -> None:
+        iceberg_spark.sql(statement.format(f"delta.`{tmp_path / 'restored' / name}`"))
+
+    def updated(keys: str) -> None:
+        server.execute(*(f"UPDATE restored.{n} SET v = v + 1 WHERE id IN ({keys})" for n in names))
+
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for keys in ("1", "2"):
+            updated(keys)
+            mirror.run(once=True)
+        run("running", "RESTORE TABLE {} TO VERSION AS OF 2")
+        run("undone", "UPDATE {} SET v = -1")
+        run("undone", "RESTORE TABLE {} TO VERSION AS OF 1")
+        run("undone", "RESTORE TABLE {} TO VERSION AS OF 3")
+        updated("1")
+        mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert quarantined(lake).keys() == {"restored.running"}
+    assert "set the table back to version 2" in quarantined(lake)["restored.running"]
+
+    run("stopped", "RESTORE TABLE {} TO VERSION AS OF 2")
+    versions = iceberg_spark.sql(f"DESCRIBE HISTORY delta.`{tmp_path / 'restored' / 'by_time'}`")
+    [[moment]] = versions.where("version = 2").selectExpr("CAST(timestamp AS STRING)").collect()
+    run("by_time", f"RESTORE TABLE {{}} TO TIMESTAMP AS OF '{moment}'")
+    updated("1")
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert reasons.keys() == {f"restored.{name}" for name in names if name != "undone"}
+    assert all("set the table back to " in reason for reason in reasons.values())
+    resync(tmp_path, list(reasons), spark=iceberg_spark)
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        for name in names:
+            run(name, "UPDATE {} SET v = v WHERE id = 3")
+        updated("1")
+        mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert quarantined(lake) == {}
+    assert states(lake) == {f"restored.{name}": "equal" for name in names}
+
+
+def purged(server: Server) -> None:
+    """Have the server remove all logs except the newest."""
+    [*_, newest] = server.rows("SHOW BINARY LOGS")
+    server.execute(f"PURGE BINARY LOGS TO '{newest[0]}'")
+
+
+def test_properties_that_users_set(
+    server: Server, inside: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """They change no rows. A table without changes stays at the position of the newest round, after a restart, too."""
+    names = ("between", "within", "stopped", "altered")
+    server.execute("CREATE DATABASE tuned")
+    with server.session("tuned") as session:
+        for name in names:
+            session.execute(
+                f"CREATE TABLE `{name}` (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO `{name}` VALUES (1, 1), (2, 2)",
+            )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("tuned.*",), format="delta", compact="off"
+    )  # fmt: skip
+
+    def run(name: str, statement: str) -> None:
+        iceberg_spark.sql(statement.format(f"delta.`{tmp_path / 'tuned' / name}`"))
+
+    longer = "ALTER TABLE {} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 60 days')"
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        run("between", longer)
+        run("between", "VACUUM {}")
+        inside("tuned.within", lambda: run("within", longer))
+        server.execute(*(f"UPDATE tuned.`{n}` SET v = v + 1" for n in ("between", "within")))
+        mirror.reach()
+        for _ in range(2):
+            server.execute("UPDATE tuned.between SET v = v + 1", "FLUSH BINARY LOGS")
+            mirror.reach()
+    finally:
+        mirror.close()
+    purged(server)
+    for name in ("stopped", "between"):
+        run(name, longer)
+        run(name, "ALTER TABLE {} UNSET TBLPROPERTIES IF EXISTS ('of.a.user')")
+    server.execute(*(f"UPDATE tuned.`{name}` SET v = v + 1" for name in names))
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert states(lake) == {f"tuned.{name}": "equal" for name in names}
+    properties = open_lake(iceberg_spark, "", str(tmp_path)).load("tuned", "stopped").describe()
+    assert properties["properties"]["delta.logRetentionDuration"] == "interval 60 days"
+    run("altered", "ALTER TABLE {} ADD COLUMNS (of_a_user INT)")
+    lake.catch_up()
+    assert quarantined(lake).keys() == {"tuned.altered"}
+
+
+def test_a_kill_after_the_tag_of_a_table_without_changes(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The tag's commit has the position of the newest round: the server has no earlier logs any more."""
+    server.execute("CREATE DATABASE idle")
+    with server.session("idle") as session:
+        session.execute("CREATE TABLE busy (id INT PRIMARY KEY)")
+        session.execute(
+            "CREATE TABLE emptied (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO emptied VALUES (1, 1), (2, 2)",
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("idle.*",), format="delta", compact="off")
+    lake.catch_up()
+    for number in range(2):
+        server.execute(f"INSERT INTO idle.busy VALUES ({number})", "FLUSH BINARY LOGS")
+        lake.catch_up()
+    purged(server)
+    server.execute("TRUNCATE TABLE idle.emptied", "INSERT INTO idle.emptied VALUES (7, 7)")
+    assert killed(lake, Kill("commit of Delta", 1, after=False)) == -9
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert states(lake) == {f"idle.{name}": "equal" for name in ("busy", "emptied")}

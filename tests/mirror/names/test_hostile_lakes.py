@@ -51,7 +51,13 @@ COLUMNS = (
 #: Each with a column that a format reserves.
 RESERVED = {
     "iceberg": ("_file", "_POS", "_row_id", "_Change_Type"),
-    "delta": ("_Metadata", "_row_dropped_", "__delta_internal_row_index"),
+    "delta": (
+        "_Metadata",
+        "_row_dropped_",
+        "__delta_internal_row_index",
+        "deletionVectorId",
+        "_TMP_metadata_row_index",
+    ),
 }
 #: Names that some servers tell apart, and that are equal to Spark and other readers.
 SAME_NAMES = (

@@ -22,6 +22,7 @@ class Shared:
     """A lake table with the positions of two shards."""
 
     full_name: str = "shop.t"
+    set_back: str = ""
     ends: dict[str, int] = field(default_factory=lambda: {"a": 100, "b": 200})
     later: dict[str, int] = field(default_factory=dict)
 

@@ -10,8 +10,7 @@ import pytest
 
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror import MirrorOptions
-from binlake.mirror.delta.lake import check_key
-from binlake.mirror.tables.formats import check_format, format_of, why_ambiguous
+from binlake.mirror.tables.formats import DELTA, check_format, check_key, format_of, why_ambiguous
 
 
 @pytest.mark.parametrize(
@@ -51,12 +50,12 @@ def test_delta_is_in_a_directory(tmp_path: Path) -> None:
 
 def test_keys_by_which_merge_finds_rows() -> None:
     schema = pa.schema([("id", pa.int64()), ("f", pa.float64())])
-    check_key("a.t", schema, ("id",))
-    check_key("a.t", schema, None)
+    check_key("a.t", schema, ("id",), DELTA)
+    check_key("a.t", schema, None, DELTA)
     with pytest.raises(UnsupportedError, match="has no key"):
-        check_key("a.t", schema, ())
+        check_key("a.t", schema, (), DELTA)
     with pytest.raises(UnsupportedError, match="floating-point"):
-        check_key("a.t", schema, ("id", "f"))
+        check_key("a.t", schema, ("id", "f"), DELTA)
 
 
 def test_the_elements_of_a_vector_have_a_name_in_iceberg() -> None:

@@ -101,6 +101,7 @@ class Control:
     quarantined: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
     paused = False
+    lake: Any = SimpleNamespace(remove_dropped=lambda: None)
 
     def __init__(self, error: BinlogError | None = None) -> None:
         self.searches = self.cleaned = self.compacted = 0

@@ -203,7 +203,7 @@ class SchemaChanges:
 
     def _truncate(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         if table.mode.holds_rows and not table.mode.keeps_gone:
-            table.tag_before("truncate", ddl.position)
+            table.tag_before("truncate", ddl.position, self.control.round)
         if table.shard_column:
             table.empty_shard(end, self.control.round + 1)
         else:
@@ -223,7 +223,7 @@ class SchemaChanges:
         The table stays at the place before: after a kill the statement is read again. A new table of the old name,
         and the table under its new one, are copied by themselves.
         """
-        table.tag_before(effect.departure, ddl.position)
+        table.tag_before(effect.departure, ddl.position, self.control.round)
         if table.shard_column:
             shown = self._shown(ddl, table)
             table.drop_shard(end, self.control.round + 1)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.schema import column_sql
-from binlake.mirror.delta.stored import OF_CONTROL, DeltaStored, created
+from binlake.mirror.delta.statements import created
+from binlake.mirror.delta.stored import OF_CONTROL, DeltaStored
 from binlake.mirror.delta.table import DeltaTable, remove_copies
-from binlake.mirror.tables.formats import NewTable
+from binlake.mirror.followed.table_record import place_properties
+from binlake.mirror.tables.formats import DELTA, NewTable, check_key
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ _SETTINGS = {
     "spark.sql.caseSensitive": "false",
     # else Spark replaces ${...} in names, with settings and environment variables among other things
     "spark.sql.variable.substitute": "false",
+    # else the names of columns in backticks are patterns, and backslashes in texts are letters
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    # else MERGE, OPTIMIZE and copies silently leave out the rows of files that they cannot read
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # the state of the mirror is in the information about a commit, and the numbers of rows are in the statistics
+    "spark.databricks.delta.commitInfo.enabled": "true",
+    "spark.databricks.delta.stats.collect": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -113,12 +124,32 @@ class DeltaLake:
 
     def drop(self, namespace: str, table: str) -> None:
         path = self._path(namespace, table)
+        aside = self._dropped / uuid.uuid4().hex
         try:
-            # without its log it is not a table: a kill at this point leaves files that nothing reads
-            shutil.rmtree(path / "_delta_log")
+            try:
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(aside)  # a kill after this leaves files that `remove_dropped` finds
+                path = aside
+            except OSError:  # the file system cannot rename directories
+                # without its log it is not a table: a kill at this point leaves files that nothing reads
+                shutil.rmtree(path / "_delta_log")
             shutil.rmtree(path)
         except OSError as error:
             raise SourceError(f"cannot remove {path}: {error}") from error
+
+    def remove_dropped(self) -> None:
+        """Remove the files of tables whose removal was interrupted. Raises SourceError."""
+        if not self._dropped.exists():
+            return
+        try:
+            shutil.rmtree(self._dropped)
+        except OSError as error:
+            raise SourceError(f"cannot remove {self._dropped}: {error}") from error
+
+    @property
+    def _dropped(self) -> Path:
+        """The directory to which the directories of tables are moved before they are removed."""
+        return self._root / NAMESPACE / "dropped"
 
     def open_table(
         self,
@@ -128,13 +159,18 @@ class DeltaLake:
         indexes: Path,
         open_column: str | None = None,
     ) -> DeltaTable:
+        """Raises UnsupportedError for a key that MERGE cannot find: an earlier version of binlake may have copied a table into the rows
+        of one that had another key.
+        """
         stored = self.load(namespace, table)
+        check_key(stored.full_name, stored.schema, key, DELTA)
         return DeltaTable(stored, key, self._copies(namespace, table), open_column)
 
     def create_table(self, namespace: str, table: str, new: NewTable, indexes: Path) -> DeltaTable:
         """Make an empty table, to be written. Raises UnsupportedError for a key that MERGE cannot find."""
-        check_key(f"{namespace}.{table}", new.schema, new.key)
-        kept = {**new.properties, "binlake.deletes": new.deletes}
+        check_key(f"{namespace}.{table}", new.schema, new.key, DELTA)
+        place = place_properties(f"{namespace}.{table}")
+        kept = {**new.properties, **place, "binlake.deletes": new.deletes}
         stored = self.create(namespace, table, iceberg_schema(new.schema), kept, new.partition)
         return DeltaTable(stored, new.key, self._copies(namespace, table), new.open_column)
 
@@ -145,21 +181,3 @@ class DeltaLake:
     def _copies(self, namespace: str, table: str) -> Path:
         """The directory in which the tasks of a copy write rows for Delta."""
         return self._root / NAMESPACE / "copies" / namespace / table
-
-
-def check_key(full_name: str, schema: pa.Schema, key: Sequence[str] | None) -> None:
-    """Raise UnsupportedError for a table whose rows MERGE cannot identify as the server does."""
-    if key is None:
-        return
-    if not key:
-        raise UnsupportedError(
-            f"{full_name} has no key, and the rows of a table of format delta need one",
-            hint="--append keeps its changes; or give it a primary key, or use the format iceberg",
-        )
-    for name in key:
-        if pa.types.is_floating(schema.field(name).type):
-            raise UnsupportedError(
-                f"{full_name}: column {name} of its key has a floating-point type, so Delta cannot "
-                "find rows exactly",
-                hint="--append keeps its changes; or use the format iceberg",
-            )

@@ -29,15 +29,24 @@ _ANY_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.(?:parquet|json)")
 # The beginning of a path that is not relative to the directory of the table.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)")
 _OURS = "binlake"
+# Commits that change neither rows nor columns.
+_OF_PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END")
+_ACTIONS_OF_PROPERTIES = {"commitInfo", "metaData", "protocol"}
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A version: when it was committed, and the mirror's state in it; None: another program made it."""
+    """A version: when it was committed, and the mirror's state in it; None: another program made it.
+
+    `restored`: the version that a RESTORE has brought back; -1 if it is unknown. `is_change`: whether it may have other rows or columns
+    than the version before: another program has done more than to set properties or to remove old files.
+    """
 
     version: int
     committed_ms: int
     state: Mapping[str, Any] | None
+    restored: int | None = None
+    is_change: bool = True
 
 
 @dataclass
@@ -139,17 +148,51 @@ class DeltaLog:
                 with suppress(MissingFileError, DamagedFileError):
                     yield _commit(_actions(self._commit_path(version)), version)
 
+    def lineage(self) -> Iterator[Commit]:
+        """The commits from this version back to the first one that is missing or damaged. Each is read when it is asked for."""
+        known = {commit.version: commit for commit in self.commits}
+        for version in range(self.version, -1, -1):
+            try:
+                yield known.get(version) or _commit(_actions(self._commit_path(version)), version)
+            except (MissingFileError, DamagedFileError):
+                return
+
     def has(self, version: int, until_us: int) -> bool:
-        """Whether the log still has the commit of a version, which was made before a time (Unix time in µs). The versions of a table
-        that was removed and created again begin at 0 again.
+        """Whether a version can still be read, which was made before a time (Unix time in µs): the log has its commit, and VACUUM has
+        removed none of its files. The versions of a table that was removed and created again begin at 0 again.
         """
         if version > self.version:
             return False
         try:
             found = _commit(_actions(self._commit_path(version)), version)
+            return found.committed_ms * 1000 <= until_us and self._has_files(version)
         except MissingFileError:
             return False
-        return found.committed_ms * 1000 <= until_us
+
+    def _has_files(self, version: int) -> bool:
+        """Whether the files are there that a version needs and the newest one does not. VACUUM removes those first that have not been
+        needed for the longest time, so one that is still there is enough.
+        """
+        new: set[str] = set()
+        seen: set[str] = set()
+        for number in range(version + 1, self.version + 1):
+            actions = _actions(self._commit_path(number))
+            added = {action["add"]["path"] for action in actions if "add" in action}
+            removed = {a["remove"]["path"]: a["remove"] for a in actions if "remove" in a}
+            for path, file in removed.items():
+                vector = None if path in new or path in seen else self._vector_file(file)
+                if vector is not None and not vector.exists():
+                    return False
+                seen.add(path)
+                data = self.data_file(path)
+                if path in added or path in self.files or data is None:
+                    continue  # it only has another deletion vector, or a RESTORE has brought it back
+                if data.exists():
+                    return True
+                if path not in new:
+                    return False
+            new |= added - removed.keys()
+        return True
 
     def forget(self, version: int) -> None:
         """Forget the commits up to a version, except the newest one and the newest one with the state of the mirror: a mirror
@@ -196,21 +239,24 @@ class DeltaLog:
         found = file.get("deletionVector")
         if not found:
             return None
-        kind, place = found["storageType"], found["pathOrInlineDv"]
-        if kind == "u":
-            name = _uuid(base64.b85decode(place[-20:].translate(str.maketrans(_Z85, _B85))))
-            path = self.path / place[:-20] / f"deletion_vector_{name}.bin"
-        elif kind == "p":
-            found_path = self.data_file(place)
-            if found_path is None:
-                raise UnsupportedError(f"{self.path}: a deletion vector is in another file system")
-            path = found_path
-        else:
-            raise UnsupportedError(f"{self.path}: a deletion vector is stored as {kind!r}")
+        path = self._vector_file(file)
+        if path is None:
+            kind = found["storageType"]
+            where = "in another file system" if kind == "p" else f"stored as {kind!r}"
+            raise UnsupportedError(f"{self.path}: a deletion vector is {where}")
         with table_file(path), path.open("rb") as source:
             source.seek(found.get("offset") or 0)
             vector: bytes = source.read(int(found["sizeInBytes"]) + 8)
             return vector
+
+    def _vector_file(self, file: Mapping[str, Any]) -> Path | None:
+        """The path of the file with the deletion vector of a data file; None if it is not in a file that the mirror can read."""
+        found = file.get("deletionVector") or {}
+        place: str = found.get("pathOrInlineDv", "")
+        if found.get("storageType") == "u":
+            name = _uuid(base64.b85decode(place[-20:].translate(str.maketrans(_Z85, _B85))))
+            return self.path / place[:-20] / f"deletion_vector_{name}.bin"
+        return self.data_file(place) if found.get("storageType") == "p" else None
 
 
 @contextmanager
@@ -251,14 +297,27 @@ def _version(match: re.Match[str]) -> int:
     return int(match[1])
 
 
-def _commit(actions: Iterable[Mapping[str, Any]], version: int) -> Commit:
+def _commit(actions: Sequence[Mapping[str, Any]], version: int) -> Commit:
     """The commit with these actions."""
     info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     try:
         state = json.loads(info.get("userMetadata") or "{}").get(_OURS)
     except (ValueError, AttributeError):
         state = None  # text of another program
-    return Commit(version, int(info.get("timestamp", 0)), state)
+    kinds = {kind for action in actions for kind in action}
+    only_properties = info.get("operation") in _OF_PROPERTIES and kinds <= _ACTIONS_OF_PROPERTIES
+    is_change = state is not None or not only_properties
+    return Commit(version, int(info.get("timestamp", 0)), state, _restored(info), is_change)
+
+
+def _restored(info: Mapping[str, Any]) -> int | None:
+    """The version that a commit has brought back; -1: it was chosen by a time; None: the commit is no RESTORE."""
+    if info.get("operation") != "RESTORE":
+        return None
+    try:
+        return int((info.get("operationParameters") or {})["version"])
+    except (KeyError, TypeError, ValueError):
+        return -1
 
 
 def _actions(path: Path) -> list[dict[str, Any]]:

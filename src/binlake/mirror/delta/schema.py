@@ -40,7 +40,7 @@ _SQL = {
     pa.binary(): "BINARY",
     pa.date32(): "DATE",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
-    pa.timestamp("us", "UTC"): "TIMESTAMP",
+    pa.timestamp("us", "UTC"): "TIMESTAMP_LTZ",  # TIMESTAMP depends on spark.sql.timestampType
 }
 
 

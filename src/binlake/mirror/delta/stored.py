@@ -28,47 +28,43 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.errors import SourceError, UnsupportedError
+from binlake.errors import SourceError
 from binlake.format.sql_names import quoted_name
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.damaged_files import damage_of
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
+from binlake.mirror.delta.periods import HOUR_S, hours_of, readable_hours
 from binlake.mirror.delta.schema import arrow_schema, spark_schema
+from binlake.mirror.delta.statements import (
+    CONF,
+    IDENTITY,
+    LOG_HOURS,
+    OF_TABLES,
+    SHORTER_LOG,
+    define,
+    in_one_line,
+    parquet_reader,
+    sql_text,
+    with_settings,
+)
 from binlake.mirror.tables.active_session import active_session
 from binlake.mirror.tables.change import CommitConflictError, CommittedBesideError
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
 from binlake.mirror.tables.schema import conformed, iceberg_schema
+from binlake.mirror.tables.versions import Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SHORTER_LOG = "delta.logRetentionDuration"
 # Delta does not let a log be shorter than this
 _REMOVED_FILES = "delta.deletedFileRetentionDuration"
 #: The control table has a commit for each round, and its earlier versions are never read. Delta's own period is 30 days.
-OF_CONTROL = {_REMOVED_FILES: "interval 1 day", _SHORTER_LOG: "interval 1 day"}
+OF_CONTROL = {_REMOVED_FILES: "interval 1 day", SHORTER_LOG: "interval 1 day"}
 _OF_EARLIER_CONTROL = "interval 7 days"
-_PERIODS = re.compile(r"(\d+) (week|day|hour|minute|second)s?\b")
-_SECONDS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _OWN_PERIOD = re.compile(r"interval (\d+) hours")
-# The mirror's own state is in the log, too: a mirror that was stopped for so long continues after checkpoints of other programs.
-_LOG_HOURS = 30 * 24
 # The log is kept for one more day than its versions can be read.
 _MORE_HOURS = 24
-_HOUR_S = 3600
-#: Delta's own safety period of VACUUM: readers and copies that began before may still need a file.
-_SAFE_HOURS = 168
-_TABLE = {
-    _SHORTER_LOG: f"interval {_LOG_HOURS} hours",
-    # DROP COLUMN and RENAME COLUMN need it
-    "delta.columnMapping.mode": "name",
-    "delta.enableDeletionVectors": "true",
-    "delta.enableTypeWidening": "true",
-    "delta.checkpointPolicy": "classic",
-    # else Delta refuses a DATETIME column that a later statement adds
-    "delta.feature.timestampNtz": "supported",
-}
 #: Beginnings of properties that belong to the earlier columns and rows, or that Delta sets itself.
 _OF_CONTENTS = (
     "delta.columnMapping.maxColumnId",
@@ -78,7 +74,6 @@ _OF_CONTENTS = (
     "delta.inCommitTimestampEnablement",
     "delta.rowTracking.materialized",
 )
-_CONF = "spark.databricks.delta."
 _WRITER = "writer"
 _TOUCHED = "binlake.touched"
 _TAGS = "binlake.tags"
@@ -101,6 +96,8 @@ class DeltaStored:
         self._writer = uuid.uuid4().hex[:16]
         # the newest version whose commits are the mirror's own or those that it has accepted
         self._accepted = -1
+        # how another program has set the table back to rows from before the mirror's newest commit; "": it has not
+        self.set_back = ""
         self.refresh()
 
     @property
@@ -116,10 +113,27 @@ class DeltaStored:
     def refresh(self) -> None:
         """Reload the table, and accept the commits of other programs."""
         self.log.update()
+        self.set_back = self._set_back() or self.set_back
         self._accept()
 
+    def _set_back(self) -> str:
+        """How a RESTORE that is not accepted yet has removed changes that the mirror had committed; "": none has."""
+        last = self._accepted if self._accepted >= 0 else self.log.version
+        commits = self.log.commits
+        own = [c.version for c in commits if c.state is not None and c.version <= last]
+        if not own:
+            return ""
+        shown = self.log.version
+        for commit in reversed(commits):  # a later RESTORE may have undone an earlier one
+            if own[-1] < commit.version <= shown and commit.restored is not None:
+                shown = commit.restored
+        if shown >= own[-1]:
+            return ""
+        where = f"version {shown}" if shown >= 0 else "an earlier version"
+        return f"{self.full_name}: another program has set the table back to {where}; the mirror had committed version {own[-1]}"
+
     def has_other_commits(self) -> bool:
-        """Whether other programs or other mirrors have committed since the version that was last accepted."""
+        """Whether other programs or other mirrors have changed the table since the version that was last accepted."""
         return bool(self._look())
 
     def _accept(self) -> None:
@@ -128,10 +142,10 @@ class DeltaStored:
         self.log.forget(self._accepted)
 
     def _look(self) -> list[Commit]:
-        """Read the new commits; return those of other programs and other mirrors. If there are none, the version is accepted."""
+        """Read the new commits; return the changes of other programs and other mirrors. If there are none, the version is accepted."""
         self.log.update()
         new = [c for c in self.log.commits if c.version > self._accepted]
-        foreign = [c for c in new if not self._is_own(c)]
+        foreign = [c for c in new if c.is_change and not self._is_own(c)]
         if not foreign:
             self._accept()
         return foreign
@@ -141,14 +155,15 @@ class DeltaStored:
 
     def describe(self) -> dict[str, Any]:
         """uuid, schema, properties; of the newest version: snapshot, committed_ms, summary with its totals."""
-        state = self.log.state
+        kept = self.log.state.get("kept", {})
         config = dict(self.log.metadata.get("configuration") or {})
+        newer = {name: kept[name] for name in IDENTITY if name in kept}
         head = self.log.head
         own = {} if head is None or head.state is None else head.state
         found = {
             "uuid": self.log.metadata["id"],
             "schema": iceberg_schema(self.schema),
-            "properties": {**state.get("kept", {}), **config},
+            "properties": {**kept, **config, **newer},
             "snapshot": self.log.version,
             "summary": {**self._totals(), **own.get("summary", {})},
         }
@@ -165,17 +180,11 @@ class DeltaStored:
             "total-files-size": str(sum(file.bytes for file in states)),
         }
 
-    def history(self) -> list[dict[str, Any]]:
-        """The versions whose commits the log still has, oldest first, each with the one before as its parent."""
-        return [
-            {
-                "snapshot": commit.version,
-                "parent": commit.version - 1,
-                "committed_ms": commit.committed_ms,
-                "summary": (commit.state or {}).get("summary", {}),
-            }
-            for commit in self.log.history()
-        ]
+    def lineage(self) -> Iterator[Version]:
+        """The versions whose commits the log still has, newest first."""
+        for commit in self.log.lineage():
+            summary = (commit.state or {}).get("summary", {})
+            yield Version(commit.version, summary, commit.is_change)
 
     def has_version(self, version: int, until_us: int) -> bool:
         return self.log.has(version, until_us)
@@ -204,21 +213,39 @@ class DeltaStored:
         where another program has committed, CommittedBesideError if the command has been committed nevertheless.
         After both, each further commit is a conflict until `refresh` accepts the other program's.
         """
+        for attempt in range(_TRIES):
+            if foreign := self._look():
+                raise self._conflict(foreign)
+            try:
+                self._commit(act, state, needed)
+                self.set_back = ""  # a copy has replaced the rows: the mirror commits nothing else to such a table
+                return
+            except CommittedBesideError:
+                raise
+            except CommitConflictError:
+                # Delta also refuses a command after another program has set properties
+                if attempt == _TRIES - 1 or self._look():
+                    raise
+
+    def _commit(
+        self, act: Callable[[], object], state: Mapping[str, Any], needed: Container[str]
+    ) -> None:
         before = self._accepted
-        self.log.update()
-        if self.log.version != before:
-            raise self._conflict(self.log.commits)
+
+        def is_committed() -> bool:
+            return any(self._is_own(c) for c in self.log.commits if c.version > before)
+
         with self.in_session(needed), self._state(state, before):
             act()
         foreign = self._look()
-        if self.log.version == before:
-            with self.in_session(), self._state(state, before):
-                self._set({_TOUCHED: str(before + 1)})
+        if not (foreign or is_committed()):
+            at = self._accepted
+            with self.in_session(), self._state(state, at):
+                self._set({_TOUCHED: str(at + 1)})
             foreign = self._look()
         if foreign:
-            is_committed = any(self._is_own(c) for c in self.log.commits if c.version > before)
             raise self._conflict(
-                foreign, CommittedBesideError if is_committed else CommitConflictError
+                foreign, CommittedBesideError if is_committed() else CommitConflictError
             )
 
     def _conflict(
@@ -237,13 +264,14 @@ class DeltaStored:
         The properties that users have set for Delta stay, too.
         """
         known: Mapping[str, str] = self.log.metadata.get("configuration") or {}
-        properties = {**_TABLE, **{n: v for n, v in known.items() if _stays(n)}}
-        if _REMOVED_FILES in known and _SHORTER_LOG not in known:
-            del properties[_SHORTER_LOG]
+        properties = {**OF_TABLES, **{n: v for n, v in known.items() if _stays(n)}}
+        if _REMOVED_FILES in known and SHORTER_LOG not in known:
+            del properties[SHORTER_LOG]
         with self.in_session():
             # for a directory, CREATE OR REPLACE TABLE refuses other columns than those that are there
             define(self.spark, "REPLACE", self._path, columns, properties, kept)
         self.refresh()
+        self.set_back = ""
 
     def set_properties(
         self, properties: Mapping[str, str], state: Mapping[str, Any] | None = None
@@ -271,7 +299,7 @@ class DeltaStored:
         self._look()
 
     def _set(self, properties: Mapping[str, str]) -> None:
-        listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
+        listed = ", ".join(f"{sql_text(n)} = {sql_text(v)}" for n, v in properties.items())
         self.spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({listed})")
 
     def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
@@ -311,12 +339,13 @@ class DeltaStored:
         """Write a frame as `mode` of Spark's writer says; for a commit."""
         frame.write.format("delta").mode(mode).save(str(self._path))
 
-    def tag(self, name: str) -> None:
+    def tag(self, name: str, properties: Mapping[str, str] | None = None) -> None:
         """Record the version of a name in a property; VACUUM may still remove its files."""
         known: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
         if name not in known:
             tags = {**known, name: self.log.version}
-            self.set_properties({_TAGS: json.dumps(tags, sort_keys=True)})
+            state = None if properties is None else {**self.log.state, "summary": dict(properties)}
+            self.set_properties({_TAGS: json.dumps(tags, sort_keys=True)}, state)
 
     def tags(self) -> list[str]:
         return []
@@ -328,8 +357,8 @@ class DeltaStored:
 
     def optimize(self, file_bytes: int, state: Mapping[str, Any]) -> None:
         """Have Delta rewrite small files, and files with many deleted rows. `state`: that of the commit."""
-        self.spark.conf.set(f"{_CONF}optimize.maxFileSize", str(file_bytes))
-        self.spark.conf.set(f"{_CONF}optimize.minFileSize", str(file_bytes))
+        self.spark.conf.set(f"{CONF}optimize.maxFileSize", str(file_bytes))
+        self.spark.conf.set(f"{CONF}optimize.minFileSize", str(file_bytes))
         sql = f"OPTIMIZE {self.sql_name}"
         self.commit(lambda: self.spark.sql(sql).collect(), state, self.log.files)
 
@@ -355,7 +384,7 @@ class DeltaStored:
             hours, hours_of((self.log.metadata.get("configuration") or {}).get(_REMOVED_FILES, ""))
         )
         oldest = next(self.log.history(), None)
-        since_ms = (time.time() - hours * _HOUR_S) * 1000
+        since_ms = (time.time() - hours * HOUR_S) * 1000
         if oldest is not None and oldest.version == 0 and oldest.committed_ms > since_ms:
             return  # there has been no version so old; without version 0, the log no longer shows all
         with self.in_session():
@@ -370,7 +399,7 @@ class DeltaStored:
         if self.log.version != self._accepted:
             return  # a commit with the mirror's state would hide those of other programs
         config = self.log.metadata.get("configuration") or {}
-        known = config.get(_SHORTER_LOG)
+        known = config.get(SHORTER_LOG)
         own = None if known is None else _OWN_PERIOD.fullmatch(known)
         if self.full_name.startswith(f"{NAMESPACE}."):
             if known in (None, _OF_EARLIER_CONTROL):
@@ -378,10 +407,10 @@ class DeltaStored:
         elif (known is None and _REMOVED_FILES not in config) or (
             own is not None and int(own[1]) < hours + _MORE_HOURS
         ):
-            kept_hours = max(_LOG_HOURS, hours + _MORE_HOURS)
-            self.set_properties({_SHORTER_LOG: f"interval {kept_hours} hours"}, state)
-        head, kept_hours = self.log.head, hours_of(config.get(_SHORTER_LOG, "")) or _LOG_HOURS
-        old_ms = (time.time() - kept_hours * _HOUR_S / 3) * 1000
+            kept_hours = max(LOG_HOURS, hours + _MORE_HOURS)
+            self.set_properties({SHORTER_LOG: f"interval {kept_hours} hours"}, state)
+        head, kept_hours = self.log.head, hours_of(config.get(SHORTER_LOG, "")) or LOG_HOURS
+        old_ms = (time.time() - kept_hours * HOUR_S / 3) * 1000
         if (
             head is not None
             and self.log.state
@@ -393,11 +422,11 @@ class DeltaStored:
 
     def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
         settings = {
-            f"{_CONF}commitInfo.userMetadata": user_metadata({**state, _WRITER: self._writer}),
-            f"{_CONF}write.txnAppId": "binlake",
-            f"{_CONF}write.txnVersion": str(before + 1),
+            f"{CONF}commitInfo.userMetadata": user_metadata({**state, _WRITER: self._writer}),
+            f"{CONF}write.txnAppId": "binlake",
+            f"{CONF}write.txnVersion": str(before + 1),
         }
-        return _settings(self.spark, settings)
+        return with_settings(self.spark, settings)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -431,117 +460,10 @@ class DeltaStored:
     def _read(self, file: Path) -> None:
         """Have Spark read all of a data file."""
         with in_one_line(self.full_name), active_session(self.spark):
-            frame = self.spark.read.parquet(str(file))
+            frame = parquet_reader(self.spark).parquet(str(file))
             frame.write.format("noop").mode("overwrite").save()
-
-
-def hours_of(interval: str) -> int:
-    """Return how many hours a period of Delta's properties has, such as `interval 1 week 2 days`, rounded up; 0 if it is unknown."""
-    found = _PERIODS.findall(interval.lower())
-    return -(-sum(int(number) * _SECONDS[unit] for number, unit in found) // _HOUR_S)
-
-
-def readable_hours(keep_s: int) -> int:
-    """For how many hours a version can be read, if the mirror keeps versions for `keep_s` seconds."""
-    return max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
-
-
-_CONFLICTS = (
-    "ConcurrentModification",
-    "ConcurrentWrite",
-    "ConcurrentTransaction",
-    "ConcurrentAppend",
-    "ConcurrentDelete",
-    "MetadataChanged",
-    "ProtocolChanged",
-    "DELTA_CONCURRENT",
-    "DELTA_METADATA_CHANGED",
-    "DELTA_PROTOCOL_CHANGED",
-)
-
-
-#: Properties and constraints that a user has given a table, which the mirror cannot follow.
-_REFUSALS = (
-    "DELTA_CANNOT_MODIFY_APPEND_ONLY",
-    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
-    "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
-    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
-)
-
-
-@contextmanager
-def in_one_line(where: str) -> Iterator[None]:
-    """Raise Java's exceptions as BinlakeErrors: UnsupportedError if Delta refuses the statement itself, for this table only."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import AnalysisException, PySparkException
-
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        java = getattr(error, "java_exception", None)
-        first = str(java if java is not None else error).strip().partition("\n")[0]
-        if any(name in first for name in _CONFLICTS):
-            raise CommitConflictError(
-                f"{where}: another writer has committed to the table: {first}"
-            ) from None
-        is_statement = isinstance(error, AnalysisException) or any(
-            name in str(error) for name in _REFUSALS
-        )
-        raise (UnsupportedError if is_statement else SourceError)(
-            f"{where}: Delta refuses: {first}"
-        ) from None
-
-
-def created(
-    spark: SparkSession,
-    path: Path,
-    full_name: str,
-    columns: str,
-    kept: Mapping[str, str],
-    properties: Mapping[str, str],
-) -> None:
-    """Make an empty table with columns as in SQL where there is none, with these properties of Delta beside those that all
-    tables have. Raises SourceError, UnsupportedError, CommitConflictError.
-    """
-    with in_one_line(full_name), active_session(spark):
-        # not CREATE TABLE, which refuses a directory in which a killed removal has left files
-        define(spark, "CREATE OR REPLACE", path, columns, {**_TABLE, **properties}, kept)
-
-
-def define(
-    spark: SparkSession,
-    verb: str,
-    path: Path,
-    columns: str,
-    properties: Mapping[str, str],
-    kept: Mapping[str, str],
-) -> None:
-    """Run CREATE or REPLACE TABLE; `kept`: the record of the source's table."""
-    listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
-    name = f"delta.{quoted_name(str(path))}"
-    sql = f"{verb} TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
-    state = {f"{_CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
-    with _settings(spark, state):
-        spark.sql(sql)
 
 
 def _stays(name: str) -> bool:
     """Whether a property of a table stays when the table is replaced."""
     return name == _TAGS or (name.startswith("delta.") and not name.startswith(_OF_CONTENTS))
-
-
-@contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
-
-
-def _text(value: str) -> str:
-    """A text in SQL."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"

@@ -24,12 +24,14 @@ from binlake.mirror.columns.numpy_arrays import from_numpy, to_numpy
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.live_rows import live_rows
 from binlake.mirror.delta.schema import spark_schema
+from binlake.mirror.delta.statements import parquet_reader
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.tables.change import Change, CommitConflictError, CommittedBesideError
 from binlake.mirror.tables.formats import DELTA
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.row_sizes import FileSize, RowSizes
 from binlake.mirror.tables.schema import conformed
+from binlake.mirror.tables.versions import Version
 
 _SOURCE = "binlake_changes"
 _GONE = "gone"
@@ -85,8 +87,15 @@ class DeltaTable:
         return found
 
     @property
+    def set_back(self) -> str:
+        return self.stored.set_back
+
+    @property
     def rows(self) -> int:
         return sum(file.live_rows for file in self.stored.file_states())
+
+    def lineage(self) -> Iterator[Version]:
+        return self.stored.lineage()
 
     def has_other_commits(self) -> bool:
         return self.stored.has_other_commits()
@@ -184,7 +193,7 @@ class DeltaTable:
         paths = [str(file["file-path"]) for file in files]
         with self.stored.in_session():
             frame = (
-                spark.read.schema(schema).parquet(*paths)
+                parquet_reader(spark).schema(schema).parquet(*paths)
                 if paths
                 else self.stored.frame(self.schema.empty_table())
             )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from binlake.errors import BinlogError
 from binlake.mirror.control import NAMESPACE, ROUNDS, Control
 from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
-from binlake.mirror.delta.stored import readable_hours
+from binlake.mirror.delta.periods import readable_hours
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed
@@ -139,22 +139,26 @@ class DeltaUpkeep:
         for name, table in tables.items():
             if name in self._control.to_resync:
                 continue
-            lake = _delta(table)
+            there = _delta(table)
             try:
                 with self._kept():
-                    lake.remove_copies()
-                    lake.vacuum(self._options.keep_snapshots_s, self._properties(table))
+                    there.remove_copies()
+                    there.vacuum(self._options.keep_snapshots_s, self._properties(table))
             except BinlogError as error:
                 self._note(f"{name}: old files were not removed: {error}")
         followed = {table.lake.full_name for table in tables.values()}
+        lake = cast("DeltaLake", self._control.lake)
         try:
             with self._kept():
                 for aside, _ in lake_tables_set_aside(
                     self._control, self._options, self._indexes, followed
                 ):
-                    cast("DeltaLake", self._control.lake).remove_copies(*aside)
+                    lake.remove_copies(*aside)
+                lake.remove_dropped()
         except BinlogError as error:
-            self._note(f"files of copies that were given up were not removed: {error}")
+            self._note(
+                f"files of copies or lake tables that were given up were not removed: {error}"
+            )
         try:
             with self._kept():
                 self._control.expire()

@@ -192,7 +192,7 @@ class AbsentTables:
             shard = self._tables.followed.get(full_name) or self._unfollowed(full_name)
             if shard is None or not shard.shard_column:
                 return False
-            shard.tag_before("drop", shard.offset.position)
+            shard.tag_before("drop", shard.offset.position, self._control.round)
             shard.drop_shard(shard.offset, self._control.round + 1)
         except _CANNOT_BE_OPENED as error:
             why = f"the server has no such table, but its rows cannot be removed: {error}"

@@ -56,6 +56,7 @@ from binlake.mirror.tables.formats import (
     LakeTables,
     NewTable,
     StoredTable,
+    check_key,
     why_ambiguous,
 )
 from binlake.mirror.tables.partitions import check_partition
@@ -134,6 +135,7 @@ class CopyTargets:
         schema = self._lake_schema(table, texts)
         if ambiguous := why_ambiguous(schema, self.options.format):
             raise UnsupportedError(f"{table.full_name}: {ambiguous}", hint=ANOTHER_NAME)
+        check_key(table.full_name, schema, key, self.options.format)
         partition = self.options.partition(table.schema, table.name)
         check_partition(table.full_name, partition, storage_schema(iceberg_schema(schema)))
         if known is not None:

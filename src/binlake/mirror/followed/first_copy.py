@@ -170,14 +170,14 @@ class FirstCopy:
                 return None
         made = Followed(table.schema, table.name, target, start, self._shards_beside(table))
         properties = made.copied_properties(start, round_number)
-        if target.snapshot is not None and self.targets.mode(table).fields:  # rows that no copy has
-            tag_as_before(target.stored)
         kept = table_properties(
             table, create_table, self.rules, self.targets.mode(table).name, until
         )
         # Raises an error if another process has taken over the lake meanwhile.
         if self.is_interrupted():
             return None
+        if target.snapshot is not None and self.targets.mode(table).fields:  # rows that no copy has
+            tag_as_before(target.stored)  # in Delta a commit, after which no copy can be continued
         made.replace_rows(files, properties, kept)
         state.remove()
         self.requested.discard(table.full_name)

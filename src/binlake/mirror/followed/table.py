@@ -271,8 +271,8 @@ class Followed:
         """The position that the newest snapshot of a mirror has: `offset`, or an earlier one after rounds without changes of the
         table, unless another mirror has committed.
         """
-        summaries = (summary for _, summary in _lineage(self.lake))
-        own = (_own_offset(self.lake, summary, self.full_name) for summary in summaries)
+        versions = self.lake.lineage()
+        own = (_own_offset(self.lake, one.summary, self.full_name) for one in versions)
         return next((one for one in own if one is not None), None)
 
     @property
@@ -290,8 +290,8 @@ class Followed:
         """The summary of the newest snapshot that a mirror has made; {} without one."""
         if OFFSET in self.lake.summary:
             return self.lake.summary
-        if self._own is None or self._own[0] != self.lake.snapshot:  # all snapshots are read
-            own = (summary for _, summary in _lineage(self.lake) if OFFSET in summary)
+        if self._own is None or self._own[0] != self.lake.snapshot:
+            own = (one.summary for one in self.lake.lineage() if OFFSET in one.summary)
             self._own = self.lake.snapshot, next(own, {})
         return self._own[1]
 
@@ -403,9 +403,10 @@ class Followed:
         rows = with_kept_values(change.upserts, self.lake, self.lake_key, self.kept_columns)
         return replace(change, upserts=rows)
 
-    def tag_before(self, what: str, position: Position | ChainPosition) -> None:
+    def tag_before(self, what: str, position: Position | ChainPosition, round_number: int) -> None:
         """Tag the current snapshot as the one before a statement. If binlake applies it twice, only the first tag counts."""
-        self.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
+        name = f"before-{what}-{position.file}-{position.offset}"
+        self.lake.stored.tag(name, self.position_properties(self.offset, round_number))
 
     def emptying(self, position: Position, commit_us: int | None) -> Emptying:
         """A statement at a place that removes all rows of the table, which is not a shard."""
@@ -461,15 +462,19 @@ def _place_of(
 
     Later snapshots of other programs have the same rows, or a user has accepted their rows with --on-other-writer reindex.
     """
-    if offset_of(table.summary) is None and options.on_other_writer == "refuse":
+    if options.on_other_writer == "refuse" and _is_changed_by_others(table):
         raise CommitConflictError(
             f"{table.full_name}: another program has written to the table",
             hint="`binlake mirror resync` copies it again; --on-other-writer reindex continues",
         )
+    if table.set_back:
+        raise CommitConflictError(
+            table.set_back, hint="`binlake mirror resync` copies the table again"
+        )
     own, seen = None, set()
-    for snapshot, summary in _lineage(table):
-        seen.add(snapshot)
-        own = _own_offset(table, summary, full_name)
+    for one in table.lineage():
+        seen.add(one.snapshot)
+        own = _own_offset(table, one.summary, full_name)
         if own is not None:
             break
     if own is None:
@@ -484,14 +489,14 @@ def _place_of(
     return own
 
 
-def _lineage(table: LakeTable) -> Iterator[tuple[int | None, Mapping[str, str]]]:
-    """The current snapshot and its ancestors that are kept, newest first, with their summaries."""
-    yield table.snapshot, table.summary
-    kept = {one["snapshot"]: one for one in table.stored.history()}
-    head = kept.pop(table.snapshot, {})
-    while (one := kept.pop(head.get("parent"), None)) is not None:
-        yield one["snapshot"], one["summary"]
-        head = one
+def _is_changed_by_others(table: LakeTable) -> bool:
+    """Whether another program has changed the table after the mirror's newest snapshot."""
+    for one in table.lineage():
+        if offset_of(one.summary) is not None:
+            return False
+        if one.is_change:
+            return True
+    return True
 
 
 def _own_offset(

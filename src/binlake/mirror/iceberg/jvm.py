@@ -274,7 +274,7 @@ class IcebergTable:
         with self._asked():
             self._helper.replaceProperties(self._table, json.dumps(request))
 
-    def tag(self, name: str) -> None:
+    def tag(self, name: str, _properties: Mapping[str, str] | None = None) -> None:
         with self._asked():
             self._helper.tag(self._table, name)
 

@@ -46,6 +46,7 @@ from binlake.mirror.tables.live_batches import live_batches
 from binlake.mirror.tables.partitions import Partitioning
 from binlake.mirror.tables.row_sizes import FileSize, RowSizes
 from binlake.mirror.tables.schema import FIELD_ID, conformed, storage_schema
+from binlake.mirror.tables.versions import Version, ancestors
 
 _POSITION = np.uint64(0xFFFFFFFF)
 
@@ -57,6 +58,8 @@ class MirrorTable:
     there is no index. `files` are those of the current snapshot. With `open_column`, several rows may have one key: the row of a key is the one in which
     the column is null. `key_reader` completes an index that lacks rows. All methods raise SourceError, CommitConflictError, SchemaError.
     """
+
+    set_back = ""  # a table that is set back has its older snapshot again, with its position
 
     def __init__(
         self,
@@ -101,6 +104,10 @@ class MirrorTable:
     def deleted(self) -> int:
         """How many rows of the data files are deleted."""
         return sum(map(len, self.files.deleted.values()))
+
+    def lineage(self) -> Iterator[Version]:
+        yield Version(self.snapshot, self.summary)
+        yield from ancestors(self.snapshot, self.stored.history())
 
     def has_other_commits(self) -> bool:
         self.stored.refresh()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.errors import OptionError
+from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror.columns.names import caseless
 from binlake.source.bytes import is_uri
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from binlake.mirror.tables.change import Change
     from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState
     from binlake.mirror.tables.partitions import Partitioning
+    from binlake.mirror.tables.versions import Version
 
 
 ICEBERG, DELTA = "iceberg", "delta"
@@ -61,6 +62,8 @@ _RESERVED = {
             "_source_row_present_",
             "_target_row_index_",
             "_target_row_present_",
+            "_tmp_metadata_row_index",
+            "deletionvectorid",
         }
     ),
 }
@@ -85,6 +88,28 @@ def why_ambiguous(schema: pa.Schema, table_format: str) -> str:
     if found is None:
         return ""
     return f"it has a column {found}, but Iceberg uses that name for the elements of {elements[caseless(found)]}"
+
+
+def check_key(
+    full_name: str, schema: pa.Schema, key: Sequence[str] | None, table_format: str
+) -> None:
+    """Raise UnsupportedError for a table whose rows Delta's MERGE cannot identify as the server does. `key`: None if rows are only
+    appended.
+    """
+    if key is None or table_format != DELTA:
+        return
+    if not key:
+        raise UnsupportedError(
+            f"{full_name} has no key, and the rows of a table of format delta need one",
+            hint="--append keeps its changes; or give it a primary key, or use the format iceberg",
+        )
+    for name in key:
+        if name in schema.names and pa.types.is_floating(schema.field(name).type):
+            raise UnsupportedError(
+                f"{full_name}: column {name} of its key has a floating-point type, so Delta cannot "
+                "find rows exactly",
+                hint="--append keeps its changes; or use the format iceberg",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +138,6 @@ class StoredTable(Protocol):
     def describe(self) -> dict[str, Any]:
         """uuid, schema (as Iceberg's JSON), properties; with a commit: snapshot, committed_ms, and its summary."""
 
-    def history(self) -> list[dict[str, Any]]:
-        """The versions that are kept, oldest first, with their summaries and, if they have any, their parents."""
-
     def has_version(self, version: int, until_us: int) -> bool:
         """Whether a version is kept that was committed before a time (Unix time in µs)."""
 
@@ -127,8 +149,10 @@ class StoredTable(Protocol):
     ) -> None:
         """Set properties that have the expected values (None: none yet). Raises CommitConflictError if one has another."""
 
-    def tag(self, name: str) -> None:
-        """Give the current version a name, unless there is one of that name."""
+    def tag(self, name: str, properties: Mapping[str, str] | None = None) -> None:
+        """Give the current version a name, unless there is one of that name. `properties`: those of the version that this makes in
+        Delta; None: those of the mirror's newest commit.
+        """
 
     def tags(self) -> list[str]:
         """The names that keep versions readable; none in Delta, where VACUUM ignores them."""
@@ -196,6 +220,13 @@ class LakeTable(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """The table's properties."""
+
+    @property
+    def set_back(self) -> str:
+        """How a new version of another program has brought back rows from before the mirror's newest commit; "" if none has."""
+
+    def lineage(self) -> Iterator[Version]:
+        """The current version and its ancestors that are kept, newest first. They are read as they are asked for."""
 
     def has_other_commits(self) -> bool:
         """Whether another program has committed since the mirror's last commit."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,3 +69,43 @@ def test_files_of_copies_are_removed(
     assert Path(table.data_prefix()).parent == copies / "shop" / "t"
     table.remove_copies()
     assert [name for name in names if (copies / name).exists()] == ["shop/t2", "other/t"]
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.mark.parametrize("can_rename", [True, False])
+def test_a_kill_while_a_table_is_removed(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_rename: bool
+) -> None:
+    """It is there with its whole log, or not at all. The next search for old files removes what is left."""
+    table = tmp_path / "shop" / "t"
+    (table / "_delta_log").mkdir(parents=True)
+    for version in range(3):
+        (table / "_delta_log" / f"{version:020}.json").touch()
+    (table / "part-0.parquet").touch()
+    lake = DeltaLake(spark, str(tmp_path))
+
+    def killed(path: Path) -> None:
+        raise Killed
+
+    def refused(path: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(Killed):
+            lake.drop("shop", "t")
+    assert not lake.exists("shop", "t")
+    assert lake.tables() == []
+    assert [*tmp_path.rglob("*.parquet")] != []
+    lake.remove_dropped()
+    assert [*tmp_path.rglob("*.parquet")] == []
+    lake.remove_dropped()
+
+    (table / "_delta_log").mkdir(parents=True)
+    if not can_rename:
+        monkeypatch.setattr(Path, "rename", refused)
+    lake.drop("shop", "t")
+    assert not table.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import zlib
@@ -232,7 +233,15 @@ def test_only_the_newest_state_is_read_and_kept(
     assert head is not None
     assert (head.version, head.state) == (40, None)
     assert [c.version for c in log.history()] == list(range(1, 41))
-    for version in range(41, 61):
+    for version in (41, 42, 43):
+        commit(tmp_path, version, info(None, version))
+    log.update()
+    log.forget(log.version)
+    opened.clear()
+    found = [*itertools.takewhile(lambda c: c.state is None, log.lineage())]
+    assert [c.version for c in found] == [43, 42, 41, 40, 39]
+    assert len(opened) == 4, "those before the newest state are not read"
+    for version in range(44, 61):
         commit(tmp_path, version, info({"kept": {"v": version}}, version))
         log.update()
         log.forget(log.version - 2)
@@ -249,6 +258,38 @@ def test_only_the_newest_state_is_read_and_kept(
     assert not log.has(62, 1 << 60)
     log._commit_path(1).unlink()
     assert not log.has(1, 1 << 60), "Delta has removed the commit"
+
+
+def test_the_lineage_ends_at_a_commit_that_cannot_be_read(tmp_path: Path) -> None:
+    """The damaged commit may have the mirror's newest state."""
+    for version in range(6):
+        commit(tmp_path, version, info({"kept": {"v": version}}, version))
+    log = DeltaLog(tmp_path)
+    checkpoint(tmp_path, 5)
+    log.update()
+    log.forget(5)
+    (tmp_path / "_delta_log" / f"{2:020}.json").write_text("{")
+    assert [c.version for c in log.lineage()] == [5, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("operation", "action", "is_change"),
+    [
+        ("SET TBLPROPERTIES", {"metaData": {"id": "x"}}, False),
+        ("VACUUM END", {}, False),
+        ("SET TBLPROPERTIES", {"add": {"path": "a", "size": 1}}, True),
+        ("ADD COLUMNS", {"metaData": {"id": "x"}}, True),
+        ("WRITE", {}, True),
+    ],
+)
+def test_commits_that_change_rows_or_columns(
+    tmp_path: Path, operation: str, action: dict[str, Any], is_change: bool
+) -> None:
+    commit(tmp_path, 0, info({"kept": {}}, 0), {"metaData": {"id": "x"}})
+    commit(tmp_path, 1, {"commitInfo": {"timestamp": 1, "operation": operation}}, action)
+    log = DeltaLog(tmp_path)
+    log.update()
+    assert [c.is_change for c in log.commits] == [True, is_change]
 
 
 @pytest.mark.parametrize(

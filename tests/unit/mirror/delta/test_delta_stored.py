@@ -21,10 +21,12 @@ from binlake.errors import SourceError
 from binlake.mirror.delta import lake as lakes
 from binlake.mirror.delta import stored
 from binlake.mirror.delta.lake import DeltaLake
-from binlake.mirror.delta.stored import DeltaStored, hours_of
+from binlake.mirror.delta.periods import hours_of
+from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.schema import iceberg_schema
 
 
@@ -180,6 +182,51 @@ def test_a_commit_of_another_program_stays_the_newest(
     assert session.statements == []
 
 
+def test_the_record_is_newer_than_properties(tmp_path: Path) -> None:
+    """A user has moved the directory of a table, and the mirror has copied into it. The log cleanup removes the record."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    config = {"binlake.table": "shop.t", "binlake.lake-table": "shop.old", "binlake.touched": "1"}
+    record = {"binlake.table": "shop.t", "binlake.lake-table": "shop.new", "binlake.touched": "0"}
+    no_session: Any = None
+    metadata = {"metaData": {"id": "x", "configuration": config, "schemaString": '{"fields": []}'}}
+    write_commit(log, 0, 1, json.dumps({"binlake": {"kept": record}}), metadata)
+    found = DeltaStored(no_session, tmp_path, "shop.new").describe()["properties"]
+    assert found == {**record, "binlake.touched": "1"}
+    write_commit(log, 0, 1, "", metadata)
+    assert DeltaStored(no_session, tmp_path, "shop.new").describe()["properties"] == config
+
+
+def test_a_commit_beside_properties_that_a_user_sets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Delta refuses a command if the properties have changed since it began: the command is repeated."""
+    monkeypatch.setattr(stored, "active_session", lambda _spark: nullcontext())
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    write_commit(log, 0, 1, OURS, {"metaData": {"id": "x"}})
+    session: Any = Session(log)
+    table = DeltaStored(session, tmp_path, "shop.t")
+    of_user = ["SET TBLPROPERTIES", "WRITE"]
+    tries: list[int] = []
+
+    def act() -> None:
+        tries.append(table.log.version)
+        if len(tries) % 2:
+            info = {"operation": of_user[len(tries) // 2], "timestamp": 1}
+            lines = [json.dumps({"commitInfo": info}), json.dumps({"metaData": {"id": "x"}})]
+            (log / f"{table.log.version + 1:020}.json").write_text("\n".join(lines))
+            raise CommitConflictError("shop.t: MetadataChangedException")
+        session.sql("ALTER TABLE t SET x")
+
+    table.commit(act, {"kept": {"a": "b"}})
+    assert tries == [0, 1]
+    assert (table.log.version, table.log.state["kept"]) == (2, {"a": "b"})
+    with pytest.raises(CommitConflictError):
+        table.commit(act, {"kept": {}})
+    assert tries == [0, 1, 2], "after a change of rows, the round is computed again"
+
+
 def test_the_state_of_the_mirror_does_not_leave_the_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -242,11 +289,12 @@ def test_the_search_for_old_files_includes_the_control_table() -> None:
         raise SourceError("_binlake.rounds: Delta refuses: no space left")
 
     control: Any = SimpleNamespace(
-        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=(), gone={}, quarantined={}, removed=()
+        expire=expire, orphans_removed=lambda: done.append("recorded"), to_resync=(), gone={}, quarantined={}, removed=(),
+        lake=SimpleNamespace(remove_dropped=lambda: done.append("dropped tables")),
     )  # fmt: skip
     upkeep = DeltaUpkeep(control, MirrorOptions.of({"format": "delta"}), Path(), notes.append)
     upkeep.remove_orphans({})
-    assert done == ["expire", "recorded"]
+    assert done == ["dropped tables", "expire", "recorded"]
     assert notes == [
         "_binlake.rounds: old files were not removed: _binlake.rounds: Delta refuses: no space left"
     ]
@@ -285,6 +333,7 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
         to_resync=(), orphans_are_due=lambda _every_s: True, orphans_removed=lambda: None,
         expire=lambda: record("VACUUM of the control table"),
         round=1, drop_rounds=lambda _before_ms: None, compact=lambda _policy: None, gone={}, quarantined={}, removed=(),
+        lake=SimpleNamespace(remove_dropped=lambda: record("dropped tables")),
     )  # fmt: skip
     options = MirrorOptions.of({"format": "delta"})
     upkeep = DeltaUpkeep(control, options, Path(), lambda _note: None, kept)
@@ -293,7 +342,12 @@ def test_the_lease_is_kept_during_statements_of_delta(tmp_path: Path) -> None:
     )
     upkeep.want(table)
     upkeep.work({"shop.t": table})
-    assert done == [("OPTIMIZE", True), ("VACUUM", True), ("VACUUM of the control table", True)]
+    assert done == [
+        ("OPTIMIZE", True),
+        ("VACUUM", True),
+        ("dropped tables", True),
+        ("VACUUM of the control table", True),
+    ]
 
 
 def test_the_log_of_the_control_table_is_kept_for_a_day(

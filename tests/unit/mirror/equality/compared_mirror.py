@@ -23,7 +23,7 @@ def mirror_of(monkeypatch: pytest.MonkeyPatch, compared: Any, keep_lease: Any) -
     rules = SimpleNamespace(lake_schema=lambda *_: PRESENT.schema, in_lake=lambda *_: None)
     table = SimpleNamespace(
         schema="a", name="t", types=None, arrow_schema=PRESENT.schema, id=("a", "t"), full_name="a.t",
-        offset=StreamOffset(PLACE), shards={}, set_back="", lake_offset=None, was_copied_after=lambda _position: False, lake=SimpleNamespace(schema=PRESENT.schema, rows=2, has_other_commits=lambda: False, reload=lambda: None), columns=("id",),
+        offset=StreamOffset(PLACE), shards={}, set_back="", lake_offset=None, was_copied_after=lambda _position: False, lake=SimpleNamespace(schema=PRESENT.schema, rows=2, has_other_commits=lambda: False, reload=lambda: None, set_back=""), columns=("id",),
         present=lambda: [PRESENT, PRESENT], rules=lambda _rules: rules,
     )  # fmt: skip
     source = SimpleNamespace(position=PLACE, server=None)

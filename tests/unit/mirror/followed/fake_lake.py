@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.host import SourceHost
 from binlake.mirror.tables.damage import MissingFileError
+from binlake.mirror.tables.versions import Version, ancestors
 from binlake.values.position import Position
 
 OFFSET = StreamOffset(Position("1-2-3", "binlog.000001", 4, gtid_set=""))
@@ -29,6 +30,7 @@ class Stored:
         self.snapshot = 1
         self.error: Exception | None = None
         self.snapshots: list[dict[str, Any]] = []
+        self.set_back = ""
 
     def describe(self) -> dict[str, Any]:
         properties = dict(self.properties)  # a change is seen after another look
@@ -52,8 +54,9 @@ class Stored:
     def stored(self) -> Stored:
         return self
 
-    def history(self) -> list[dict[str, Any]]:
-        return self.snapshots
+    def lineage(self) -> Iterator[Version]:
+        yield Version(self.snapshot, self.summary)
+        yield from ancestors(self.snapshot, self.snapshots)
 
     def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
         self.summary = dict(properties)

@@ -272,7 +272,7 @@ def test_the_log_of_an_archive_is_searched_up_to_the_end_of_the_servers_log(tmp_
     changes = SchemaChanges(
         options,
         ColumnRules(),
-        SimpleNamespace(),  # type: ignore[arg-type]
+        SimpleNamespace(round=1),  # type: ignore[arg-type]
         tables,
         lambda _note: None,
         planner,

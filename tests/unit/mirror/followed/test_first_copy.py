@@ -6,7 +6,7 @@ One module, although it is long: all tests make copies of one table with the sam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from binlake.mirror.followed.log_positions import LogPositions
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.table_record import former_properties, is_former, sources
 from binlake.mirror.modes.choice import mode_named
-from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.modes.names import HISTORY, MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.archive_lag import lags
 from binlake.mirror.source.refusals import AlteredError
@@ -44,6 +44,7 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.data_files import DataFileWriter, file_system
 from binlake.mirror.tables.partitions import NOT_PARTITIONED
 from binlake.mirror.tables.schema import iceberg_schema
+from binlake.mirror.tables.versions import Version
 from binlake.snapshot.chunks import SnapshotOptions, TableChunk
 from binlake.snapshot.definition import definition_of
 from binlake.snapshot.tables import SourceTable
@@ -119,13 +120,24 @@ class Lake:
         self.summary: dict[str, str] = {}
         self.others: dict[tuple[str, str], dict[str, str]] = {}
         self.tags: dict[tuple[str, str], list[str]] = {}
+        self.tagged: list[str] = []
 
     @property
     def stored(self) -> Any:
-        known = {"uuid": "of the table", "snapshot": self.snapshot, "properties": self.properties}
+        known = {
+            "uuid": "of the table",
+            "snapshot": self.snapshot,
+            "properties": self.properties,
+            "summary": {"total-records": "2"},
+        }
         return SimpleNamespace(
-            describe=lambda: known, set_properties=self.properties.update, history=list
+            describe=lambda: known,
+            set_properties=self.properties.update,
+            tag=self.tagged.append,
         )
+
+    def lineage(self) -> Iterator[Version]:
+        yield Version(self.snapshot, self.summary)
 
     def data_prefix(self) -> str:
         return "data-"
@@ -260,6 +272,29 @@ def test_a_copy_that_gives_way_seeks_its_position_once(
     assert made is not None
     assert made.offset.position.offset == 100
     assert log.sought == [100]
+
+
+def test_a_copy_that_is_stopped_at_its_end_makes_no_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tag is a commit in Delta: after the next start, the copy would begin again."""
+    data = tmp_path / "a.parquet"
+    data.touch()
+    monkeypatch.setitem(FILE, "file-path", str(data))
+    copy = copy_of(monkeypatch, tmp_path, Log(), lambda: None, chunks=1)
+    targets: Any = copy.targets
+    targets.mode = lambda _table: mode_named(HISTORY)
+    is_stopped: list[bool] = []
+
+    def read_again() -> tuple[SourceTable, str]:
+        is_stopped.append(True)
+        return TABLE, MADE
+
+    lake = targets.open(TABLE)
+    assert replace(copy, is_interrupted=lambda: bool(is_stopped)).make(TABLE, MADE, 1, read_again) is None  # fmt: skip
+    assert (is_stopped, lake.tagged) == ([True], [])
+    assert copy.make(TABLE, MADE, 1, read_again) is not None
+    assert lake.tagged == ["before-copy-snapshot-1"]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
