@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import resource
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +51,35 @@ def test_a_directory_without_a_mirror(
     out, err = capfd.readouterr()
     assert (out, "has no mirror" in err) == ("", True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def other_user() -> Iterator[None]:
+    """This process as a user who may not write to all directories."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+@pytest.mark.usefixtures("other_user")
+@pytest.mark.parametrize("metadata", ["metadata", "_delta_log"])
+@pytest.mark.parametrize(
+    "words", [("tag", "name"), ("untag", "name"), ("resync", "a.b"), ("pause",), ("resume",)]
+)
+def test_a_lake_that_cannot_be_written(
+    words: tuple[str, ...], metadata: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Iceberg's message contained neither the reason nor the directory."""
+    name, *rest = words
+    with TemporaryDirectory() as lake:  # the other user may not look into tmp_path
+        folder = Path(lake, "_binlake", "rounds", metadata)
+        folder.mkdir(parents=True)
+        folder.chmod(0o555)
+        assert main(["mirror", name, lake, *rest]) == 1
+        assert capfd.readouterr().err == f"binlake: cannot write {folder}: Permission denied\n"
 
 
 @pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é", "20261231"])
