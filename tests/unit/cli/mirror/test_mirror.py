@@ -228,6 +228,18 @@ def test_a_status_is_lines_without_a_terminals_commands(capsys: pytest.CaptureFi
     assert all(line.isprintable() for line in lines)
 
 
+def test_a_reason_names_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log of the mirror had `--zero-date text`, and its status `zero_date=text`."""
+    reasons = {
+        "zero_date=text keeps them": "--zero-date text keeps them",
+        "also matches option history_tables; a table": "also matches --history; a table",
+    }
+    tables = (TableStatus(f"shop.{n}", "quarantined", why) for n, why in enumerate(reasons))
+    command._show_status(replace(STATUS, tables=tuple(tables)))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if line.startswith("    ")] == [*reasons.values()]
+
+
 def test_a_lake_without_a_round_has_no_position(capsys: pytest.CaptureFixture[str]) -> None:
     command._show_status(replace(STATUS, round=0, log_file="", log_pos=0, gtid_set=""))
     assert "position   none: there is no round yet\n" in capsys.readouterr().out
