@@ -97,7 +97,7 @@ def check_lake_name(namespace: str, name: str) -> None:
     if why:
         raise UnsupportedError(
             f"the lake cannot have a table {namespace}.{name}: {why}",
-            hint="give the table another name in the lake with --rename, or leave it out with --exclude-table",
+            hint="give the table another name in the lake with --rename and run `binlake mirror resync`, or leave it out with --exclude-table",
         )
 
 

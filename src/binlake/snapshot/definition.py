@@ -45,7 +45,7 @@ def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
         raise UnsupportedError(
             f"{name}: tables with system versioning are not supported, because the server logs a DELETE as an update"
             " that ends the version of the row",
-            hint="leave it out of a mirror with exclude_table",
+            hint="leave it out of a mirror with --exclude-table",
         )
     columns = tuple(
         _column(ordinal, column, name, flavour) for ordinal, column in enumerate(declared.columns)

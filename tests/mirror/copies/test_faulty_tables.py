@@ -243,7 +243,7 @@ def test_a_key_that_the_lake_cannot_have(
         lake.catch_up()
         assert quarantined(lake) == {
             "zero_keys.t": "key column d has a value that its type in the lake cannot represent; zero dates in a key need "
-            "--zero-date text"
+            "--zero-date text: start the mirror with it, then run `binlake mirror resync`"
         }
         assert lake.table("zero_keys.t").num_rows == 0
         lake.options = replace(lake.options, zero_date="text")

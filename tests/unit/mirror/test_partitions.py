@@ -159,7 +159,8 @@ def test_the_first_rule_that_matches_counts() -> None:
 
 def test_columns_that_cannot_divide_a_table_are_refused() -> None:
     schema = pa.schema([("id", pa.int32()), ("f", pa.float64())])
-    with pytest.raises(UnsupportedError, match="has no column at"):
+    advice = "has no column at; correct --partition, then run `binlake mirror resync`$"
+    with pytest.raises(UnsupportedError, match=advice):
         check_partition("s.t", parse_partition("days(at)"), schema)
     for spec in ("days(id)", "f", "bucket(4, f)", "hours(f)"):
         with pytest.raises(UnsupportedError, match="in the lake"):

@@ -35,7 +35,7 @@ from binlake.cli.mirror.common import (
     need_mirror,
     with_spark_flags,
 )
-from binlake.cli.mirror.flags import naming_flags, with_mirror_options
+from binlake.cli.mirror.flags import naming_flags, reason_with_flags, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.interrupts import end_by_signal
@@ -161,7 +161,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             catalog=session.catalog,
             logs=values.get("logs"),
             state=values.get("state"),
-            note=note,
+            note=lambda sentence: note(reason_with_flags(sentence)),
             watch=stack.enter_context(CopyBar()),
             show=exported,
         )
@@ -309,7 +309,7 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
         later = "; none while the mirror is paused" if found.paused else ""
         yield f"verified   {found.verified_at}: {different}{later}"
         for name, reason in found.not_compared.items():
-            yield f"    not compared: {name}: {reason}"
+            yield f"    not compared: {name}: {reason_with_flags(reason)}"
     elif found.verify_due_at:
         yield f"verified   never: the first comparison has been due since {found.verify_due_at}"
     for column, count in sorted(found.zero_dates.items()):
@@ -346,4 +346,5 @@ def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
         if columns:
             yield f"    {what}: {', '.join(columns)}"
     if table.reason:
-        yield f"    {table.since}: {table.reason}" if table.since else f"    {table.reason}"
+        reason = reason_with_flags(table.reason)
+        yield f"    {table.since}: {reason}" if table.since else f"    {reason}"

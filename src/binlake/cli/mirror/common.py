@@ -4,6 +4,8 @@ session.
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import shutil
 import tempfile
@@ -273,9 +275,9 @@ def need_libraries() -> None:
         ) from None
 
 
-def need_mirror(lake: str, settings: SparkSettings) -> None:
-    """Raise SourceError, before Spark starts, if a directory of the default catalog contains no
-    mirror.
+def need_mirror(lake: str, settings: SparkSettings, *, writes: bool = False) -> None:
+    """Raise SourceError, before Spark starts, if a directory of the default catalog contains no mirror. `writes`: raise BinlogError if
+    the user cannot commit to its control table, as on a file system that is read-only.
     """
     from binlake.mirror.sessions import has_own_catalog
 
@@ -283,6 +285,16 @@ def need_mirror(lake: str, settings: SparkSettings) -> None:
         return
     if not Path(lake, "_binlake").is_dir():
         raise SourceError(f"{lake} has no mirror", hint="start one with `binlake mirror URL LAKE`")
+    for metadata in map(Path(lake, "_binlake", "rounds").joinpath, ("metadata", "_delta_log")):
+        if writes and metadata.is_dir() and not _can_write(metadata):
+            is_read_only = os.statvfs(metadata).f_flag & os.ST_RDONLY
+            why = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+            raise BinlogError(f"cannot write {metadata}: {why}")
+
+
+def _can_write(directory: Path) -> bool:
+    is_effective = os.access in os.supports_effective_ids
+    return os.access(directory, os.W_OK | os.X_OK, effective_ids=is_effective)
 
 
 @contextmanager

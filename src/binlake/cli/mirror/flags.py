@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from binlake.cli.common.flags import size_flag
+from binlake.cli.common.flags import size_flag, with_flags
 from binlake.cli.common.parameters import Option, flag_name, flag_parameter, with_signature
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
@@ -25,8 +25,17 @@ def naming_flags() -> Iterator[None]:
     try:
         yield
     except OptionError as error:
-        error.message = _NAMED.sub(lambda found: _OPTIONS[found[1]].flag, error.message)
+        error.message = _with_flags(error.message)
         raise
+
+
+def reason_with_flags(reason: str) -> str:
+    """Return a reason, which the lake has for users of Python, too, with flags for options."""
+    return with_flags(_with_flags(reason))
+
+
+def _with_flags(text: str) -> str:
+    return _NAMED.sub(lambda found: _OPTIONS[found[1]].flag, text)
 
 
 def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -94,7 +94,7 @@ def tag(
     from binlake.mirror.tables.formats import DELTA, format_of
 
     check_moment_name(name)
-    need_mirror(lake, session)
+    need_mirror(lake, session, writes=True)
     with lake_session(lake, session) as spark:
         made = name_moment(lake, name, number, spark=spark, catalog=session.catalog)
         absent = absent_tables(lake, made, spark=spark, catalog=session.catalog)
@@ -137,7 +137,7 @@ def untag(
     need_libraries()
     from binlake.mirror.moments import drop_moment
 
-    need_mirror(lake, session)
+    need_mirror(lake, session, writes=True)
     with lake_session(lake, session) as spark:
         drop_moment(lake, name, spark=spark, catalog=session.catalog)
     note(f"{name} is no longer the name of a round")

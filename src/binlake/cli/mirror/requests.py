@@ -122,6 +122,6 @@ def _request(
     from binlake.mirror.selection import checked_patterns
 
     given = () if tables is None else (sorted(checked_patterns(tables)),)  # before Spark starts
-    need_mirror(lake, session)
+    need_mirror(lake, session, writes=True)
     with lake_session(lake, session) as spark:
         getattr(api, name)(lake, *given, spark=spark, catalog=session.catalog, **more)

@@ -19,6 +19,7 @@ from binlake.cli.mirror.common import (
     need_libraries,
     need_mirror,
 )
+from binlake.cli.mirror.flags import reason_with_flags
 from binlake.errors import OptionError
 from binlake.values.quantities import counted
 
@@ -139,7 +140,7 @@ def _show(found: Verification, flags: VerifyFlags) -> None:
 def _lines(table: TableVerification, width: int, found: Verification) -> list[str]:
     start = f"{table.table:<{width}}  {table.state:<12}"
     if table.reason:
-        return [f"{start}  {table.reason}"]
+        return [f"{start}  {reason_with_flags(table.reason)}"]
     is_later = (table.log_file, table.log_pos) != (found.log_file, found.log_pos)
     later = f" at {table.log_file}:{table.log_pos}" if is_later else ""
     parts = f"{table.differing_parts:,} of {counted(table.parts, 'part')} differ"

@@ -98,7 +98,7 @@ def _refuse_without_key(changes: TableChanges, key: Sequence[str]) -> None:
             raise UnsupportedError(
                 f"{types.definition.full_name}: before-images lack columns of the key "
                 f"({', '.join(key)})",
-                hint="set binlog_row_image=FULL on the server",
+                hint="set binlog_row_image=FULL on the server, then run `binlake mirror resync`",
             )
 
 
@@ -121,5 +121,5 @@ def _refuse_uncomputed(changes: TableChanges, absent: pa.Array) -> None:
         if column in lacking:
             raise UnsupportedError(
                 f"{definition.full_name}: the log lacks values of the generated column {column}",
-                hint=f"leave it out with --exclude-column '{definition.full_name}.{column}'",
+                hint=f"leave it out with --exclude-column '{definition.full_name}.{column}', then run `binlake mirror resync`",
             )

@@ -208,7 +208,7 @@ def net_of_rows(table: str, changes: pa.Table) -> Net:
     if changes[ABSENT].null_count < changes.num_rows:
         raise UnsupportedError(
             f"{table} has no key, and the images of its rows lack columns",
-            hint="set binlog_row_image=FULL on the server, or give the table a primary key",
+            hint="set binlog_row_image=FULL on the server, or give the table a primary key, then run `binlake mirror resync`",
         )
     columns = _columns(changes)
     is_update = pc.equal(changes[OP], scalar(UPDATE))

@@ -8,7 +8,9 @@ from functools import lru_cache
 from binlake.values.charset_text import lower_case
 
 #: The advice for a table that has a column whose name the lake cannot have.
-ANOTHER_NAME = "leave the column out with --exclude-column, or rename it"
+ANOTHER_NAME = (
+    "leave the column out with --exclude-column, or rename it, then run `binlake mirror resync`"
+)
 
 
 def caseless(name: str) -> str:

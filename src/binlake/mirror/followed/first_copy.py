@@ -511,7 +511,10 @@ class FirstCopy:
             n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
         ]
         if why := why_same(shown):
-            raise UnsupportedError(f"{table.full_name}: {why}", hint="rename one of them")
+            raise UnsupportedError(
+                f"{table.full_name}: {why}",
+                hint="rename one of them, then run `binlake mirror resync`",
+            )
         self.targets.mode(table).check(table.full_name, shown, table.key)
         if why := why_reserved(shown, self.options.format):
             raise UnsupportedError(
@@ -532,7 +535,7 @@ class FirstCopy:
         if spelled(column, names) is not None:
             raise UnsupportedError(
                 f"{full_name}: its column {column} has the name of the shard column",
-                hint="choose another name with --shard-column",
+                hint="choose another name with --shard-column, then run `binlake mirror resync`",
             )
         if mode.name != MIRROR:
             raise UnsupportedError(

@@ -289,5 +289,5 @@ def refuse_cascades(full_name: str, declared: DeclaredTable) -> None:
             raise UnsupportedError(
                 f"{full_name}: the server does not log the rows that foreign key {key.name} changes "
                 f"({', '.join(sorted(key.actions))})",
-                hint="leave the table out, or accept the difference with --on-cascade ignore",
+                hint="leave the table out, or accept the difference with --on-cascade ignore and run `binlake mirror resync`",
             )

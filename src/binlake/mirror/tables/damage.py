@@ -31,7 +31,7 @@ def is_overflow(error: Exception) -> bool:
 def why_overflow(error: Exception) -> str:
     """The reason of a quarantine for an error that `is_overflow`, with the options that help."""
     why = str(error).partition("\n")[0]
-    return f"rows that are read together have more than 2 GB in a column ({why}): set a smaller round_bytes or chunk_rows"
+    return f"rows that are read together have more than 2 GB in a column ({why}): set a smaller --round-bytes or chunk_rows"
 
 
 #: What to do before a table can be copied again whose current metadata file is missing or damaged.

@@ -135,7 +135,7 @@ def check_keys(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> None
         if column.null_count:
             raise SchemaError(
                 f"key column {name} has a value that its type in the lake cannot represent",
-                hint="zero dates in a key need --zero-date text",
+                hint="zero dates in a key need --zero-date text: start the mirror with it, then run `binlake mirror resync`",
             )
 
 

@@ -119,6 +119,8 @@ class Partitioning:
             raise error.at(field=rows.schema.field(at).name) from None
 
 
+_OTHER_PARTITION = "correct --partition, then run `binlake mirror resync`"
+
 #: That of a table without partitions.
 NOT_PARTITIONED = Partitioning()
 
@@ -128,11 +130,15 @@ def check_partition(table: str, fields: Sequence[PartitionField], schema: pa.Sch
     for field in fields:
         at = schema.get_field_index(field.column)
         if at < 0:
-            raise UnsupportedError(f"{table} should be partitioned by {field}, but has no column {field.column}")  # fmt: skip
+            raise UnsupportedError(
+                f"{table} should be partitioned by {field}, but has no column {field.column}",
+                hint=_OTHER_PARTITION,
+            )
         kind = schema.field(at).type
         if not _fits(field.transform, kind):
             raise UnsupportedError(
-                f"{table} should be partitioned by {field}, but column {field.column} has the type {kind} in the lake"
+                f"{table} should be partitioned by {field}, but column {field.column} has the type {kind} in the lake",
+                hint=_OTHER_PARTITION,
             )
 
 

@@ -104,7 +104,7 @@ def _type(kind: pa.DataType, name: str, ids: Iterator[int]) -> Any:
     raise SchemaError(
         f"column {name}: Iceberg has no type for Arrow's {kind}",
         field=name,
-        hint="TIME columns are text (time=text) or numbers (time=micros)",
+        hint="TIME columns are text (--time text) or numbers (--time micros)",
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import resource
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +51,35 @@ def test_a_directory_without_a_mirror(
     out, err = capfd.readouterr()
     assert (out, "has no mirror" in err) == ("", True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def other_user() -> Iterator[None]:
+    """This process as a user who may not write to all directories."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+@pytest.mark.usefixtures("other_user")
+@pytest.mark.parametrize("metadata", ["metadata", "_delta_log"])
+@pytest.mark.parametrize(
+    "words", [("tag", "name"), ("untag", "name"), ("resync", "a.b"), ("pause",), ("resume",)]
+)
+def test_a_lake_that_cannot_be_written(
+    words: tuple[str, ...], metadata: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Iceberg's message contained neither the reason nor the directory."""
+    name, *rest = words
+    with TemporaryDirectory() as lake:  # the other user may not look into tmp_path
+        folder = Path(lake, "_binlake", "rounds", metadata)
+        folder.mkdir(parents=True)
+        folder.chmod(0o555)
+        assert main(["mirror", name, lake, *rest]) == 1
+        assert capfd.readouterr().err == f"binlake: cannot write {folder}: Permission denied\n"
 
 
 @pytest.mark.parametrize("name", ["before-drop-x-1", "a/b", "", "-", "é", "20261231"])
@@ -194,6 +226,18 @@ def test_a_status_is_lines_without_a_terminals_commands(capsys: pytest.CaptureFi
     ]  # fmt: skip
     assert any(line.startswith(f"{shown}  quarantined") for line in lines)
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_reason_names_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log of the mirror had `--zero-date text`, and its status `zero_date=text`."""
+    reasons = {
+        "zero_date=text keeps them": "--zero-date text keeps them",
+        "also matches option history_tables; a table": "also matches --history; a table",
+    }
+    tables = (TableStatus(f"shop.{n}", "quarantined", why) for n, why in enumerate(reasons))
+    command._show_status(replace(STATUS, tables=tuple(tables)))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if line.startswith("    ")] == [*reasons.values()]
 
 
 def test_a_lake_without_a_round_has_no_position(capsys: pytest.CaptureFixture[str]) -> None:
