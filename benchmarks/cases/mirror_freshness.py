@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.mirror_session import followed
 from benchmarks.processes import PeakMemory, cpu_seconds_of_each
+from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 
@@ -103,6 +104,7 @@ def measured(
     wait_for(mirror, _FIRST_ROWS + len(writer.committed) * _PER_TRANSACTION)
     time.sleep(_SETTLED_S)  # the last rewrite of a compaction
     iceberg = mirror.tables[_TABLE].lake.stored
+    assert isinstance(iceberg, IcebergTable)
     server_process = int((server.run / "pid").read_text())
     before = iceberg.history()
     first, second = (_idle_cpu(server_process, peak, idle) for _ in range(2))

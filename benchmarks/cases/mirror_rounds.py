@@ -15,6 +15,7 @@ import time
 
 from benchmarks.mirror_session import followed
 from benchmarks.processes import PeakMemory
+from binlake.mirror.iceberg.jvm import IcebergTable
 
 
 def main() -> None:
@@ -29,6 +30,7 @@ def main() -> None:
         seconds, cpu = time.perf_counter() - began, peak.cpu_seconds() - cpu
         here = mirror.tables[table].lake
         rows = here.rows
+        assert isinstance(here.stored, IcebergTable)
         times = [began_ms] + [
             one["committed_ms"] for one in here.stored.history()
             if one["committed_ms"] > began_ms and one["operation"] != "replace"

@@ -169,7 +169,6 @@ class FirstCopy:
             except UnwantedError:
                 return None
         made = Followed(table.schema, table.name, target, start, self._shards_beside(table))
-        properties = made.copied_properties(start, round_number)
         kept = table_properties(
             table, create_table, self.rules, self.targets.mode(table).name, until
         )
@@ -178,7 +177,7 @@ class FirstCopy:
             return None
         if target.snapshot is not None and self.targets.mode(table).fields:  # rows that no copy has
             tag_as_before(target.stored)  # in Delta a commit, after which no copy can be continued
-        made.replace_rows(files, properties, kept)
+        made.replace_rows(files, made.copied_properties(start, round_number), kept)
         state.remove()
         self.requested.discard(table.full_name)
         self.former.leave(table, target)
