@@ -20,6 +20,7 @@ from binlake.follow.planner import StreamPlanner
 from binlake.format.sql_names import TableName
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range, statements_in
+from binlake.mirror.apply.definitions import Definitions
 from binlake.mirror.apply.range_changes import Shares
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
@@ -138,7 +139,7 @@ class TablesDecoder:
             shares = {table.id: table.shares(parts) for table in group}
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
-            "\n".join(table.create_table for table in group),
+            Definitions({table.id: table.definition for table in group}),
             rules,
             {table.id: table.mode.facts for table in group},
             {name: share for name, share in shares.items() if share is not None},
