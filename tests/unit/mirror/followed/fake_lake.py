@@ -29,6 +29,8 @@ class Stored:
         self.snapshot = 1
         self.error: Exception | None = None
         self.snapshots: list[dict[str, Any]] = []
+        self.format = "iceberg"
+        self.expired = 0
 
     def describe(self) -> dict[str, Any]:
         properties = dict(self.properties)  # a change is seen after another look
@@ -54,6 +56,9 @@ class Stored:
 
     def history(self) -> list[dict[str, Any]]:
         return self.snapshots
+
+    def expire(self, *_how: Any) -> None:
+        self.expired += 1
 
     def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
         self.summary = dict(properties)
