@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +22,12 @@ from binlake.errors import SourceError
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
 from binlake.mirror.followed.kept_places import KeptPlaces, TablePlace, kept_places
+from binlake.mirror.followed.set_aside_record import (
+    SetAside,
+    set_aside_in,
+    with_set_aside,
+    without_set_aside,
+)
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.stopped import PausedError
 from binlake.mirror.tables.change import CommitConflictError
@@ -71,14 +76,6 @@ RESYNC = "`binlake mirror resync` copies the table again"
 
 #: How the reason begins for which a table is gone that the server has dropped or replaced.
 DROPPED = "dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """Why the mirror does not follow a table, and since when (ISO 8601, UTC)."""
-
-    reason: str
-    since: str
 
 
 def position_key(position: Position) -> tuple[int, int]:
@@ -227,12 +224,17 @@ class Control:
 
     def quarantine(self, name: str, reason: str) -> None:
         """Leave a table unchanged until it is copied again."""
-        self._change(lambda: {_QUARANTINE: _with(self.quarantined, name, reason)})
+        self.quarantine_all({name: reason})
 
-    def release(self, name: str) -> None:
-        """Clear the quarantine of a table."""
-        if name in self.quarantined:
-            self._change(lambda: {_QUARANTINE: _without(self.quarantined, name)})
+    def quarantine_all(self, reasons: Mapping[str, str]) -> None:
+        """Leave tables unchanged until they are copied again, each for its reason, in one commit."""
+        if reasons:
+            self._change(lambda: {_QUARANTINE: with_set_aside(self.quarantined, reasons)})
+
+    def release(self, names: Collection[str]) -> None:
+        """Clear the quarantine of tables."""
+        if not self.quarantined.keys().isdisjoint(names):
+            self._change(lambda: {_QUARANTINE: without_set_aside(self.quarantined, *names)})
 
     @property
     def gone(self) -> dict[str, SetAside]:
@@ -241,11 +243,11 @@ class Control:
 
     def leave(self, name: str, reason: str) -> None:
         """Do not change a lake table any more: the server no longer has a table of this name."""
-        self._change(lambda: {_GONE: _with(self.gone, name, reason)})
+        self._change(lambda: {_GONE: with_set_aside(self.gone, {name: reason})})
 
     def forget_gone(self, names: set[str]) -> None:
         """Forget tables that the server no longer has."""
-        self._change(lambda: {_GONE: _without(self.gone, *names)})
+        self._change(lambda: {_GONE: without_set_aside(self.gone, *names)})
 
     def was_dropped(self, name: str) -> bool:
         """Whether the server has dropped the table of this name that the lake has."""
@@ -255,11 +257,10 @@ class Control:
     def returned(self, name: str) -> None:
         """A new table of this name has been copied."""
         if name in self.gone:
-            self._change(lambda: {_GONE: _without(self.gone, name)})
+            self._change(lambda: {_GONE: without_set_aside(self.gone, name)})
 
     def _set_aside(self, name: str) -> dict[str, SetAside]:
-        found = json.loads(self._properties.get(name, "{}"))
-        return {table: SetAside(**entry) for table, entry in found.items()}
+        return set_aside_in(self._properties.get(name, "{}"))
 
     @property
     def to_resync(self) -> set[str]:
@@ -338,8 +339,8 @@ class Control:
                 _REMOVED: _texts({*self.removed, *patterns}),
                 _RESYNC: _texts(self.requested - known),
                 _RESYNCING: _texts(self._resyncing - known),
-                _QUARANTINE: _without(self.quarantined, *known),
-                _GONE: _without(self.gone, *known),
+                _QUARANTINE: without_set_aside(self.quarantined, *known),
+                _GONE: without_set_aside(self.gone, *known),
             }
         )
 
@@ -531,20 +532,5 @@ class Control:
         self._set({"binlake.orphans-removed": str(int(time.time()))})
 
 
-def _with(entries: Mapping[str, SetAside], name: str, reason: str) -> str:
-    """The entries and a new one, as JSON."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return _shown({**entries, name: SetAside(reason, now)})
-
-
-def _without(entries: Mapping[str, SetAside], *names: str) -> str:
-    """The entries without some, as JSON."""
-    return _shown({other: entry for other, entry in entries.items() if other not in names})
-
-
 def _texts(texts: set[str]) -> str:
     return json.dumps(sorted(texts))
-
-
-def _shown(entries: Mapping[str, SetAside]) -> str:
-    return json.dumps({name: asdict(entry) for name, entry in entries.items()}, sort_keys=True)

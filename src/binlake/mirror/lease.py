@@ -160,7 +160,7 @@ class Lease:
         self._lake = lake
         self._locked = locked
         with ExitStack() as taken:
-            taken.callback(locked.close)
+            taken.callback(_give_up, locked)
             self._own = Holder.here(state, identity_of(locked))
             taken.callback(self._end)
             self._renew_at = time.monotonic() + every_s
@@ -269,3 +269,9 @@ class Lease:
             self._control.refresh()
             if self._is_own(Holder.from_text(self._control.lease)):
                 self._control.renew_lease("")
+
+
+def _give_up(locked: IO[bytes]) -> None:
+    """Close a lock file after an error: on a full disk, closing it is another error, which says less."""
+    with suppress(OSError):
+        locked.close()

@@ -520,8 +520,7 @@ class Mirror:
             copy(full_name)
         if wanted:
             self._control.resync_begins(wanted)
-        for full_name in sorted(wanted):
-            self._control.release(full_name)
+        self._control.release(wanted)
         for full_name in sorted(to_compact & self._tables.followed.keys()):
             self._upkeep.want(self._tables.followed[full_name])
         if to_compact:

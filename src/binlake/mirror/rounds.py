@@ -6,7 +6,7 @@ The loop makes them, see `loop.Mirror`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from binlake.errors import IncompleteError, PositionLostError
 from binlake.follow.offsets import StreamOffset
@@ -157,14 +157,15 @@ class Rounds:
         )
         if self._planner.has(group[0].offset) or not self._planner.has(newest.offset):
             raise error
-        for table in group:
-            self._position_is_lost(table, error)
+        self._positions_are_lost([(table, error) for table in group])
 
-    def _position_is_lost(self, table: Followed, error: PositionLostError) -> None:
-        """Quarantine a table whose position the log no longer has."""
-        hint = f"`binlake mirror resync LAKE {table.full_name}` copies the table again"
-        why = str(PositionLostError(error.message, hint=hint))
-        self._tables.quarantine(table.full_name, why)
+    def _positions_are_lost(self, lost: Sequence[tuple[Followed, PositionLostError]]) -> None:
+        """Quarantine tables whose positions the log no longer has: perhaps thousands together."""
+        reasons = {}
+        for table, error in lost:
+            hint = f"`binlake mirror resync LAKE {table.full_name}` copies the table again"
+            reasons[table.full_name] = str(PositionLostError(error.message, hint=hint))
+        self._tables.quarantine_all(reasons)
 
     def check_positions(self) -> None:
         """Raise PositionLostError if there are tables, and the log has no table's position. To be called before new tables are
@@ -227,8 +228,7 @@ class Rounds:
             raise passing
         if len(lost) == len(tables):
             raise lost[0][1]
-        for table, why in lost:
-            self._position_is_lost(table, why)
+        self._positions_are_lost(lost)
 
     def _in_this_log(self, table: Followed, until: StreamOffset | None) -> StreamOffset | None:
         """The place in the current log of an end of changes that a table already has; None: the log lacks it, and the table is
@@ -242,7 +242,7 @@ class Rounds:
         del self._places[until.key]
         if end.is_passing:
             raise end
-        self._position_is_lost(table, end)
+        self._positions_are_lost([(table, end)])
         return None
 
     def until_here(self, until: StreamOffset) -> StreamOffset:
@@ -276,13 +276,13 @@ class Rounds:
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit the changes of a range, table by table."""
         self._note_undone(group, found)
-        sound = [t for t in group if self._tables.follows(t) and t.id not in found.failed]
+        followed = [table for table in group if self._tables.follows(table)]
+        failed = {t.full_name: found.failed[t.id] for t in followed if t.id in found.failed}
+        self._tables.quarantine_all(failed)
+        sound = [table for table in followed if table.id not in found.failed]
         written = self._net_writer.write(sound, found)
-        for table in group:
+        for table in sound:
             if not self._tables.follows(table):
-                continue
-            if table.id in found.failed:
-                self._tables.quarantine(table.full_name, found.failed[table.id])
                 continue
             changes = found.changes.get(table.id)
             try:

@@ -17,10 +17,8 @@ class TableFilter:
     def __init__(self, options: ReadOptions) -> None:
         self._texts = [options.table, options.exclude_table]
         self._lower_texts = [tuple(map(str.lower, texts)) for texts in self._texts]
-        self._wanted, self._excluded = (list(map(_pattern, texts)) for texts in self._texts)
-        self._lower_wanted, self._lower_excluded = (
-            list(map(_pattern, texts)) for texts in self._lower_texts
-        )
+        self._wanted, self._excluded = map(_Patterns, self._texts)
+        self._lower_wanted, self._lower_excluded = map(_Patterns, self._lower_texts)
 
     def wants(self, database: str, table: str) -> bool:
         """Whether `database.table` matches a wanted pattern, if there are any, and no excluded one."""
@@ -35,11 +33,10 @@ class TableFilter:
     def spelled_otherwise(self, database: str, table: str) -> list[str]:
         """Return the patterns of exclude_table that match `database.table` only if case does not matter."""
         name = f"{database}.{table}"
-        patterns = zip(self._texts[1], self._excluded, self._lower_excluded, strict=True)
         return [
             text
-            for text, pattern, lower in patterns
-            if lower.fullmatch(name.lower()) and not pattern.fullmatch(name)
+            for text, lower in zip(self._texts[1], self._lower_texts[1], strict=True)
+            if _Patterns((lower,)).match(name.lower()) and not _Patterns((text,)).match(name)
         ]
 
     def may_want_any_of(self, database: str) -> bool:
@@ -53,12 +50,23 @@ class TableFilter:
         )
 
 
-def _matches(
-    name: str, wanted: Sequence[re.Pattern[str]], excluded: Sequence[re.Pattern[str]]
-) -> bool:
-    if any(pattern.fullmatch(name) for pattern in excluded):
-        return False
-    return not wanted or any(pattern.fullmatch(name) for pattern in wanted)
+class _Patterns:
+    """Patterns, of which thousands may be plain names: those of the tables that a mirror follows."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._names = frozenset(text for text in texts if not _is_wild(text))
+        self._wild = [_pattern(text) for text in texts if _is_wild(text)]
+
+    def __bool__(self) -> bool:
+        return bool(self._names or self._wild)
+
+    def match(self, name: str) -> bool:
+        """Whether one of them matches a name."""
+        return name in self._names or any(pattern.fullmatch(name) for pattern in self._wild)
+
+
+def _matches(name: str, wanted: _Patterns, excluded: _Patterns) -> bool:
+    return not excluded.match(name) and (not wanted or wanted.match(name))
 
 
 def _may_match(prefix: str, wanted: Sequence[str], excluded: Sequence[str]) -> bool:
@@ -70,6 +78,8 @@ def _may_match(prefix: str, wanted: Sequence[str], excluded: Sequence[str]) -> b
 
 def _rests(pattern: str, prefix: str) -> set[str]:
     """Return what may remain of a pattern when its beginning matches a prefix."""
+    if not _is_wild(pattern):
+        return {pattern.removeprefix(prefix)} if pattern.startswith(prefix) else set()
     rests = {pattern}
     for char in prefix:
         rests = _with_star_ended(rests)
@@ -84,6 +94,10 @@ def _rests(pattern: str, prefix: str) -> set[str]:
 def _with_star_ended(rests: set[str]) -> set[str]:
     """Return the rests and those in which a `*` at the beginning matches nothing more."""
     return rests | {rest.lstrip("*") for rest in rests}
+
+
+def _is_wild(pattern: str) -> bool:
+    return "*" in pattern or "?" in pattern
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -188,6 +189,21 @@ def test_a_start_that_fails_after_it_has_taken_the_lease_ends_it(
     assert lake.control().lease == ""
     assert locked.closed
     taken(lake, tmp_path / "c").close()
+
+
+def test_a_full_disk_is_the_error_of_a_start(lake: FakeLake, tmp_path: Path) -> None:
+    """Closing the lock file fails again, with an error that does not name the file."""
+    locked = lock(tmp_path / "state", "s3://b/lake")
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(SourceError) as failed:
+            Lease(lake.control(), "s3://b/lake", tmp_path / "state", locked)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+    assert failed.value.message.startswith(f"cannot write {tmp_path}/state/")
+    assert locked.closed
+    taken(lake, tmp_path / "state").close()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -45,3 +46,28 @@ def test_a_database_is_wanted_if_one_of_its_tables_is(
             assert tables.may_want_any_of(database) or not is_wanted
         else:
             assert tables.may_want_any_of(database) == is_wanted
+
+
+def test_thousands_of_names_are_no_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror makes several filters with the names of all its tables in each round."""
+    names = tuple(f"tenant_{n}.orders" for n in range(1000))
+    compiled: list[str] = []
+    compile_ = re.compile
+
+    def counted(text: str, flags: int = 0) -> re.Pattern[str]:
+        compiled.append(text)
+        return compile_(text, flags)
+
+    monkeypatch.setattr(re, "compile", counted)
+    tables = TableFilter(ReadOptions(table=(*names, "s?op.*"), exclude_table=("shop.a", "x.*")))
+    assert len(compiled) == 4  # the two patterns, also in lower case
+    assert tables.wants("tenant_7", "orders")
+    assert tables.wants("shop", "orders")
+    assert not tables.wants("tenant_7", "Orders")
+    assert not tables.wants("shop", "a")
+    assert tables.may_want("Tenant_7", "ORDERS")
+    assert not tables.may_want("tenant_7", "order")
+    assert tables.may_want_any_of("TENANT_7")
+    assert not tables.may_want_any_of("tenant")
+    assert tables.spelled_otherwise("shop", "A") == ["shop.a"]
+    assert tables.spelled_otherwise("shop", "a") == []

@@ -19,6 +19,7 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.format.sql_names import TableName, lower_name, quoted_name
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
+from binlake.mirror.apply.definitions import DefinedTables, Definitions
 from binlake.mirror.apply.insert_defaults import InsertDefaults
 from binlake.mirror.apply.range_changes import ChangeFile, ChangeFileWriter, RangeChanges, Shares
 from binlake.mirror.apply.replaced_rows import refuse_replaced, with_statements_if_needed
@@ -38,8 +39,6 @@ from binlake.stream.sql.statements import (
 from binlake.table.decode import ChangeDecoder
 from binlake.table.log_part import LogPart, packed
 from binlake.table.plan import TableTypes
-from binlake.table.schema.declared import DeclaredSchema
-from binlake.table.schema.schema_file import parse_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -63,28 +62,24 @@ _PREPARE_IS_PURGED = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The tables to decode: their keys (all columns of a table without one), their CREATE TABLE
-    statements, the columns to hash or to keep as text, and for each table the requested facts of each change, as names
+    """The tables to decode: their keys (all columns of a table without one), their definitions, the columns to hash or to keep as text, and for each table the requested facts of each change, as names
     of metadata columns. `shares`: how tasks cut the changes of some tables. `change_logs`: the tables whose inserts may lack
     columns with an unknown default.
     """
 
     keys: Mapping[TableName, tuple[str, ...]]
-    schema: str
+    definitions: Definitions
     rules: ColumnRules = field(default_factory=ColumnRules)
     facts: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     shares: Mapping[TableName, Shares] = field(default_factory=dict)
     change_logs: frozenset[TableName] = frozenset()
 
-    def declared(self) -> DeclaredSchema:
-        """The declared tables. Raises SchemaError."""
-        return parse_schema(self.schema.encode()) if self.schema else DeclaredSchema()
-
-    def defaults(self, schema: DeclaredSchema, name: TableName) -> InsertDefaults | None:
-        """The defaults of a table that `schema` declares; None if it does not."""
-        for declared in schema.declarations(*name):
-            return InsertDefaults(declared, must_be_known=name not in self.change_logs)
-        return None
+    def defaults(self, name: TableName) -> InsertDefaults | None:
+        """The defaults of a table; None if it has no definition. Raises SchemaError."""
+        declared = self.definitions.declared(name)
+        if declared is None:
+            return None
+        return InsertDefaults(declared, must_be_known=name not in self.change_logs)
 
 
 @dataclass
@@ -245,7 +240,7 @@ def _decode(
     runs = _runs(part, options, ledger, into)
     before = ledger.zero_dates.copy()
     decoded: dict[int, tuple[TableName, TableTypes]] = {}
-    with closing(wanted.declared()) as schema:
+    with closing(DefinedTables(wanted.definitions)) as schema:
         for changes in ChangeDecoder(options, Target.TYPED, ledger, schema).decode(runs):
             for table in changes.tables:
                 definition = table.types.definition
@@ -257,7 +252,7 @@ def _decode(
                 try:
                     lake = wanted.rules.in_lake(*name, table.types)
                     facts = changes.metadata_values(table, wanted.facts.get(name, ()))
-                    defaults = wanted.defaults(schema, name)
+                    defaults = wanted.defaults(name)
                     if name not in wanted.change_logs:
                         refuse_replaced(changes, table, options)
                     into.add(name, change_rows(table, key, lake, facts, defaults))

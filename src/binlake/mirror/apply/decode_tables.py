@@ -20,6 +20,7 @@ from binlake.follow.planner import StreamPlanner
 from binlake.format.sql_names import TableName
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range, statements_in
+from binlake.mirror.apply.definitions import Definitions
 from binlake.mirror.apply.range_changes import Shares
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.columns.rules import ColumnRules
@@ -89,27 +90,52 @@ class TablesDecoder:
             if len(group) == 1:
                 self.quarantine(group[0].full_name, str(error))
                 return Decoded()
-        # one of them has a change that cannot be decoded: each by itself, so that the others go on
+            if self._is_of_all(group, start, end, str(error)):
+                raise
         found = Decoded()
         failed: dict[str, BinlogError] = {}
-        for table in group:
-            try:
-                alone = self._read([table], start, end)
-            except _OF_THE_LOG:
-                raise
-            except _OF_A_VALUE as error:
-                failed[table.full_name] = error
-                continue
-            found.changes.update(alone.changes)
-            found.failed.update(alone.failed)
-            found.zero_dates.update(alone.zero_dates)
-            found.ddl, found.incidents = alone.ddl, alone.incidents
-            found.undone = alone.undone
-        if len(failed) == len(group) and len(set(map(str, failed.values()))) == 1:
-            raise failed[group[0].full_name]
+        self._decode_halves(group, start, end, found, failed)
         for full_name, why in failed.items():
             self.quarantine(full_name, str(why))
         return found
+
+    def _decode_halves(
+        self,
+        group: list[Followed],
+        start: StreamOffset,
+        end: StreamOffset,
+        found: Decoded,
+        failed: dict[str, BinlogError],
+    ) -> None:
+        """Decode a range of which some tables have changes that cannot be decoded: half of the tables, then the other half, and so on,
+        so that few reads find one among thousands. `found` receives the changes of the others, `failed` the errors.
+        """
+        middle = len(group) // 2
+        for half in (group[:middle], group[middle:]):
+            try:
+                _add(found, self._read(half, start, end))
+            except _OF_THE_LOG:
+                raise
+            except _OF_A_VALUE as error:
+                if len(half) == 1:
+                    failed[half[0].full_name] = error
+                else:
+                    self._decode_halves(half, start, end, found, failed)
+
+    def _is_of_all(
+        self, group: list[Followed], start: StreamOffset, end: StreamOffset, why: str
+    ) -> bool:
+        """Whether an error is that of each table: of the first one, the last one and one between."""
+        for place in sorted({0, len(group) // 2, len(group) - 1}):
+            try:
+                self._read([group[place]], start, end)
+            except _OF_THE_LOG:
+                raise
+            except _OF_A_VALUE as error:
+                if str(error) == why:
+                    continue
+            return False
+        return True
 
     def _read(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
         """Decode a range for tables. Raises what `decode_range` raises."""
@@ -138,7 +164,7 @@ class TablesDecoder:
             shares = {table.id: table.shares(parts) for table in group}
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
-            "\n".join(table.create_table for table in group),
+            Definitions({table.id: table.definition for table in group}),
             rules,
             {table.id: table.mode.facts for table in group},
             {name: share for name, share in shares.items() if share is not None},
@@ -178,3 +204,13 @@ class TablesDecoder:
         useful = min(cores, -(-log_bytes // self.split_bytes))
         needed = -(-row_bytes * cores // self.options.commit_bytes)
         return min(max(useful, needed), _MOST_SHARES)
+
+
+def _add(found: Decoded, more: Decoded) -> None:
+    """Add what a read of other tables has found in the same range."""
+    found.changes.update(more.changes)
+    found.failed.update(more.failed)
+    found.zero_dates.update(more.zero_dates)
+    found.undone.update(more.undone)
+    found.ddl = sorted(dict.fromkeys(found.ddl + more.ddl), key=lambda ddl: ddl.position)
+    found.incidents = list(dict.fromkeys(found.incidents + more.incidents))

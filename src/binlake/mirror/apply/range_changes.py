@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from binlake.mirror.apply.change_rows import ABSENT
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net import lacks_columns
 from binlake.mirror.apply.shares import cut, joined
-from binlake.mirror.apply.task_files import opened, task_output
+from binlake.mirror.apply.task_files import batches_of, task_output
 from binlake.source.bytes import writing
 
 
@@ -45,25 +46,22 @@ class ChangeFile(NamedTuple):
     lacking: int
 
     def share(self, part: int) -> Iterator[pa.RecordBatch]:
-        """The changes of one share."""
-        with opened(self.path) as source, pa.ipc.open_file(source) as reader:
-            for at in range(part, reader.num_record_batches, self.parts):
-                yield reader.get_batch(at)
+        """The changes of one share. Raises SourceError."""
+        return batches_of(self.path, lambda count: range(part, count, self.parts))
 
     def tables(self, rows: LakeTypes) -> Iterator[pa.Table]:
-        """All changes in the types of the lake. Raises SchemaError if they do not fit."""
+        """All changes in the types of the lake. Raises SchemaError if they do not fit, SourceError if they cannot be read."""
         if self.parts and self.lake != rows.fingerprint:
             raise SchemaError(
                 f"{rows.table}: its lake table has changed since the log was decoded",
                 hint="start the mirror again",
             )
-        with opened(self.path) as source, pa.ipc.open_file(source) as reader:
-            if not self.parts:
-                for at in range(reader.num_record_batches):
-                    yield rows.of(reader.get_batch(at))
-                return
-            for at in range(0, reader.num_record_batches, self.parts):
-                yield joined(reader.get_batch(at + part) for part in range(self.parts))
+        batches = batches_of(self.path, range)
+        if not self.parts:
+            yield from map(rows.of, batches)
+            return
+        while group := list(islice(batches, self.parts)):
+            yield joined(group)
 
 
 @dataclass

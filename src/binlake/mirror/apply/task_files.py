@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from binlake.errors import SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.control import NAMESPACE
 from binlake.mirror.table_rules import STAGING
 from binlake.mirror.tables.data_files import file_system
 from binlake.source.bytes import keep_from_others, writing
+from binlake.source.reader import what, without_secrets
 
 _FOLDER = "staging"
+_COPIED_BYTES = 8 << 20
 
 
 def task_output(directory: str) -> tuple[str, pa.NativeFile]:
@@ -36,6 +40,23 @@ def opened(path: str) -> pa.NativeFile:
     return (
         pa.memory_map(inner) if isinstance(fs, pafs.LocalFileSystem) else fs.open_input_file(inner)
     )
+
+
+@contextmanager
+def reading_task_file(path: str) -> Iterator[None]:
+    """Raise SourceError if a file of a task cannot be read, or is not whole. It is no file of a table, so no table is quarantined."""
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = f"cannot read {without_secrets(path)}, a file of a task: {what(error, path)}"
+        raise SourceError(reason) from error
+
+
+def batches_of(path: str, chosen: Callable[[int], Iterable[int]]) -> Iterator[pa.RecordBatch]:
+    """Batches of a file of a task: those whose places `chosen` returns for the number of all. Raises SourceError."""
+    with reading_task_file(path), opened(path) as source, pa.ipc.open_file(source) as reader:
+        for at in chosen(reader.num_record_batches):
+            yield reader.get_batch(at)
 
 
 class TaskFiles:
@@ -75,13 +96,19 @@ class TaskFiles:
         return self._directory
 
     def local(self, path: str) -> str:
-        """A file of a task as a file of this machine, until `clear`."""
+        """A file of a task as a file of this machine, until `clear`. Raises SourceError."""
         if not self._is_shared:
             return path
         fs, inner = file_system(path)
         local = self._here / inner.rpartition("/")[2]
         if not local.exists():
-            pafs.copy_files(inner, str(local), fs, pafs.LocalFileSystem())
+            part = local.with_suffix(".part")
+            try:
+                with reading_task_file(path), fs.open_input_stream(inner) as source:
+                    _copy(source, part)
+                part.replace(local)
+            finally:
+                part.unlink(missing_ok=True)
         return str(local)
 
     def clear(self) -> None:
@@ -96,3 +123,13 @@ class TaskFiles:
             with suppress(OSError):  # names are unique: what stays does no harm
                 fs.delete_dir(inner)
         self._is_empty = True
+
+
+def _copy(source: pa.NativeFile, target: Path) -> None:
+    """Copy a file. Raises SourceError if `target` cannot be written, OSError if the source cannot be read."""
+    with writing(str(target)):
+        out = pafs.LocalFileSystem().open_output_stream(str(target))
+    with out:
+        while chunk := source.read(_COPIED_BYTES):
+            with writing(str(target)):
+                out.write(chunk)

@@ -15,7 +15,7 @@ from typing import Any
 
 from binlake.errors import SourceError
 from binlake.mirror.table_rules import COPY_SUFFIX
-from binlake.mirror.tables.data_files import file_system
+from binlake.mirror.tables.data_files import file_system, reading
 from binlake.source.bytes import writing
 
 
@@ -38,7 +38,7 @@ class CopyState:
     """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.
 
     `columns`: the names of the table's columns. `identity` says which copy of which table this is; `other` is the identity of the
-    copy whose chunks the file has instead, "" if it has none. Raises SourceError where the file cannot be written.
+    copy whose chunks the file has instead, "" if it has none. Raises SourceError where the file cannot be written, or the store of the answers' files fails.
     """
 
     def __init__(self, path: Path, identity: str, columns: Sequence[str] = ()) -> None:
@@ -109,4 +109,5 @@ def _exists(path: str) -> bool:
     from pyarrow import fs as pafs
 
     store, inner = file_system(path)
-    return bool(store.get_file_info(inner).type == pafs.FileType.File)
+    with reading(path):
+        return bool(store.get_file_info(inner).type == pafs.FileType.File)

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from binlake.mirror.control import Control, progress_key
 from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.damage import DAMAGED
+from binlake.mirror.tables.formats import ICEBERG
 from binlake.values.table_names import table_name
 
 # Between two records while the tables are at different positions.
 _HEARTBEAT_S = 60
+# Each round since the last expiry has a snapshot of each table, of about 50 bytes, in the metadata of the control table.
+_MOST_UNEXPIRED = 80_000
 
 
 class RoundRecorder:
-    """Records rounds and places of the followed tables in the control table of a lake."""
+    """Records rounds and places of the followed tables in the control table of a lake. `most_unexpired`: the number of snapshots
+    of tables in the rounds that may be recorded before snapshots of the control table expire.
+    """
 
-    def __init__(self, control: Control, tables: FollowedTables, options: MirrorOptions) -> None:
+    def __init__(
+        self,
+        control: Control,
+        tables: FollowedTables,
+        options: MirrorOptions,
+        most_unexpired: int = _MOST_UNEXPIRED,
+    ) -> None:
         self._control = control
         self._tables = tables
         self._options = options
         self._recorded = time.monotonic()
         self._others = set[str]()
         self._seen: dict[str, Followed] = {}
+        self._unexpired = 0
+        self._most_unexpired = most_unexpired
 
     def while_idle(self) -> None:
         """Record the tables if it is due, or if a copy has ended since the last record: until the server writes something, no
@@ -71,6 +87,21 @@ class RoundRecorder:
             self._control.keep_places({name: self._control.places_of(name)[-1] for name in left})
             self._control.record(offset, known, others)
             self._others = others
+            self._unexpired += len(known)
+            self._expire_if_large()
+
+    def _expire_if_large(self) -> None:
+        """Expire snapshots of the control table if its metadata has become large: each commit to it writes this file again.
+
+        The upkeep expires them once a minute, in which a mirror of thousands of tables may write a GB.
+        """
+        if self._unexpired < self._most_unexpired:
+            return
+        self._unexpired = 0
+        if next(iter(self._tables.followed.values())).lake.format != ICEBERG:
+            return  # Delta writes a file for each commit
+        with suppress(*DAMAGED, CommitConflictError):  # the upkeep reports damage
+            self._control.expire()
 
     def _with_other_shards(self) -> set[str]:
         """The followed shards whose lake tables have old rows of other wanted shards, or lack their rows."""

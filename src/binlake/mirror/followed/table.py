@@ -16,6 +16,7 @@ from binlake.errors import (
 )
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
+from binlake.mirror.apply.definitions import Definition
 from binlake.mirror.apply.lake_types import LakeTypes
 from binlake.mirror.apply.net_tasks import NetTarget
 from binlake.mirror.apply.range_changes import RangeChanges, Shares
@@ -30,7 +31,7 @@ from binlake.mirror.control import (
 )
 from binlake.mirror.followed.kept_columns import with_kept_values
 from binlake.mirror.followed.table_record import (
-    create_table_of,
+    definition_of,
     flavour_of,
     is_before,
     is_partitioned_by,
@@ -61,7 +62,6 @@ from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import ICEBERG, LakeTable, LakeTables
 from binlake.source.arrays import scalar
 from binlake.table.schema.declared import DeclaredTable
-from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import ChainPosition, Position
 from binlake.values.table_names import full_name_of, table_name
 
@@ -230,14 +230,14 @@ class Followed:
         return rules.with_texts(*self.id, self.text_columns)
 
     @property
-    def create_table(self) -> str:
-        """The CREATE TABLE of the table as it is at `offset`."""
-        return create_table_of(self._kept)
+    def definition(self) -> Definition:
+        """The definition of the table as it is at `offset`."""
+        return definition_of(self._kept)
 
     @property
     def declared(self) -> DeclaredTable:
-        """The definition of the table at `offset`, parsed from its CREATE TABLE."""
-        return parse_schema(self.create_table.encode()).tables[0]
+        """The parsed definition."""
+        return self.definition.declared
 
     @property
     def flavour(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from binlake.errors import BinlogError, SchemaError, SourceError, UnsupportedError
 from binlake.follow.offsets import StreamOffset
 from binlake.format.sql_names import TableName
+from binlake.mirror.apply.definitions import Definition
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_key, position_properties
 from binlake.mirror.modes.names import MIRROR
@@ -47,9 +48,6 @@ _BEFORE = "binlake.create-table-before"
 _PLACE = "binlake.lake-table"
 # the name of the lake table into which the mirror has copied the table since, after a change of --rename
 _FORMER = "binlake.former-of"
-_UNRECORDED = Unknown(
-    "an earlier version of binlake, which did not record it, has copied the table"
-)
 _HIDDEN = Unknown("the lake does not record the defaults of columns that are hashed or left out")
 _SHARD_COLUMN = "binlake.shard-column"
 _SHARD = "binlake.shard "
@@ -161,13 +159,10 @@ def is_before(here: Position, there: Position) -> bool:
     return not GtidProgress(here.gtid_set).has_all(GtidProgress(there.gtid_set))
 
 
-def create_table_of(kept: Mapping[str, str]) -> str:
-    """The CREATE TABLE of a table as it is in the lake, with the defaults of its columns, see `text_with_default`."""
-    if kept.get(_DEFAULTS) == _checksum(kept[_DECLARED]):
-        return kept[_DECLARED]
-    table = parse_schema(kept[_DECLARED].encode()).tables[0]
-    columns = tuple(replace(column, default=_UNRECORDED) for column in table.columns)
-    return create_table_text(replace(table, columns=columns), text_with_default)
+def definition_of(kept: Mapping[str, str]) -> Definition:
+    """The definition of a table as it is in the lake."""
+    text = kept[_DECLARED]
+    return Definition(text, kept.get(_DEFAULTS) == _checksum(text))
 
 
 def _checksum(create_table: str) -> str:
@@ -304,7 +299,7 @@ def declared_before(properties: Mapping[str, str], full_name: str) -> str:
     the lake table that it replaces supplies the statement.
     """
     kept = sources(properties).get(full_name)
-    return properties.get(_BEFORE, "") if kept is None else create_table_of(kept)
+    return properties.get(_BEFORE, "") if kept is None else definition_of(kept).create_table
 
 
 def is_partitioned_by(properties: Mapping[str, str], partition: Sequence[PartitionField]) -> bool:

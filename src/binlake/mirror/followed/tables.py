@@ -43,7 +43,7 @@ from binlake.mirror.source.refusals import (
     is_passing,
 )
 from binlake.mirror.tables.change import CommitConflictError
-from binlake.mirror.tables.damage import DAMAGED, is_overflow, why_overflow
+from binlake.mirror.tables.damage import DAMAGED, why_damaged
 from binlake.mirror.tables.formats import LakeTables
 from binlake.snapshot.read_session import LOCK_WAIT_S
 from binlake.values.quantities import counted
@@ -219,10 +219,9 @@ class FollowedTables:
         self._options.check_case(self.source.has_lower_case_names)
         is_first = not self._known()
         if is_first or self._options != self._control.options:
-            names = self.source.names()
-            self._options.check_tables(
-                name for name in names if full_name_of(*name) not in self._control.quarantined
-            )
+            aside = self._control.quarantined
+            names = [name for name in self.source.names() if full_name_of(*name) not in aside]
+            self._options.check_tables(names)
         self._patterns.check_columns(is_first_start=is_first)
 
     def find_new(self) -> list[str]:
@@ -535,16 +534,17 @@ class FollowedTables:
 
     def quarantine(self, full_name: str, reason: str) -> None:
         """Follow a table no longer until it is copied again."""
-        self.forget(full_name)
-        self._first_copy.give_up(full_name)
-        self._control.quarantine(full_name, reason)
-        self._note(f"{full_name} is quarantined: {reason}")
+        self.quarantine_all({full_name: reason})
+
+    def quarantine_all(self, reasons: Mapping[str, str]) -> None:
+        """Follow tables no longer until they are copied again, each for its reason; one commit records them."""
+        for full_name in reasons:
+            self.forget(full_name)
+            self._first_copy.give_up(full_name)
+        self._control.quarantine_all(reasons)
+        for full_name, reason in reasons.items():
+            self._note(f"{full_name} is quarantined: {reason}")
 
     def quarantine_damaged(self, full_name: str, error: Exception, where: str = "") -> None:
         """Quarantine a table for an error of reading its lake table, see `DAMAGED`. `where`: the statement of the log, and a colon."""
-        what = why = str(error).partition("\n")[0]
-        if isinstance(error, DAMAGED):
-            what = f"a file of its lake table is missing or damaged: {why}"
-        if is_overflow(error):
-            what = why_overflow(error)
-        self.quarantine(full_name, f"{where}{what}; {RESYNC}")
+        self.quarantine(full_name, f"{where}{why_damaged(error)}; {RESYNC}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,16 +28,28 @@ from binlake.mirror.tables.live_batches import (
 )
 from binlake.source.arrays import scalar
 
+_FILES_AT_ONCE = 16
+
 
 def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
-    """The deleted positions of each data file, from `IcebergTable.files`. Raises BinlogError."""
+    """The deleted positions of each data file, from `IcebergTable.files`. Raises BinlogError.
+
+    Each delete file is read once, and several at the same time: there may be one for each data file, and an object store takes
+    its time.
+    """
+    data_files: dict[str, str] = {}
+    for entry in files["data"]:
+        for name in entry["deletes"]:
+            data_files.setdefault(name, entry["path"])
+    with ThreadPoolExecutor(_FILES_AT_ONCE, "binlake-deletes") as pool:
+        found = pool.map(
+            lambda name: _read_deletes(files["deletes"][name], data_files[name]), data_files
+        )
+        read = dict(zip(data_files, found, strict=True))
     deleted: dict[str, BitMap] = {}
-    read: dict[str, dict[str, BitMap]] = {}
     for entry in files["data"]:
         marked = BitMap()
         for name in entry["deletes"]:
-            if name not in read:
-                read[name] = _read_deletes(files["deletes"][name], entry["path"])
             marked |= read[name].get(entry["path"], BitMap())
         deleted[entry["path"]] = marked
     return deleted

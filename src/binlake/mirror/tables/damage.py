@@ -34,5 +34,15 @@ def why_overflow(error: Exception) -> str:
     return f"rows that are read together have more than 2 GB in a column ({why}): set a smaller --round-bytes or chunk_rows"
 
 
+def why_damaged(error: Exception) -> str:
+    """The reason of a quarantine for an error of reading a lake table, see `DAMAGED`."""
+    if is_overflow(error):
+        return why_overflow(error)
+    why = str(error).partition("\n")[0]
+    if isinstance(error, DAMAGED):
+        return f"a file of its lake table is missing or damaged: {why}"
+    return why
+
+
 #: What to do before a table can be copied again whose current metadata file is missing or damaged.
 RESTORE = "restore the metadata file, or remove the table from the catalog"

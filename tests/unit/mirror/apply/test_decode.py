@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,11 +14,16 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.errors import IncompleteError
 from binlake.format import event_types as types
+from binlake.lake.engine import Progress, Task
+from binlake.mirror.apply import definitions
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.definitions import Definition, Definitions
 from binlake.mirror.apply.range_changes import RangeChanges
 from binlake.mirror.apply.task_files import TaskFiles, opened
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.schema_file import parse_schema
 from support.logs.decoded_rows import ADA, BOB
 from support.logs.log_builder import TABLE_MAP
 from support.logs.stream_log import SID, StreamLog
@@ -25,6 +31,7 @@ from support.logs.table_log import INSERT, Log, day, image, rows_body, table_map
 from support.spark.engines import HereEngine
 
 LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
+T = ("shop", "t")
 TABLES = ("products", "orders", "order_lines", "customers")
 
 
@@ -33,7 +40,7 @@ def decoded(
 ) -> Decoded:
     read = MirrorOptions().read_options([("shop", table) for table in TABLES])
     splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
-    wanted = Wanted({("shop", table): () for table in TABLES}, "")
+    wanted = Wanted({("shop", table): () for table in TABLES}, Definitions({}))
     return decode_range(
         splits,
         read,
@@ -116,7 +123,7 @@ class StatementLog:
         return decode_range(
             plan_splits([str(log.write(self.folder))], read, 1 << 20),
             read,
-            Wanted({("shop", "t"): ()}, "CREATE TABLE shop.t (id INT);"),
+            Wanted({T: ()}, Definitions({T: Definition("CREATE TABLE shop.t (id INT);")})),
             HereEngine(),
             TaskFiles(self.folder / "state", None),
             refuse_statements=refuse_statements,
@@ -247,9 +254,66 @@ def test_dates_that_become_null_are_counted_by_table_and_column(
     found = decode_range(
         plan_splits([str(log.save(tmp_path))], replace(read, table=()), 1 << 20),
         replace(read, table=()),
-        Wanted({("shop", "t"): ()}, ""),
+        Wanted({("shop", "t"): ()}, Definitions({})),
         HereEngine(),
         TaskFiles(tmp_path / "state", None),
         task_bytes=task_bytes,
     )
     assert found.zero_dates == {("shop", "t"): {"day": 2}}
+
+
+class PicklingEngine(HereEngine):
+    """Runs tasks as they arrive on another machine, and keeps their sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        pickled = [pickle.dumps(task) for task in tasks]
+        self.sizes += map(len, pickled)
+        return super().run([pickle.loads(one) for one in pickled], what, progress)
+
+
+@pytest.mark.parametrize("task_bytes", [32 << 20, 1], ids=["here", "by tasks"])
+def test_only_definitions_of_tables_with_rows_are_parsed(
+    tmp_path: Path, task_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each once, however many parts and rounds there are. The log of other tables costs no more than before."""
+    parsed: list[bytes] = []
+
+    def counted(data: bytes) -> DeclaredSchema:
+        parsed.append(data)
+        return parse_schema(data)
+
+    monkeypatch.setattr(definitions, "parse_schema", counted)
+    made = f"CREATE TABLE shop.products (id INT, note{task_bytes} INT);"
+    # which nothing can parse
+    others = {("tenant", f"t{n}"): Definition(f"CREATE TABLE t{n} (x wibble)") for n in range(500)}
+    known = Definitions({("shop", "products"): Definition(made), **others})
+    read = MirrorOptions().read_options([("shop", "products"), *others])
+    splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
+    wanted = Wanted(dict.fromkeys([("shop", "products"), *others], ()), known)
+    engine = PicklingEngine()
+    for _ in range(2):
+        task_files = TaskFiles(tmp_path / "state", None)
+        found = decode_range(splits, read, wanted, engine, task_files, task_bytes=task_bytes)
+        assert found.changes.keys() == {("shop", "products")}
+        assert not found.failed
+    assert parsed == [made.encode()]
+    assert bool(engine.sizes) is (task_bytes == 1)
+
+
+def test_tasks_receive_thousands_of_definitions_compressed(tmp_path: Path) -> None:
+    columns = ", ".join(f"column_{n} VARCHAR(100) DEFAULT NULL" for n in range(50))
+    texts = {("tenant", f"t{n}"): f"CREATE TABLE tenant.t{n} ({columns})" for n in range(500)}
+    read = MirrorOptions().read_options([("shop", "products")])
+    splits = plan_splits([str(LOGS / "binlog.000001")], read, 50_000)
+    known = Definitions({name: Definition(text) for name, text in texts.items()})
+    engine = PicklingEngine()
+    wanted = Wanted({("shop", "products"): ()}, known)
+    task_files = TaskFiles(tmp_path / "state", None)
+    assert decode_range(splits, read, wanted, engine, task_files, task_bytes=1).changes.keys() <= {
+        ("shop", "products")
+    }
+    assert max(engine.sizes) < sum(map(len, texts.values())) / 10

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.definitions import Definition, Definitions
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.options import MirrorOptions
 from binlake.stream.positions.splits import plan_splits
@@ -41,7 +42,7 @@ def decoded(
     read = MirrorOptions().read_options([NAME])
     splits = plan_splits([str(log.save(folder))], read, 50_000)
     wanted = Wanted(
-        {NAME: ("id",)}, "CREATE TABLE shop.t (id INT UNSIGNED PRIMARY KEY, name VARCHAR(20), day DATE DEFAULT '2020-01-01')",
+        {NAME: ("id",)}, Definitions({NAME: Definition("CREATE TABLE shop.t (id INT UNSIGNED PRIMARY KEY, name VARCHAR(20), day DATE DEFAULT '2020-01-01')")}),
         change_logs=change_logs,
     )  # fmt: skip
     task_files = TaskFiles(folder / "state", None)

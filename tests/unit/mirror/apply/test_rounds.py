@@ -33,7 +33,9 @@ def is_near_end(end: StreamOffset, *others: StreamOffset, is_cut: bool = False) 
                                      may_be_ahead=False, full_name=f"shop.t{number}", id=("shop", f"t{number}"))
         for number, place in enumerate(places)
     }  # fmt: skip
-    tables: Any = SimpleNamespace(followed=followed, follows=lambda _table: True)
+    tables: Any = SimpleNamespace(
+        followed=followed, follows=lambda _table: True, quarantine_all=dict
+    )
     unused: Any = SimpleNamespace()
     decoder: Any = SimpleNamespace(decode_until_change=lambda *_: Decoded())
     schema_changes: Any = SimpleNamespace(first=lambda *_: None)
@@ -99,7 +101,7 @@ def test_a_statement_that_was_rolled_back_fails_a_table_without_transactions(
     tables: Any = SimpleNamespace(
         followed={"shop.T": table},
         follows=lambda _table: True,
-        quarantine=quarantined.__setitem__,
+        quarantine_all=quarantined.update,
         source=SimpleNamespace(has_transactions=lambda _name: has_transactions),
     )
     unused: Any = SimpleNamespace()
@@ -129,7 +131,9 @@ def test_dates_that_became_null_are_counted_in_each_round_and_reported_once() ->
         id=("shop", "t"),
         full_name="shop.t",
     )
-    tables: Any = SimpleNamespace(followed={"shop.t": table}, follows=lambda _table: True)
+    tables: Any = SimpleNamespace(
+        followed={"shop.t": table}, follows=lambda _table: True, quarantine_all=dict
+    )
     unused: Any = SimpleNamespace()
     found = [
         Decoded(zero_dates={("shop", "t"): Counter(counts)})

@@ -31,6 +31,8 @@ class Stored:
         self.error: Exception | None = None
         self.snapshots: list[dict[str, Any]] = []
         self.set_back = ""
+        self.format = "iceberg"
+        self.expired = 0
 
     def describe(self) -> dict[str, Any]:
         properties = dict(self.properties)  # a change is seen after another look
@@ -57,6 +59,9 @@ class Stored:
     def lineage(self) -> Iterator[Version]:
         yield Version(self.snapshot, self.summary)
         yield from ancestors(self.snapshot, self.snapshots)
+
+    def expire(self, *_how: Any) -> None:
+        self.expired += 1
 
     def append(self, _rows: Any, properties: Mapping[str, str]) -> None:
         self.summary = dict(properties)

@@ -41,3 +41,27 @@ def test_former_lake_tables_of_a_table() -> None:
     assert control.former_lake_tables == {"shop.t": [(("shop", "t"), first)]}
     control.keep_former("shop.t", ("bronze", "a.b"))
     assert Control(lake).former_lake_tables["shop.t"][1:] == [(("bronze", "a.b"), first + 1)]
+
+
+def test_thousands_of_tables_are_quarantined_and_released_in_one_commit_each() -> None:
+    """Each commit writes all metadata of the table of rounds again. After a purge, the positions of all tables are lost together."""
+    lake: Any = FakeLake()
+    control = Control(lake, "mysql://db1/", MirrorOptions())
+    commits: list[object] = []
+    stored = lake.stored["_binlake", "rounds"]
+    replace = stored.replace_properties
+
+    def counted(expected: Any, properties: Any) -> None:
+        commits.append(properties)
+        replace(expected, properties)
+
+    stored.replace_properties = counted
+    control.quarantine("shop.t", "its key has changed")
+    control.quarantine_all({f"shop.t{number}": f"why {number}" for number in range(1000)})
+    assert len(control.quarantined) == 1001
+    assert control.quarantined["shop.t7"].reason == "why 7"
+    control.quarantine_all({})
+    control.release({f"shop.t{number}" for number in range(1000)})
+    assert control.quarantined.keys() == {"shop.t"}
+    control.release({"shop.u"})
+    assert len(commits) == 3

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from binlake.errors import SourceError
 from binlake.mirror.followed.copy_state import CopyState
 
 CHUNKS = ["first", "second", "third"]
@@ -54,6 +55,16 @@ def test_a_chunk_whose_files_are_gone_is_read_again(
 ) -> None:
     (tmp_path / "2.parquet").unlink()
     assert sorted(CopyState(path, "this copy").answers) == [0]
+
+
+def test_a_store_that_fails_is_no_missing_file(path: Path, tmp_path: Path) -> None:
+    """The copy continues when the store answers again."""
+    state = CopyState(path, "this copy")
+    state.begin(CHUNKS)
+    unanswered = f"{tmp_path}/{'x' * 300}.parquet"  # no file system accepts the name
+    state.add([{"number": 0, "files": [{"file-path": unanswered}], "rows": 0}])
+    with pytest.raises(SourceError, match=r"cannot read .*File name too long"):
+        CopyState(path, "this copy")
 
 
 def test_cut_at_every_byte(state: CopyState, path: Path, tmp_path: Path) -> None:

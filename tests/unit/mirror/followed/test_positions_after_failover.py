@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -73,14 +73,17 @@ class Tables:
 
     def __init__(self, **offsets: StreamOffset) -> None:
         self.quarantined: dict[str, str] = {}
+        self.commits = 0
         self.followed = {
             f"shop.{name}": SimpleNamespace(full_name=f"shop.{name}", offset=place, is_being_completed=False, is_unfinished=False, may_be_ahead=False)
             for name, place in offsets.items()
         }  # fmt: skip
 
-    def quarantine(self, full_name: str, reason: str) -> None:
-        del self.followed[full_name]
-        self.quarantined[full_name] = reason
+    def quarantine_all(self, reasons: Mapping[str, str]) -> None:
+        for full_name in reasons:
+            del self.followed[full_name]
+        self.quarantined |= reasons
+        self.commits += 1
 
 
 def rounds(planner: NewServer, tables: Tables, decoder: Any = None, schema_changes: Any = None) -> Rounds:  # fmt: skip
@@ -88,6 +91,15 @@ def rounds(planner: NewServer, tables: Tables, decoder: Any = None, schema_chang
     return Rounds(
         planner, decoder, unused, tables, schema_changes, unused, MirrorOptions(), lambda _note: None, lambda _rows: None  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def test_many_tables_whose_positions_are_lost_are_quarantined_together() -> None:
+    behind = {f"t{number}": offset("old", 1) for number in range(10)}
+    tables = Tables(changed=offset("new", 7), **behind)
+    rounds(NewServer(offset("old", 1)), tables).make(None)
+    assert tables.followed.keys() == {"shop.changed"}
+    assert tables.quarantined.keys() == {f"shop.{name}" for name in behind}
+    assert tables.commits == 1
 
 
 def test_a_table_whose_position_the_new_server_lacks_does_not_stop_the_others() -> None:

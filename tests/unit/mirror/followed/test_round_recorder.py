@@ -265,3 +265,20 @@ def test_places_as_json() -> None:
     text = places.to_json()
     assert kept_places(text) == places
     assert len(json.loads(text)["offsets"]) == 2
+
+
+@pytest.mark.parametrize(("table_format", "expired"), [("iceberg", 2), ("delta", 0)])
+def test_rounds_with_many_snapshots_of_tables_are_expired_between_two_upkeeps(
+    lake: FakeLake, tmp_path: Path, table_format: str, expired: int
+) -> None:
+    """Each commit writes the metadata of the control table again, in which each round has the snapshots of all tables."""
+    for stored in lake.stored.values():
+        stored.format = table_format
+    run = Run(lake, tmp_path)
+    recorder = RoundRecorder(run.control, run.tables, run.control.options, most_unexpired=40)
+    for offset in range(1, 45):
+        for table in run.tables.followed.values():
+            table.offset = place(9, offset)
+        recorder.record()
+        recorder.record()  # nothing new
+    assert lake.stored["_binlake", "rounds"].expired == expired

@@ -10,7 +10,7 @@ from binlake.mirror.control import offset_of
 from binlake.mirror.followed.table_record import (
     begun_properties,
     copied_from,
-    create_table_of,
+    definition_of,
     definition_properties,
     key_of,
     mode_of,
@@ -85,12 +85,12 @@ def test_defaults_of_a_record_are_known_only_if_it_has_them() -> None:
     """An earlier version of binlake wrote definitions without defaults, and may do so again in the same lake."""
     made = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `v` int DEFAULT 7\n);\n"
     kept = definition_properties(("a", "t"), made, ColumnRules())
-    assert create_table_of(kept) == made
+    assert definition_of(kept).create_table == made
     for earlier in (
         KEPT | {"binlake.create-table": made},
         kept | {"binlake.create-table": made.replace("7", "8")},
     ):
-        [table] = parse_schema(create_table_of(earlier).encode()).tables
+        [table] = parse_schema(definition_of(earlier).create_table.encode()).tables
         assert [column.name for column in table.columns] == ["id", "v"]
         assert {type(default) for default in table.defaults} == {Unknown}
         assert "an earlier version of binlake" in str(table.defaults[0])
@@ -113,7 +113,8 @@ def test_the_defaults_of_hidden_columns_are_not_in_the_lake() -> None:
     kept = definition_properties(("a", "t"), made, rules)
     assert not any(text in json.dumps(kept) for text in ("ada@", "555-", "ss"))
     columns = {
-        one.name: one for one in parse_schema(create_table_of(kept).encode()).tables[0].columns
+        one.name: one
+        for one in parse_schema(definition_of(kept).create_table.encode()).tables[0].columns
     }
     assert columns["n"].default == Constant("7", "number")
     assert columns["more"].default is None
