@@ -299,9 +299,11 @@ class IcebergTable:
         with self._asked():
             self._helper.dropTag(self._table, name)
 
-    def expire(self, older_than_ms: int, keep: int, most: int, kept: str = "") -> None:
+    def expire(
+        self, older_than_ms: int, keep: int, most: int, kept: str = "", least: int = 1
+    ) -> None:
         with self._asked():
-            self._helper.expire(self._table, older_than_ms, keep, most, kept)
+            self._helper.expire(self._table, older_than_ms, keep, most, kept, least)
 
 
 def _compiled(spark: SparkSession) -> Any:
