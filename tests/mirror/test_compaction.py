@@ -17,11 +17,11 @@ import pytest
 from binlake.errors import SourceError
 from binlake.mirror import compact
 from binlake.mirror.control import OFFSET, Control
+from binlake.mirror.iceberg.cleaning import expire_tags
 from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.tables.change import Change
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, all_groups, due_groups
 from binlake.mirror.tables.formats import NewTable
-from binlake.mirror.upkeep import expire_tags
 from dev.servers import Server, running
 from support.spark.lake_readers import by_pyiceberg, by_spark
 from support.spark.mirrored import Lake, Writer, iceberg_table, quarantined, states
@@ -172,6 +172,26 @@ def test_the_newest_snapshot_of_the_mirror_does_not_expire(
     table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {OFFSET: "3"})
     table.stored.expire(int(time.time() * 1000) + 60_000, 1, 1, OFFSET)
     assert len(table.stored.history()) == 1
+
+
+def test_few_snapshots_do_not_expire_each_minute(iceberg_spark: Any, tmp_path: Path) -> None:
+    """Each expiry is a commit. They go when they are many, or old, or the table has too many."""
+    lake = IcebergLake(iceberg_spark, "lake")
+    table = lake.create_table("db", "few", NewTable(SCHEMA, ("id",)), tmp_path)
+    for number in range(12):
+        table.commit(Change(rows([{"id": number, "name": "a", "amount": 1}])), {})
+    first_ms = min(one["committed_ms"] for one in table.stored.history())
+    kept = []
+    for most, least in ((1000, 20), (12, 20), (11, 20), (1000, 1)):
+        table.stored.expire(first_ms + 1, 3, most, "", least)
+        kept.append(len(table.stored.history()))
+    assert kept == [12, 12, 11, 11]
+    [second_ms, *_] = sorted(one["committed_ms"] for one in table.stored.history())
+    table.stored.expire(second_ms + 1, 3, 1000, "", 1)
+    assert len(table.stored.history()) == 10
+    # the oldest one is twice as old as 1 ms by now
+    table.stored.expire(int(time.time() * 1000) - 1, 3, 1000, "", 20)
+    assert len(table.stored.history()) == 3
 
 
 def test_tags_expire_when_they_were_seen_for_long_enough(

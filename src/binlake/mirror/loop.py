@@ -43,7 +43,7 @@ from binlake.mirror.lease import Lease
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.preflight import check_location
 from binlake.mirror.reporting.pulse import EVERY_FEW_SECONDS, Beats, Pulse
-from binlake.mirror.reporting.report import MirrorStatus, mirror_status
+from binlake.mirror.reporting.report import MirrorStatus, status_steps
 from binlake.mirror.reporting.server_end import ArchivedServer
 from binlake.mirror.rounds import Rounds
 from binlake.mirror.scheduled import ScheduledVerification
@@ -216,15 +216,12 @@ class Mirror:
         return Pulse(
             self._indexes,
             self._logs.look if self._server is None else self._server.look,
-            lambda: show and show(self._status()),
+            lambda: show and status_steps(self._lake, show, self._indexes, self._tables.namespaces),
             beats,
             self._note,
             self._tables.not_copied,
             self._control.lake_id,
         )
-
-    def _status(self) -> MirrorStatus:
-        return mirror_status(self._lake, self._indexes, self._tables.namespaces)
 
     def close(self) -> None:
         """Release all resources."""
@@ -321,7 +318,8 @@ class Mirror:
             progressed = not self._control.paused and self._round(until)
             self._beat(self._pulse.beat)
             if not self._control.paused:
-                self._upkeep.work(self._tables.followed)
+                is_behind = progressed and not self._rounds.is_near_end
+                self._upkeep.work(self._tables.followed, is_behind=is_behind)
             if not once and self._has_caught_up(progressed):
                 self._verification.work(self)
             if progressed or self._has_copies():

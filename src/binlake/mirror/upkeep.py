@@ -3,33 +3,31 @@
     upkeep = Upkeep(engine, control, options, indexes, note)
     upkeep.work(tables)        # after each round: begins what is due, commits what is done
 
-Only the loop commits. Rows are rewritten by tasks beside the rounds, for one table at a
-time and for at most half of the time; deletes of these rounds are translated at the commit.
+Only the loop commits. Rows are rewritten by tasks beside the rounds, for one table at a time and for at most half of the
+time; deletes of these rounds are translated at the commit. `iceberg/cleaning.py` has the expiry and the orphans.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import reload_own
-from binlake.mirror.control import OFFSET, Control
-from binlake.mirror.control_upkeep import BACK_OFF_S, ControlUpkeep
-from binlake.mirror.followed.set_aside import lake_tables_set_aside
+from binlake.mirror.control import Control
+from binlake.mirror.control_upkeep import BACK_OFF_S
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy, merged_tables, mirrored_tables
+from binlake.mirror.iceberg.cleaning import Cleaning, iceberg
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
-from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.lease import Holder, LakeInUseError, Lease
@@ -41,21 +39,17 @@ from binlake.mirror.selection import (
     chosen_tables,
     is_pattern,
 )
-from binlake.mirror.table_rules import COPY_SUFFIX
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
 from binlake.mirror.tables.damage import DAMAGED
-from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
+from binlake.mirror.tables.data_files import remove_file
 from binlake.mirror.tables.formats import DELTA, LakeTables
-from binlake.values.quantities import counted
-from binlake.values.table_names import full_name_of, table_name
+from binlake.values.table_names import table_name
 
-_EXPIRY_S = 60.0
-_ORPHANS_S = 6 * 3600.0
-_LEAST_SNAPSHOTS = 20
-# Names of the mirror's tags: the statement and its position. Other programs may also name a tag `before-…`.
-_OURS = re.compile(r"before-(?:convert|copy|drop|rename|truncate)-.+-\d+")
-_SEEN = "binlake.tags-seen"
+# A look that takes longer is followed by a pause of so many times as long: it reads the states of all files of each table that has
+# changed, which takes a second with 50,000 files.
+_SHORT_S = 0.1
+_PAUSE = 10
 
 _Groups = list[list[FileState]]
 
@@ -116,8 +110,8 @@ class TableUpkeep(Protocol):
 
     failed: set[str]
 
-    def work(self, tables: Mapping[str, Followed]) -> None:
-        """Do the work that is due."""
+    def work(self, tables: Mapping[str, Followed], *, is_behind: bool = False) -> None:
+        """Do a part of the work that is due. `is_behind`: the next rounds have much to apply."""
 
     def finish(
         self,
@@ -125,8 +119,8 @@ class TableUpkeep(Protocol):
         keep: Callable[[], None],
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`. `keep` is called
-        before each commit.
+        """Compact what is due, complete a search for orphans that has begun, and wait until both are done; begin no other table
+        when `is_interrupted`. `keep` is called before each commit.
         """
 
     def want(self, table: Followed) -> None:
@@ -175,27 +169,23 @@ class Upkeep:
         self._engine = engine
         self._control = control
         self._options = options
-        self._indexes = indexes
         self._note = note
-        self._kept = kept
         self._policy = options.compaction
-        self._control_upkeep = ControlUpkeep(control, self._policy, note)
+        self._cleaning = Cleaning(control, options, indexes, note, kept)
         self._job: _Job | None = None
         self._wanted: dict[str, list[_Groups]] = {}
         self._looked: dict[str, int | None] = {}
         self._compacted: dict[str, float] = {}
         self._rest_until: dict[str, float] = {}
-        self._expire_after: dict[str, float] = {}
-        self._not_expired: set[str] = set()
-        self._next_job = self._next_expiry = self._next_orphans = float("-inf")
+        self._next_job = self._next_look = float("-inf")
         self.failed: set[str] = set()
 
-    def work(self, tables: Mapping[str, Followed]) -> None:
-        """Do the work that is due. Waits for commits only."""
+    def work(self, tables: Mapping[str, Followed], *, is_behind: bool = False) -> None:
+        """Do a part of the work that is due. It waits for commits, and for about a second of expiry or search for orphans."""
         self._settle(tables)
         if self._job is None and time.monotonic() >= self._next_job:
-            self._begin(tables)
-        self._clean(tables)
+            self._look(tables)
+        self._cleaning.work(tables, self._busy, is_behind=is_behind)
 
     def finish(
         self,
@@ -203,17 +193,18 @@ class Upkeep:
         keep: Callable[[], None],
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Compact what is due, and wait until it is done; begin no other table when `is_interrupted`. `keep` is called
-        before each commit.
+        """Compact what is due, complete a search for orphans that has begun, and wait until both are done; begin no other table
+        when `is_interrupted`. `keep` is called before each commit.
         """
         while not is_interrupted():
             if self._job is None:
                 self._begin(tables)
             if self._job is None:
-                return
+                break
             self._job.wait()
             keep()
             self._settle(tables)
+        self._cleaning.finish(tables, keep, is_interrupted)
 
     def close(self) -> None:
         """Give up what has not been committed."""
@@ -224,10 +215,21 @@ class Upkeep:
     def want(self, table: Followed) -> None:
         """Compact a table wholly: no deleted rows, no small files."""
         self._wanted[table.full_name] = list(
-            all_groups(_iceberg(table).files.states(), self._policy)
+            all_groups(iceberg(table).files.states(), self._policy)
         )
 
     # -- compaction --------------------------------------------------------------------------------
+
+    def _look(self, tables: Mapping[str, Followed]) -> None:
+        """Begin a job, looking for one at most a tenth of the time, and at requested tables always."""
+        began = time.monotonic()
+        if began < self._next_look:
+            self._begin({name: table for name, table in tables.items() if name in self._wanted})
+            return
+        self._begin(tables)
+        ended = time.monotonic()
+        took = ended - began
+        self._next_look = ended + (_PAUSE * took if took > _SHORT_S else 0)
 
     def _begin(self, tables: Mapping[str, Followed]) -> None:
         """Begin the job of the table that has waited longest."""
@@ -239,8 +241,8 @@ class Upkeep:
             groups = self._groups(table) if self._rest_until.get(name, 0) <= now else []
             if groups:
                 self._compacted[name] = now
-                orders = [_iceberg(table).rewrite_of(group) for group in groups]
-                self._job = _Job(name, _iceberg(table), self._engine, orders)
+                orders = [iceberg(table).rewrite_of(group) for group in groups]
+                self._job = _Job(name, iceberg(table), self._engine, orders)
                 self._job.start()
                 return
 
@@ -248,7 +250,7 @@ class Upkeep:
         name = table.full_name
         queue = self._wanted.get(name, [])
         while queue:
-            there = {file.path for file in _iceberg(table).files.states()}
+            there = {file.path for file in iceberg(table).files.states()}
             groups = [of for of in queue.pop(0) if all(file.path in there for file in of)]
             if groups:
                 return groups
@@ -257,14 +259,14 @@ class Upkeep:
         if self._options.compact == "off" or self._looked.get(name, -1) == table.lake.snapshot:
             return []
         self._looked[name] = table.lake.snapshot
-        groups = due_groups(_iceberg(table).files.states(), self._policy)
+        groups = due_groups(iceberg(table).files.states(), self._policy)
         if not groups:
             self._lists_to_one(table, self._policy.files)
         return groups
 
     def _lists_to_one(self, table: Followed, least: int) -> None:
         """Make one file of many position deletes of files that need no compaction themselves."""
-        if _iceberg(table).files.most_delete_lists() < least:
+        if iceberg(table).files.most_delete_lists() < least:
             return
         try:
             self._commit(table, [])
@@ -319,109 +321,16 @@ class Upkeep:
 
     def _commit(self, table: Followed, rewrites: Iterable[Rewritten]) -> int:
         properties = table.position_properties(table.offset, self._control.round)
-        return _iceberg(table).commit_rewrites(list(rewrites), properties)
-
-    # -- expiry and orphans --------------------------------------------------------------------------
-
-    def _clean(self, tables: Mapping[str, Followed]) -> None:
-        """Expire old snapshots, and look for orphans, now and then: both read much of the metadata."""
-        now = time.monotonic()
-        if now < self._next_expiry:
-            return
-        self._next_expiry = now + _EXPIRY_S
-        before_ms = int((time.time() - self._options.keep_snapshots_s) * 1000)
-        for lake in {id(table.lake): _iceberg(table) for table in tables.values()}.values():
-            if self._expire_after.get(lake.full_name, 0) <= now:
-                self._expire(lake, before_ms)
-        self._control_upkeep.clean(before_ms, self._control.expire)
-        if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
-            self._next_orphans = now + _ORPHANS_S
-            self.remove_orphans(tables)
-
-    def _not_cleaned(self, name: str, why: str) -> None:
-        """Try again later; report the failure once."""
-        self._expire_after[name] = time.monotonic() + BACK_OFF_S
-        if name not in self._not_expired:
-            self._not_expired.add(name)
-            self._note(f"{name}: {why}")
-
-    def _expire(self, lake: MirrorTable, before_ms: int) -> None:
-        """Expire tags and snapshots of a lake table. If that fails, rounds continue, and the next attempt is later."""
-        name, options = lake.full_name, self._options
-        try:
-            if options.keep_tags_s:
-                for tag in expire_tags(lake.stored, options.keep_tags_s, time.time()):
-                    self._note(f"{name}: the tag {tag} has expired")
-            # the mirror continues from the position in its own newest snapshot
-            lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots, OFFSET)
-        except BinlogError as error:
-            self._not_cleaned(name, f"old snapshots were not removed: {error}")
-        else:
-            self._not_expired.discard(name)
+        return iceberg(table).commit_rewrites(list(rewrites), properties)
 
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
-        """Remove old files of killed runs and of copies that were given up, which no snapshot knows. A table where that fails
-        keeps them until the next search.
+        """Remove old files of killed runs."""
+        self._cleaning.remove_orphans(tables, self._busy)
 
-        Tables that are to be copied again are left alone: files of a copy are in no snapshot yet. So is the table that is
-        being compacted.
-        """
-        for name, table in tables.items():
-            if name in self._control.to_resync:
-                continue
-            if self._job is not None and table.lake is self._job.lake:
-                continue
-            if table.shard_column and any(self._indexes.glob(f"*{COPY_SUFFIX}")):
-                continue  # it may be the copy of another shard
-            self._remove_orphans_of(name, _iceberg(table).stored)
-        followed = {table.lake.full_name for table in tables.values()}
-        try:
-            with self._kept():
-                aside = [
-                    *lake_tables_set_aside(self._control, self._options, self._indexes, followed)
-                ]
-        except BinlogError as error:
-            self._note(f"files of copies that were given up were not removed: {error}")
-            aside = []
-        for lake_table, stored in aside:
-            self._remove_orphans_of(full_name_of(*lake_table), cast("IcebergTable", stored))
-        self._control.orphans_removed()
-
-    def _remove_orphans_of(self, name: str, stored: IcebergTable) -> None:
-        before_ms = int((time.time() - self._options.orphans_s) * 1000)
-        try:
-            with self._kept():
-                removed = stored.remove_orphans(FILE_PREFIX, before_ms)
-        except BinlogError as error:
-            self._note(f"{name}: files of killed runs were not removed: {error}")
-            return
-        if removed:
-            self._note(f"{name}: {counted(removed, 'file')} of killed runs removed")
-
-
-def _iceberg(table: Followed) -> MirrorTable:
-    """The lake table, which is one of Iceberg."""
-    assert isinstance(table.lake, MirrorTable)
-    return table.lake
-
-
-def expire_tags(table: IcebergTable, keep_s: int, now_s: float) -> list[str]:
-    """Drop the mirror's tags that are older than `keep_s` seconds at `now_s` (Unix time); return their names.
-
-    Such a tag keeps its snapshot, of before a statement that emptied, dropped or replaced a table. Iceberg computes the
-    age of a tag from its snapshot, which may be years older than the statement, so the mirror counts from the time at
-    which it first saw the tag. Raises SourceError, CommitConflictError.
-    """
-    names = [name for name in table.tags() if _OURS.fullmatch(name)]
-    known: dict[str, int] = json.loads(table.describe()["properties"].get(_SEEN, "{}"))
-    seen = {name: known.get(name, int(now_s)) for name in names}
-    old = [name for name, since in seen.items() if since + keep_s <= now_s]
-    for name in old:
-        table.drop_tag(name)
-    left = {name: since for name, since in seen.items() if name not in old}
-    if left != known:
-        table.set_properties({_SEEN: json.dumps(left, sort_keys=True)})
-    return old
+    @property
+    def _busy(self) -> MirrorTable | None:
+        """The table that is being compacted."""
+        return None if self._job is None else self._job.lake
 
 
 def _discard(rewrites: Iterable[Rewritten]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,34 @@ def test_a_slow_status_takes_a_small_part_of_the_time(tmp_path: Path) -> None:
     while time.monotonic() < until:
         pulse.beat_now(Position("uuid", "binlog.000003", 400))
     assert len(shown) == 1
+
+
+def test_there_are_rounds_while_the_status_of_many_tables_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of tables in a store, that takes minutes."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    steps: list[int] = []
+
+    def show() -> Iterator[None]:
+        nonlocal now
+        for number in range(6):
+            now += 0.25
+            steps.append(number)
+            yield
+
+    pulse = Pulse(tmp_path, lambda: LOGS, show, Beats(0, 100))
+    done: list[int] = []
+    for _ in range(4):
+        pulse.beat(LOGS.end)
+        pulse.beat(LOGS.end)  # it rests
+        done.append(len(steps))
+        now += 5
+    assert done == [2, 4, 6, 6]
+    now += 80
+    pulse.beat(LOGS.end)
+    assert len(steps) == 8
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from binlake.mirror.iceberg.cleaning import expire_tags
 from binlake.mirror.iceberg.jvm import IcebergTable
-from binlake.mirror.upkeep import expire_tags
 
 OURS = [
     "before-convert-binlog.000003-4",

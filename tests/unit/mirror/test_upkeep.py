@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,12 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.mirror import upkeep
 from binlake.mirror.control import Control as LakeControl
+from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.delta.upkeep import DeltaUpkeep
 from binlake.mirror.followed.copy_state import CopyState, state_path
 from binlake.mirror.followed.set_aside import lake_tables_set_aside
 from binlake.mirror.followed.table import Followed
+from binlake.mirror.iceberg.cleaning import Cleaning
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.iceberg.table_files import TableFiles
 from binlake.mirror.lake_state import lock
@@ -69,7 +72,7 @@ class LakeTable(MirrorTable):
 
     def __init__(self, name: str, error: SourceError | None = None) -> None:
         self.name = self.full_name = name
-        self.of = Stored(error)
+        self.of: Stored = Stored(error)
         self.stored: Any = self.of
         self.files = Files([f"{name}{number}" for number in range(16)])
         self.compacted = self.snapshot = 0
@@ -282,6 +285,193 @@ def test_a_stop_ends_compaction_between_two_tables() -> None:
     assert [table.compacted for table in tables] == [1, 0, 0]
     upkeep.finish(followed(*tables), keep)
     assert [table.compacted for table in tables] == [1, 1, 1]
+
+
+class Clock:
+    """The time, which work on a table takes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+class SlowStored(Stored):
+    """A table whose expiry and whose search for orphans take long."""
+
+    def __init__(self, clock: Clock, expiry_s: float, search_s: float) -> None:
+        super().__init__(None)
+        self.clock = clock
+        self.expiry_s = expiry_s
+        self.search_s = search_s
+
+    def expire(self, *of: Any) -> None:
+        self.clock.now += self.expiry_s
+        super().expire(*of)
+
+    def remove_orphans(self, *of: Any) -> int:
+        self.clock.now += self.search_s
+        return super().remove_orphans(*of)
+
+
+def slow_tables(clock: Clock, count: int, *, expiry_s: float, search_s: float) -> list[LakeTable]:
+    tables = [LakeTable(f"shop.t{number}") for number in range(count)]
+    for table in tables:
+        table.stored = table.of = SlowStored(clock, expiry_s, search_s)
+    return tables
+
+
+def test_there_are_rounds_while_the_snapshots_of_many_tables_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With thousands of tables in a store, this takes more than an hour."""
+    clock = Clock(monkeypatch)
+    tables = slow_tables(clock, 10, expiry_s=0.5, search_s=0)
+    control = Control()
+    upkeep = upkeep_of(control, lambda _sentence: None, compact="off")
+    done: list[int] = []
+    for _ in range(5):
+        upkeep.work(followed(*tables), is_behind=True)
+        done.append(sum(table.of.expired for table in tables))
+        clock.now += 1  # a round
+    assert done == [2, 4, 6, 8, 10]
+    upkeep.work(followed(*tables))
+    clock.now += 60
+    assert {table.of.expired for table in tables} == {1}, "the next time is a minute later"
+    upkeep.work(followed(*tables))
+    assert sum(table.of.expired for table in tables) == 12
+    assert control.cleaned == 2, "the control table does not wait for the others"
+
+
+def test_there_are_rounds_while_orphans_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the time, and a mirror that is behind does not search at all."""
+    clock = Clock(monkeypatch)
+    tables = slow_tables(clock, 4, expiry_s=0, search_s=5)
+    control = Control()
+    upkeep = upkeep_of(control, lambda _sentence: None, compact="off")
+    there = followed(*tables)
+    for _ in range(100):
+        upkeep.work(there, is_behind=True)
+        clock.now += 1
+    assert not any(table.of.searched for table in tables)
+    took: list[float] = []
+    for _ in range(3):
+        began = clock.now
+        upkeep.work(there)
+        took.append(clock.now - began)
+        upkeep.work(there)
+        assert clock.now == began + 5, "it rests"
+        clock.now += 15
+    assert (took, control.searches) == ([5, 5, 5], 0)
+    [last] = [table for table in tables if not table.of.searched]
+    del there[last.name]  # it is dropped
+    upkeep.work(there)
+    assert (last.of.searched, control.searches) == (0, 1)
+
+
+class SlowDeltaTable(DeltaTable):
+    """A Delta table whose VACUUM takes five seconds."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = self.full_name = name
+        self.clock = clock
+        self.vacuums = 0
+
+    def remove_copies(self) -> None: ...
+
+    def vacuum(self, *_of: Any) -> None:
+        self.clock.now += 5
+        self.vacuums += 1
+
+
+def test_there_are_rounds_while_delta_tables_are_vacuumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    tables: Any = [SlowDeltaTable(f"shop.t{number}", clock) for number in range(3)]
+    control = Control()
+    upkeep = upkeep_of_delta(control, lambda _sentence: None, compact="off")
+    there = followed(*tables)
+    vacuums: list[int] = []
+    for is_behind in (True, False, False):
+        upkeep.work(there, is_behind=is_behind)
+        vacuums.append(sum(table.vacuums for table in tables))
+        clock.now += 15
+    assert (vacuums, control.searches) == ([0, 1, 2], 0)
+    upkeep.finish(there, keep)
+    assert [table.vacuums for table in tables] == [1, 1, 1]
+    assert control.searches == 1
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_run_that_ends_completes_the_search_for_orphans(
+    monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """A mirror that is started every hour with --once would search the same few tables each time."""
+    clock = Clock(monkeypatch)
+    tables = slow_tables(clock, 4, expiry_s=0, search_s=5)
+    control = Control()
+    upkeep = upkeep_of(control, lambda _sentence: None, compact="off")
+    upkeep.work(followed(*tables))
+    upkeep.finish(followed(*tables), keep, lambda: is_stopped)
+    assert sum(table.of.searched for table in tables) == (1 if is_stopped else 4)
+    assert control.searches == (0 if is_stopped else 1)
+
+
+def test_files_of_a_table_that_is_copied_again_are_no_orphans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy may have begun since the search for orphans has."""
+    lake: Any = FakeLake()
+    control = LakeControl(lake, "mysql://db1/", MirrorOptions())
+    searched: list[str] = []
+    clock = Clock(monkeypatch)
+
+    def search(stored: FakeStored, *_of: Any) -> int:
+        searched.append(stored.full_name)
+        clock.now += 5
+        return 0
+
+    monkeypatch.setattr(FakeStored, "remove_orphans", search, raising=False)
+    for name in ("a", "b", "c"):
+        lake.copy_of(f"shop.{name}", "shop", name)
+        control.quarantine(f"shop.{name}", "its key has changed")
+    cleaning = Cleaning(control, MirrorOptions(), tmp_path, lambda _sentence: None, nullcontext)
+    monkeypatch.setattr(control, "expire", lambda: None)
+    monkeypatch.setattr(control, "compact", lambda _policy: None)
+    cleaning.work({}, None, is_behind=False)
+    assert searched == ["shop.a"]
+    control.request_resync({"shop.b"})
+    clock.now += 15
+    cleaning.work({}, None, is_behind=False)
+    assert searched == ["shop.a", "shop.c"]
+
+
+def test_the_search_for_files_to_compact_takes_a_tenth_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With 50,000 data files, that takes a second, each time."""
+    clock = Clock(monkeypatch)
+    looks: list[str] = []
+
+    class ManyFiles(Files):
+        def states(self) -> list[FileState]:
+            looks.append(self.paths[0])
+            clock.now += 1
+            return [FileState(path, 10**6, 0, 10**9) for path in self.paths]
+
+    large, asked = LakeTable("shop.large"), LakeTable("shop.asked")
+    large.files = ManyFiles(["large"])
+    upkeep = upkeep_of(Control(), lambda _sentence: None)
+    for commit in range(40):
+        large.snapshot = commit
+        upkeep.work(followed(large))
+        clock.now += 1
+    assert len(looks) in range(3, 5), "a tenth of the time"
+    looks.clear()
+    large.snapshot = 40
+    upkeep.want(followed(asked)[asked.name])
+    upkeep.work(followed(large, asked))
+    upkeep.finish(followed(large, asked), keep)
+    assert asked.compacted == 1, "a request does not wait"
+    assert len(looks) == 1, "nor does the end of a run"
 
 
 def test_new_files_of_a_running_compaction_are_no_orphans() -> None:

@@ -368,7 +368,9 @@ class DeltaStored:
             if due_groups(self.file_states(), policy):
                 self.optimize(policy.file_bytes, self.log.state)
 
-    def expire(self, older_than_ms: int, _keep: int, _most: int, _kept: str = "") -> None:
+    def expire(
+        self, older_than_ms: int, _keep: int, _most: int, _kept: str = "", _least: int = 1
+    ) -> None:
         """Remove files as `vacuum` does, whatever the number of versions: Delta expires the log itself, by a property."""
         self.vacuum(max(0, int(time.time() - older_than_ms / 1000)))
 

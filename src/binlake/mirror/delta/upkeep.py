@@ -6,8 +6,9 @@ those with many deleted rows; the mirror decides when it is due, as for Iceberg.
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -22,12 +23,14 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import due_groups
+from binlake.mirror.tables.sweep import Sweep
 
 if TYPE_CHECKING:
     from binlake.mirror.delta.lake import DeltaLake
 
 _VACUUM_S = 24 * 3600.0
 _ROUNDS_S = 60.0
+_PART_S = 1.0
 
 
 class DeltaUpkeep:
@@ -56,15 +59,19 @@ class DeltaUpkeep:
         self._looked: dict[str, int | None] = {}
         self._rest_until: dict[str, float] = {}
         self._next_rounds = float("-inf")
+        self._tables: Mapping[str, Followed] = {}
+        self._vacuum = Sweep(_PART_S, rest=3)
         self.failed: set[str] = set()
 
-    def work(self, tables: Mapping[str, Followed]) -> None:
-        """Do the work that is due for one table."""
+    def work(self, tables: Mapping[str, Followed], *, is_behind: bool = False) -> None:
+        """Do the work that is due for one table. While the mirror `is_behind`, VACUUM waits."""
         for name, table in sorted(tables.items(), key=lambda one: one[0] not in self._wanted):
             if self._rest_until.get(name, 0) <= time.monotonic() and self._is_due(table):
                 self._compact(table)
                 break
         self._clean(tables)
+        if not is_behind:
+            self._vacuum.work()
 
     def finish(
         self,
@@ -72,13 +79,19 @@ class DeltaUpkeep:
         keep: Callable[[], None],
         is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Compact the tables that are due; begin no other table when `is_interrupted`. `keep` is called before each commit."""
+        """Compact the tables that are due, and complete a VACUUM of all tables that has begun; begin no other table when
+        `is_interrupted`. `keep` is called before each commit.
+        """
         for table in tables.values():
             if is_interrupted():
                 return
             if self._is_due(table):
                 keep()
                 self._compact(table)
+        self._tables = tables
+        while not self._vacuum.is_over and not is_interrupted():
+            keep()
+            self._vacuum.work_now()
 
     def want(self, table: Followed) -> None:
         """Compact a table wholly."""
@@ -121,23 +134,33 @@ class DeltaUpkeep:
         return table.position_properties(table.offset, self._control.round)
 
     def _clean(self, tables: Mapping[str, Followed]) -> None:
+        self._tables = tables
         now = time.monotonic()
         if now < self._next_rounds:
             return
         self._next_rounds = now + _ROUNDS_S
         hours = readable_hours(self._options.keep_snapshots_s)
         self._control_upkeep.clean(int((time.time() - hours * 3600) * 1000))
-        if self._control.orphans_are_due(_VACUUM_S):
-            self.remove_orphans(tables)
+        if self._vacuum.is_over and self._control.orphans_are_due(_VACUUM_S):
+            self._vacuum.begin(self._vacuum_steps())
 
     def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
+        """Remove old files of all tables now. See `_vacuum_steps`."""
+        self._tables = tables
+        for _ in self._vacuum_steps():
+            pass
+
+    def _vacuum_steps(self) -> Iterator[None]:
         """Remove the files that no version of Delta's safety period has, also of the control table, and those of killed
         copies. A table where that fails keeps them until the next time.
 
         Tables that are to be copied again are left alone: a copy may be continued.
         """
-        for name, table in tables.items():
-            if name in self._control.to_resync:
+        names = [*self._tables]
+        random.shuffle(names)  # the next start begins again, and may end before the last table, too
+        for name in names:
+            table = self._tables.get(name)  # it may have left the mirror meanwhile
+            if table is None or name in self._control.to_resync:
                 continue
             there = _delta(table)
             try:
@@ -146,7 +169,8 @@ class DeltaUpkeep:
                     there.vacuum(self._options.keep_snapshots_s, self._properties(table))
             except BinlogError as error:
                 self._note(f"{name}: old files were not removed: {error}")
-        followed = {table.lake.full_name for table in tables.values()}
+            yield
+        followed = {table.lake.full_name for table in self._tables.values()}
         lake = cast("DeltaLake", self._control.lake)
         try:
             with self._kept():

@@ -804,9 +804,10 @@ public class Lake {
 
   /**
    * Forget the snapshots before a time, and more than the most; but not the newest ones, and none that is newer than
-   * the newest one with the property `kept` in its summary.
+   * the newest one with the property `kept` in its summary. See `isWorthIt` for `least`.
    */
-  public void expire(Table table, long olderThanMillis, int keep, int most, String kept) throws Exception {
+  public void expire(Table table, long olderThanMillis, int keep, int most, String kept, int least)
+      throws Exception {
     ArrayList times = new ArrayList();
     Iterator snapshots = table.snapshots().iterator();
     while (snapshots.hasNext()) {
@@ -818,7 +819,9 @@ public class Lake {
       before = Math.max(before, ((Long) times.get(times.size() - most)).longValue());
     }
     before = Math.min(before, timeOfNewest(table, kept));
-    if (times.size() > keep && ((Long) times.get(0)).longValue() < before) {
+    if (times.size() > keep
+        && ((Long) times.get(0)).longValue() < before
+        && isWorthIt(table, before, keep, most, least)) {
       final List gone = Collections.synchronizedList(new ArrayList());
       Consumer collect = new Consumer() {
         public void accept(Object path) {
@@ -828,6 +831,38 @@ public class Lake {
       table.expireSnapshots().expireOlderThan(before).retainLast(Math.min(keep, most)).deleteWith(collect).commit();
       remove(table, gone);
     }
+  }
+
+  /**
+   * Whether at least so many snapshots can go, or a fiftieth of the most, or the oldest of them is twice as old as it
+   * may be. Those with a name stay in any case.
+   */
+  private boolean isWorthIt(Table table, long before, int keep, int most, int least) {
+    Set named = new HashSet();
+    Iterator refs = table.refs().entrySet().iterator();
+    while (refs.hasNext()) {
+      Map.Entry ref = (Map.Entry) refs.next();
+      if (!ref.getKey().equals(SnapshotRef.MAIN_BRANCH)) {
+        named.add(Long.valueOf(((SnapshotRef) ref.getValue()).snapshotId()));
+      }
+    }
+    long oldest = Long.MAX_VALUE;
+    int all = 0;
+    int unnamed = 0;
+    int old = 0;
+    Iterator snapshots = table.snapshots().iterator();
+    while (snapshots.hasNext()) {
+      Snapshot one = (Snapshot) snapshots.next();
+      all++;
+      if (!named.contains(Long.valueOf(one.snapshotId()))) {
+        unnamed++;
+        old += one.timestampMillis() < before ? 1 : 0;
+        oldest = Math.min(oldest, one.timestampMillis());
+      }
+    }
+    int free = Math.min(old, unnamed - Math.min(keep, most));
+    long age = System.currentTimeMillis() - before;
+    return least <= 1 || free >= least || all > most + most / 50 || (free > 0 && oldest < before - age);
   }
 
   /**

@@ -299,9 +299,11 @@ class IcebergTable:
         with self._asked():
             self._helper.dropTag(self._table, name)
 
-    def expire(self, older_than_ms: int, keep: int, most: int, kept: str = "") -> None:
+    def expire(
+        self, older_than_ms: int, keep: int, most: int, kept: str = "", least: int = 1
+    ) -> None:
         with self._asked():
-            self._helper.expire(self._table, older_than_ms, keep, most, kept)
+            self._helper.expire(self._table, older_than_ms, keep, most, kept, least)
 
 
 def _compiled(spark: SparkSession) -> Any:
@@ -338,7 +340,12 @@ _DAMAGED = "java.io.StreamCorruptedException"
 _REFUSALS = ("ValidationException", "IllegalArgumentException")
 # Iceberg accepts no commit that is more than a minute older than the newest one.
 _CLOCK = "Invalid update timestamp"
-_CLOCK_HINT = "the clock of this machine, or of another one that wrote to the lake, was ahead: set it right, and wait until it is later than the newest commit"
+_HINTS = {
+    _CLOCK: "the clock of this machine, or of another one that wrote to the lake, was ahead: set it right, and wait until it is later than"
+    " the newest commit",
+    "java.lang.OutOfMemoryError": "the heap of Spark's JVM is too small for the metadata of all tables: --conf spark.driver.memory=8g, or"
+    " fewer snapshots (--keep-snapshots, --max-snapshots)",
+}
 
 
 @contextmanager
@@ -362,7 +369,7 @@ def _in_one_line(where: str) -> Iterator[None]:
                 f"{where}: its metadata is damaged: {first.partition(': ')[2]}"
             ) from None
         kind = MissingFileError if _MISSING in first else SourceError
-        hint = _CLOCK_HINT if _CLOCK in first else None
+        hint = next((hint for text, hint in _HINTS.items() if text in first), None)
         raise kind(f"{where}: Iceberg refuses: {first}", hint=hint) from None
 
 

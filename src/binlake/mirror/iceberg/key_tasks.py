@@ -6,9 +6,11 @@ The driver only appends their files to the index. It reads the keys of fewer row
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,9 @@ _MOST_TASK_ROWS = 16_000_000
 _TASKS_PER_CORE = 4
 # A task holds so many keys in memory, each in at most 90 bytes.
 _PIECE_ROWS = 1 << 21
+_PREFIX = "binlake-keys-"
+# A task adds a file every few seconds.
+_OLD_S = 86_400.0
 
 
 @dataclass
@@ -74,7 +79,11 @@ class TaskKeyReader(KeyReader):
     def _add(self, index: RowIndex, missing: MissingKeys, groups: Sequence[Sequence[str]]) -> None:
         """Add the keys of groups of files, each of which is the work of one task."""
         directory = self.task_files.for_tasks()
-        tasks = [KeyTask(paths, missing.lookup, missing.schema, directory) for paths in groups]
+        # files of killed tasks go with this directory
+        folder = directory if self.engine.is_here else None
+        tasks = [
+            KeyTask(paths, missing.lookup, missing.schema, directory, folder) for paths in groups
+        ]
         what = f"read keys of {missing.table}"
         answers = self.engine.run(tasks, what, lambda _done, _all: None)
         for paths, answer in zip(groups, answers, strict=True):
@@ -108,18 +117,22 @@ def _groups(files: Mapping[str, int], cores: int) -> list[list[str]]:
 class KeyTask(Task):
     """Writes the keys of data files into one file, in their order.
 
-    It holds the keys of about `piece_rows` rows in memory, and those of more rows in temporary files of its machine. The answer
-    is a data file that cannot be read, or the file of keys ("": there are none) and how many of them each data file has.
+    It holds the keys of about `piece_rows` rows in memory, and those of more rows in temporary files in `folder`, by default the
+    directory of its machine for such files. The answer is a data file that cannot be read, or the file of keys ("": there are
+    none) and how many of them each data file has.
     """
 
     paths: Sequence[str]
     lookup: Lookup
     schema: pa.Schema
     directory: str
+    folder: str | None = None
     piece_rows: int = _PIECE_ROWS
 
     def run(self) -> str:
-        with tempfile.TemporaryDirectory(prefix="binlake-keys-") as folder:
+        if self.folder is None:
+            _remove_old(Path(tempfile.gettempdir()))
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=self.folder) as folder:
             pieces = _Pieces(Path(folder), self.piece_rows)
             rows = []
             for number, path in enumerate(self.paths):
@@ -138,6 +151,16 @@ class KeyTask(Task):
             pieces.add(keys, positions.astype(np.uint64) | upper)
             rows += len(keys)
         return rows
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the directories of killed tasks, each of which may have hundreds of megabytes."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        with suppress(
+            OSError
+        ):  # another task of the machine does it, too; or it belongs to another user
+            if time.time() - left.stat().st_mtime > _OLD_S:
+                shutil.rmtree(left)
 
 
 class _Pieces:

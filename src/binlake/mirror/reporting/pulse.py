@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ from typing import Any
 from binlake.errors import BinlogError
 from binlake.follow.logs import LogsNow
 from binlake.mirror.table_rules import PULSE
+from binlake.mirror.tables.sweep import Sweep
 from binlake.source.bytes import remove_partials, replacing
 from binlake.values.position import Position, is_log_of
 
 _WINDOW_S = 60.0
-_SHOW_PAUSE = 10  # times as long as the last status took
+_SHOW_PART_S = 0.5
+_SHOW_PAUSE = 10  # times as long as the last part of a status took
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Beat:
 
 class Pulse:
     """Writes the beats of one mirror. `look` lists the source's logs, and returns None if the source does not answer;
-    `show` is called after some beats. `waiting` returns the tables that wait for a copy, each with the reason.
+    `show` is called after some beats; it may return steps that show the status, which are made a part at a time. `waiting` returns the tables that wait for a copy, each with the reason.
 
     `show` takes a small part of the time only. If it raises BinlogError, `note` receives the error, once. The file of
     another lake than `lake` (`Control.lake_id`), which has used the same directory, does not count.
@@ -100,7 +102,7 @@ class Pulse:
         self,
         directory: Path,
         look: Callable[[], LogsNow | None],
-        show: Callable[[], None],
+        show: Callable[[], Iterable[None] | None],
         beats: Beats = EVERY_FEW_SECONDS,
         note: Callable[[str], None] = lambda _sentence: None,
         waiting: Callable[[], Mapping[str, str]] = dict,
@@ -114,6 +116,7 @@ class Pulse:
         self._note = note
         self._waiting = waiting
         self._why_not_shown = ""
+        self._showing = Sweep(_SHOW_PART_S, _SHOW_PAUSE)
         self._show_next = float("-inf")
         self._next = self._busy_next = float("-inf")
         self._applied: deque[tuple[float, int]] = deque()
@@ -237,23 +240,21 @@ class Pulse:
                 file.write(json.dumps(asdict(self._last)).encode())
         except OSError as error:
             raise BinlogError(f"cannot write {self._path}: {error.strerror}") from error
-        if now >= self._show_next:
-            self._show_next = now + self._beats.shown_every_s
-            began = time.monotonic()
-            self._show_or_note()
-            # with many tables, or a slow catalog, this takes seconds in which there are no rounds
-            done = time.monotonic()
-            self._show_next = max(self._show_next, done + _SHOW_PAUSE * (done - began))
-
-    def _show_or_note(self) -> None:
+        # with many tables, or a slow catalog, this takes minutes: there are rounds between two parts of it
         try:
-            self._show()
+            if self._showing.is_over and now >= self._show_next:
+                self._show_next = now + self._beats.shown_every_s
+                self._showing.begin(self._show_steps())
+            self._showing.work()
         except BinlogError as error:
             if str(error) != self._why_not_shown:
                 self._why_not_shown = str(error)
                 self._note(f"the status of the mirror cannot be shown: {error}")
-        else:
-            self._why_not_shown = ""
+
+    def _show_steps(self) -> Iterator[None]:
+        yield from self._show() or ()
+        self._why_not_shown = ""
+        yield  # so that a status of one step takes its part of the time, too
 
     def _rate(self, now: float) -> float:
         while self._applied and now - self._applied[0][0] > _WINDOW_S:

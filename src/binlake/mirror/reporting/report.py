@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -170,11 +170,25 @@ def mirror_status(
     """The mirror of a lake. `indexes`: what it keeps on this machine. `namespaces`: those with its tables, if they are
     known. Raises SourceError where there is none.
     """
+    found: list[MirrorStatus] = []
+    for _ in status_steps(lake, found.append, indexes, namespaces):
+        pass
+    return found[0]
+
+
+def status_steps(
+    lake: LakeTables,
+    show: Callable[[MirrorStatus], None],
+    indexes: Path | None = None,
+    namespaces: Collection[str] | None = None,
+) -> Iterator[None]:
+    """Find the status as `mirror_status`, in one step for each table; the last one calls `show`."""
     control = Control(lake)
-    beat = None if indexes is None else last_beat(indexes, control.lake_id)
     offset = control.offset
     position = None if offset is None else offset.position
     commit_us = None if offset is None else offset.commit_us
+    tables = yield from _tables(lake, control, indexes, namespaces)
+    beat = None if indexes is None else last_beat(indexes, control.lake_id)
     found = MirrorStatus(
         source=control.source,
         paused=control.paused,
@@ -184,7 +198,7 @@ def mirror_status(
         gtid_set="" if position is None else position.gtid_set,
         commit_time="" if commit_us is None else utc_time(commit_us / 1e6),
         written_at=_ms(control.recorded_ms),
-        tables=tuple(_tables(lake, control, indexes, namespaces)),
+        tables=tuple(tables),
     )
     # the commit of the last transaction that is in the lake: later, the source may have had something more
     fresh_at = found.commit_time
@@ -194,12 +208,13 @@ def mirror_status(
         fresh_at = found.written_at
     found = replace(found, fresh_at=fresh_at)
     if beat is None:
-        return found
+        show(found)
+        return
     selection = TableSelection.of(control.options, control.added, control.removed)
     waiting = {
         name: reason for name, reason in beat.waiting.items() if selection.wants(*table_name(name))
     }
-    return with_beat(found, replace(beat, waiting=waiting))
+    show(with_beat(found, replace(beat, waiting=waiting)))
 
 
 def with_beat(status: MirrorStatus, beat: Beat) -> MirrorStatus:
@@ -243,16 +258,27 @@ def _with_waiting(
     return tuple(found[name] for name in sorted(found))
 
 
+@dataclass(frozen=True, slots=True)
+class _NewestRound:
+    """Where the newest round ended, and the snapshots of the tables then. The control table parses both whenever it is asked."""
+
+    offset: StreamOffset | None
+    snapshots: Mapping[str, int]
+
+
 def _tables(
     lake: LakeTables,
     control: Control,
     indexes: Path | None,
     namespaces: Collection[str] | None,
-) -> list[TableStatus]:
+) -> Generator[None, None, list[TableStatus]]:
+    newest = _NewestRound(control.offset, control.snapshots)
+    policy = control.options.compaction
     wanted = control.to_resync
     found: dict[str, TableStatus] = {}
     certainties: dict[str, int] = {}
     for (namespace, name), table, known in stored_tables(lake, namespaces):
+        yield
         properties = known["properties"]
         if "binlake.deletes" not in properties:
             continue  # no mirror made it
@@ -265,8 +291,8 @@ def _tables(
         certainties[full_name] = certain
         state = "mirrored" if sources(properties) else "copying"
         index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)
-        due = _due(table, known, control.options.compaction)
-        found[full_name] = _status(table, full_name, state, known, control, index_bytes, due)
+        due = _due(table, known, policy)
+        found[full_name] = _status(table, full_name, state, known, newest, index_bytes, due)
     for state, entries in (("gone", control.gone), ("quarantined", control.quarantined)):
         for full_name, entry in entries.items():
             known_status = found.get(full_name, TableStatus(full_name, ""))
@@ -325,20 +351,20 @@ def _status(
     full_name: str,
     state: str,
     known: dict[str, Any],
-    control: Control,
+    newest: _NewestRound,
     index_bytes: int,
     due: int,
 ) -> TableStatus:
     summary = known.get("summary", {})
     own = offset_of(summary)
-    if control.snapshots.get(full_name) == known.get("snapshot") and control.offset is not None:
-        own = control.offset
+    if newest.snapshots.get(full_name) == known.get("snapshot") and newest.offset is not None:
+        own = newest.offset
     deleted = int(summary.get("total-position-deletes", "0"))
     shards = sources(known["properties"])
     kept = next(iter(shards.values()), {})
     is_merged = bool(shard_column(known["properties"]))
     if is_merged:
-        own = _last(offsets_of(summary), shards, control, known.get("snapshot"))
+        own = _last(offsets_of(summary), shards, newest, known.get("snapshot"))
     treated = treated_columns(kept)
     return TableStatus(
         full_name,
@@ -367,12 +393,12 @@ def _status(
 def _last(
     offsets: Mapping[str, StreamOffset],
     shards: Iterable[str],
-    control: Control,
+    newest: _NewestRound,
     snapshot: int | None,
 ) -> StreamOffset | None:
     """The place of the shard that is furthest behind."""
-    if control.offset is not None and all(control.snapshots.get(n) == snapshot for n in shards):
-        return control.offset
+    if newest.offset is not None and all(newest.snapshots.get(n) == snapshot for n in shards):
+        return newest.offset
     places = (offsets[name] for name in shards if name in offsets)
     return min(places, key=lambda offset: position_key(offset.position), default=None)
 

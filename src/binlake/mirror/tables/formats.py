@@ -172,9 +172,11 @@ class StoredTable(Protocol):
     def compact(self, policy: CompactionPolicy) -> None:
         """Rewrite small files of a table whose rows are only appended, keeping the summary."""
 
-    def expire(self, older_than_ms: int, keep: int, most: int, kept: str = "") -> None:
+    def expire(
+        self, older_than_ms: int, keep: int, most: int, kept: str = "", least: int = 1
+    ) -> None:
         """Expire the versions before a time, and those beyond the newest `most`; `keep` stay anyway, and so does the newest
-        one whose summary has the property `kept`.
+        one whose summary has the property `kept`. Wait until at least `least` can go, or the oldest is twice as old as that.
         """
 
 

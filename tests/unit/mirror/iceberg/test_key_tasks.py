@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,7 +125,7 @@ def test_a_task_sorts_more_keys_than_it_holds(
 ) -> None:
     folder = tmp_path / "keys"
     folder.mkdir()
-    task = KeyTask(list(large_files), lookup, SCHEMA, str(folder), piece_rows)
+    task = KeyTask(list(large_files), lookup, SCHEMA, str(folder), piece_rows=piece_rows)
     found = json.loads(task.run())
     pieces = list(read_keys(found["keys"]))
     highs = np.concatenate([piece.keys.high for piece in pieces])
@@ -218,6 +221,38 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, is_missing: bool) -> None:
     left = {path: rows for path, rows in files.items() if not index.has(path)}
     reader.add(index, MissingKeys("db.t", left, Lookup(("code",)), SCHEMA))
     assert all(map(index.has, files))
+
+
+class KilledTaskEngine(HereEngine):
+    """Tasks of this machine, and files in their temporary directories that stay because the tasks are killed."""
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        for task in tasks:
+            assert isinstance(task, KeyTask)
+            Path(tempfile.mkdtemp(prefix="binlake-keys-", dir=task.folder), "run").touch()
+        return super().run(tasks, what, progress)
+
+
+def test_nothing_stays_of_killed_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had up to 384 MB in the directory for temporary files, which a server that keeps running does not empty."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    files, _ = written(tmp_path, (100,))
+    task_files = TaskFiles(tmp_path / "state")
+    reader = TaskKeyReader(KilledTaskEngine(), task_files, lambda _note: None, 1)
+    index = RowIndex(tmp_path / "index")
+    reader.add(index, MissingKeys("db.t", files, Lookup(("id",)), SCHEMA))
+    task_files.begin()
+    assert not list(tmp_path.rglob("binlake-keys-*"))
+    # on other machines, tasks remove what is a day old
+    old, new = temporary / "binlake-keys-old", temporary / "binlake-keys-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "run").touch()
+    os.utime(old, (time.time() - 2 * 86_400,) * 2)
+    KeyTask(list(files), Lookup(("id",)), SCHEMA, str(tmp_path)).run()
+    assert [*temporary.iterdir()] == [new]
 
 
 def test_a_reader_that_is_stopped_after_a_job(tmp_path: Path) -> None:

@@ -62,6 +62,14 @@ def test_a_refused_definition(
     assert "\n" not in str(found.value)
 
 
+def test_a_heap_that_is_too_small_for_the_metadata() -> None:
+    """With thousands of tables, each of which keeps many snapshots. The message names the setting."""
+    lake = RefusingLake(JavaError("java.lang.OutOfMemoryError: Java heap space"), True)
+    with pytest.raises(SourceError, match="OutOfMemoryError: Java heap space") as found:
+        lake.create("shop", "t", {}, {})
+    assert "--conf spark.driver.memory=" in str(found.value.hint)
+
+
 STEPS = [[{"do": "drop", "name": "v"}]]
 
 

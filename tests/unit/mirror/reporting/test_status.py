@@ -105,3 +105,23 @@ def test_a_removed_shard_is_shown(lake: FakeLake) -> None:
     assert found["shop_2.t"] == TableStatus("shop_2.t", "removed", "its rows in shop.t stay as they are")  # fmt: skip
     control.remove_tables({"shop_1.t"}, {"shop_1.t"})
     assert {table.table: table.state for table in status_of(lake).tables} == {"shop.t": "removed"}
+
+
+def test_the_snapshots_of_the_newest_round_are_read_once(lake: FakeLake) -> None:
+    """The text has all tables: for each of 5,000 tables, it was parsed again."""
+    control = control_of(lake)
+    for number in range(5):
+        lake.copy_of(f"shop.t{number}", "shop", f"t{number}")
+        lake.stored["shop", f"t{number}"].properties["binlake.deletes"] = "vectors"
+    control.record(StreamOffset(Position("uuid", "binlog.000001", 4)), {"shop.t": 1})
+    reads: list[str] = []
+
+    class Summary(dict[str, str]):
+        def get(self, name: str, *default: Any) -> Any:
+            reads.append(name)
+            return super().get(name, *default)
+
+    rounds = lake.stored["_binlake", "rounds"]
+    rounds.summary = Summary(rounds.summary)
+    assert len(status_of(lake).tables) == 6
+    assert reads.count("binlake.tables") == 1
