@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from binlake.mirror.control import Control
 from binlake.mirror.options import MirrorOptions
 from unit.mirror.followed.fake_lake import OFFSET, FakeLake
@@ -41,3 +43,22 @@ def test_former_lake_tables_of_a_table() -> None:
     assert control.former_lake_tables == {"shop.t": [(("shop", "t"), first)]}
     control.keep_former("shop.t", ("bronze", "a.b"))
     assert Control(lake).former_lake_tables["shop.t"][1:] == [(("bronze", "a.b"), first + 1)]
+
+
+def test_a_clock_that_was_ahead_does_not_put_off_the_search_for_orphans(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 2_000_000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    lake: Any = FakeLake()
+    control = Control(lake, "mysql://db1/", MirrorOptions())
+    assert control.orphans_are_due(100)
+    control.orphans_removed()
+    now += 99
+    assert not control.orphans_are_due(100)
+    now += 1
+    assert control.orphans_are_due(100)
+    now = 1_000_000.0
+    assert control.orphans_are_due(100)
+    control.orphans_removed()
+    assert not control.orphans_are_due(100)
