@@ -15,6 +15,7 @@ from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.task_files import TaskFiles
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.followed.in_lake import UnreadTables
 from binlake.mirror.followed.table_record import begun_tables, merged_tables, mirrored_tables
 from binlake.mirror.iceberg.key_tasks import TaskKeyReader
 from binlake.mirror.lake_state import check_store, index_directory, lake_location
@@ -171,7 +172,7 @@ def verify(
     control = Control(opened)
     control.check_not_paused()
     if tables:
-        known = _followed_names(opened, control)
+        known = _followed_names(opened, control, tables)
         check_not_merged(tables, known, lambda: merged_tables(opened))
         chosen_tables(tables, known)
     made = Mirror(
@@ -188,11 +189,27 @@ def verify(
         return verify_tables(made, tables, options, lambda table: note(f"comparing {table}"))
 
 
-def _followed_names(lake: LakeTables, control: Control) -> set[str]:
-    """Return the tables that a mirror follows, or has left: whose copy has begun, is due, or that are in quarantine or gone."""
+def _followed_names(lake: LakeTables, control: Control, tables: Sequence[str]) -> set[str]:
+    """Return the tables that a mirror follows, or has left: whose copy has begun, is due, or that are in quarantine or gone. `tables`:
+    those in question.
+    """
     selection = TableSelection.of(control.options, control.added, control.removed)
-    known = begun_tables(lake) | {*control.quarantined, *control.to_resync, *control.gone}
+    begun = _begun(lake, control, tables, lambda _sentence: None)
+    known = begun | {*control.quarantined, *control.to_resync, *control.gone}
     return {name for name in known if selection.wants(*table_name(name))}
+
+
+def _begun(
+    lake: LakeTables, control: Control, texts: Iterable[str], note: Callable[[str], None]
+) -> set[str]:
+    """Return the tables whose copy has begun, also if a lake table cannot be read just now. `texts`: those in question, and patterns.
+    `note` receives a message for lake tables that may be of other tables.
+    """
+    unread = UnreadTables(control)
+    begun = begun_tables(lake, unread)
+    unread_names = unread.among([text for text in texts if not is_pattern(text)]).keys()
+    unread.note_others(unread_names, note)
+    return begun | unread_names
 
 
 def status(
@@ -221,19 +238,20 @@ def resync(
     *,
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
+    note: Callable[[str], None] = lambda _sentence: None,
 ) -> None:
     """Ask for tables to be copied again, by the running mirror or at its next start. A table that is being copied is copied
     once more after that.
 
-    `tables` are names and patterns; a pattern stands for the followed tables that match it. Raises OptionError for
-    a pattern that matches none of them, for a name that the lake does not have, also not in quarantine, and for a table
+    `tables` are names and patterns; a pattern stands for the followed tables that match it. `note` receives a message if
+    lake tables that may be among them cannot be read. Raises OptionError for a pattern that matches none of them, for a name that the lake does not have, also not in quarantine, and for a table
     that was removed.
     """
     opened = _lake(lake, spark, catalog)
     control = Control(opened)
     patterns = checked_patterns(tables)
     selection = TableSelection.of(control.options, control.added, control.removed)
-    begun = begun_tables(opened)
+    begun = _begun(opened, control, patterns, note)
     aside = {*control.quarantined, *control.to_resync}
     check_not_merged(patterns, begun | aside | {*control.gone}, lambda: merged_tables(opened))
     check_known(patterns, begun | aside | {*control.gone})
@@ -258,7 +276,8 @@ def add(
     """Follow more tables than the options select: the running mirror, or the next one.
 
     `tables` are patterns. A table that was removed before by one of them is copied again. `note` receives a message for each
-    other removed table or pattern that one of them matches, because it stays removed. Raises OptionError for a pattern
+    other removed table or pattern that one of them matches, because it stays removed, and if lake tables that may be among
+    them cannot be read. Raises OptionError for a pattern
     that changes nothing, because --exclude-table or a removed pattern still excludes it.
     """
     opened = _lake(lake, spark, catalog)
@@ -268,9 +287,13 @@ def add(
     check_addition(patterns, before)
     stays = tuple(text for text in control.removed if text not in patterns)
     after = TableSelection.of(control.options, (*control.added, *sorted(patterns)), stays)
+    unread = UnreadTables(control)
+    there = {*mirrored_tables(opened, unreadable=unread)}
+    unread_names = unread.among([text for text in patterns if not is_pattern(text)]).keys()
+    unread.note_others(unread_names, note)
     again = {
         name
-        for name in mirrored_tables(opened)
+        for name in there | unread_names
         if after.wants(*table_name(name)) and not before.wants(*table_name(name))
     }
     for text in stays:
@@ -295,7 +318,8 @@ def remove(
     opened = _lake(lake, spark, catalog)
     control = Control(opened)
     patterns = checked_patterns(tables)
-    known = begun_tables(opened) | {*control.quarantined, *control.gone, *control.to_resync}
+    begun = _begun(opened, control, patterns, note)
+    known = begun | {*control.quarantined, *control.gone, *control.to_resync}
     for name, question in unknown_names(patterns, known | {*control.added}).items():
         note(f"the lake has no table {name} yet{question and f'; {question}'}")
     removed = {name for name in known if any(matches(pattern, name) for pattern in patterns)}

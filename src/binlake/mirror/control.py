@@ -66,7 +66,6 @@ _ADDED = "binlake.added"
 _REMOVED = "binlake.removed"
 _LEASE = "binlake.lease"
 _TRIES = 10
-
 _KEPT_SNAPSHOTS = 20  # each has the snapshots of all tables in its summary
 _KEPT_ROUNDS = 20  # whatever their age: the tables, too, keep their newest snapshots
 _FEW_ROUNDS = 100
@@ -524,8 +523,9 @@ class Control:
         self.refresh()
 
     def orphans_are_due(self, every_s: float) -> bool:
-        """Whether the last search for files of killed runs was at least `every_s` seconds ago."""
-        return time.time() - int(self._properties.get("binlake.orphans-removed", "0")) >= every_s
+        """Whether the last search for orphans was `every_s` seconds ago, or its time is not over yet: the clock was ahead."""
+        last_s = int(self._properties.get("binlake.orphans-removed", "0"))
+        return not 0 <= time.time() - last_s < every_s
 
     def orphans_removed(self) -> None:
         """Record the time of this search."""

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
+from binlake.mirror.sessions import check_classic
 from binlake.mirror.tables.formats import DELTA, LakeTables, format_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def open_lake(
     """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError.
 
     `key_reader` completes row indexes, by default in the thread that opens a table. Raises OptionError if the catalog of the session is
-    another lake: Spark keeps the one that it has loaded first.
+    another lake: Spark keeps the one that it has loaded first; and if the session is one of Spark Connect.
     """
+    check_classic(spark)
     if (format_of(lake) or wanted) == DELTA:
         from binlake.mirror.delta.lake import DeltaLake
 

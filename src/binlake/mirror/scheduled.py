@@ -18,6 +18,8 @@ from binlake.values.quantities import counted
 
 # of a table: the message of the mirror shows the first. More take more reads of the lake's table, during which there are no rounds.
 _MOST_DIFFERENCES = 10
+# Clocks are set back by less than this in normal operation, which is no reason to compare again.
+_CLOCK_STEP_S = 60.0
 #: Compares tables of a mirror (all without names) with the source. Raises BinlogError.
 ComparesTables = Callable[[ComparedMirror, Sequence[str], VerifyOptions], Verification]
 
@@ -57,7 +59,9 @@ class ScheduledVerification:
 
         Raises the error of a round that the comparison needs, and LakeInUseError.
         """
-        if not self._every_s or time.time() < self._due_s:
+        now = time.time()
+        # a time that is further in the future was recorded while the clock was ahead
+        if not self._every_s or now < self._due_s <= now + self._every_s + _CLOCK_STEP_S:
             return
         self._due_s = time.time() + self._every_s
         self._look_at = float("-inf")

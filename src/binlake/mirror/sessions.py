@@ -119,14 +119,16 @@ def _with_catalog(
 
 
 def _running() -> SparkSession | None:
-    """The session that `start` would return, if there is one already."""
+    """The session that `start` would return, if there is one already. Raises as `check_classic`."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     try:
-        return SparkSession.active()
+        found = SparkSession.active()
     except PySparkRuntimeError:
         return None
+    check_classic(found)
+    return found
 
 
 def _delta_session(
@@ -167,8 +169,19 @@ def _started(master: str | None, config: Mapping[str, str], log_file: Path | Non
     )
 
 
+def check_classic(spark: SparkSession) -> None:
+    """Raise OptionError for a session of Spark Connect, which cannot call the JVM's methods."""
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        raise OptionError(
+            "the Spark session is one of Spark Connect; a mirror needs a classic session",
+            name="spark",
+            hint="start it with a master, as in SparkSession.builder.master('local[*]'), in a process without SPARK_REMOTE",
+        )
+
+
 def _without_processes(spark: SparkSession) -> SparkSession:
-    """The session, whose JVM then starts no process for each file that a commit creates."""
+    """The session, whose JVM then starts no process for each file that a commit creates. Raises as `check_classic`."""
+    check_classic(spark)
     local_files = java_instance(spark, "binlake.spark", "LocalFiles")
     local_files.use(spark.sparkContext._jsc.hadoopConfiguration())
     return spark

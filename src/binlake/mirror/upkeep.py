@@ -24,6 +24,7 @@ from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.commits import reload_own
 from binlake.mirror.control import Control
 from binlake.mirror.control_upkeep import BACK_OFF_S
+from binlake.mirror.followed.in_lake import UnreadTables
 from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.followed.table_record import has_pending_copy, merged_tables, mirrored_tables
 from binlake.mirror.iceberg.cleaning import Cleaning, iceberg
@@ -357,10 +358,13 @@ def compact_tables(
         checked_patterns(names)
     control = Control(lake)
     options = control.options
-    there = mirrored_tables(lake)
+    unreadable = UnreadTables(control)
+    there = mirrored_tables(lake, unreadable=unreadable)
+    unread = unreadable.among([name for name in names if not is_pattern(name)])
     selection = TableSelection.of(options, control.added, control.removed)
     aside = control.quarantined.keys() | control.gone.keys()
-    known = {name for name in there.keys() - aside if selection.wants(*table_name(name))}
+    both = there.keys() | unread.keys()
+    known = {name for name in both - aside if selection.wants(*table_name(name))}
     check_not_merged(names, known, lambda: merged_tables(lake))
     if unknown := sorted({name for name in names if not is_pattern(name)} - known):
         raise SourceError(
@@ -377,7 +381,10 @@ def compact_tables(
         closing(upkeep_of(engine, control, options, indexes, note, lease.kept)) as upkeep,
     ):
         tables: dict[str, Followed] = {}
-        for name in sorted(wanted):
+        for name in sorted(wanted - there.keys()):
+            upkeep.failed.add(name)
+            note(f"{name} was not compacted: {unread[name]}")
+        for name in sorted(wanted & there.keys()):
             if name in control.to_resync or _is_being_copied(lake, there[name][0]):
                 # a copy that was interrupted continues only into the same snapshot
                 note(f"{name} is not compacted: it is to be copied again")

@@ -149,6 +149,46 @@ def test_a_comparison_is_due_until_it_is_made(
     assert due(0, None) == 0.0
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_clock_that_was_ahead_does_not_put_off_comparisons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    """If it was a year ahead, there was no comparison for a year, and no message about that."""
+    now = 1_000_000.0 + 365 * DAY_S
+    clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+    for module in (pulses, scheduled):
+        monkeypatch.setattr(module, "time", clock)
+    logs: Any = None
+    mirror: Any = SimpleNamespace(round_error=None)
+    compared: list[float] = []
+
+    def compare(*_: Any) -> Verification:
+        compared.append(now)
+        return Verification("binlog.000001", 4, "", (TableVerification("a.t", "equal"),))
+
+    def started() -> tuple[ScheduledVerification, Pulse]:
+        pulse = Pulse(tmp_path, lambda: logs, lambda: None)
+        options = MirrorOptions(verify_every_s=DAY_S)
+        return ScheduledVerification(options, pulse, lambda _note: None, compare), pulse
+
+    verification, pulse = started()
+    verification.work(mirror)
+    now -= 1
+    verification.work(mirror)
+    assert len(compared) == 1, "NTP has set it back a little"
+    pulse.beat_now(Position("uuid", "binlog.000001", 4))
+    now = 1_000_000.0
+    if is_restarted:
+        verification, pulse = started()
+        pulse.beat_now(Position("uuid", "binlog.000001", 4))
+        beat = last_beat(tmp_path)
+        assert beat is not None
+        assert beat.verify_due_s == now
+    for _ in range(2):
+        verification.work(mirror)
+        assert compared[1:] == [now]
+
+
 def test_a_comparison_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a process on another machine takes over the lake after ten minutes."""
 

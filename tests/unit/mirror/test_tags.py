@@ -44,3 +44,10 @@ def test_only_tags_of_the_mirror_expire() -> None:
     assert expire_tags(lake_table, 60, 1059) == []
     assert expire_tags(lake_table, 60, 1060) == OURS
     assert table.names == OF_OTHERS
+
+
+def test_a_clock_that_was_ahead_does_not_keep_tags() -> None:
+    lake_table = cast(IcebergTable, Table([*OURS]))
+    assert expire_tags(lake_table, 60, 9_000_000) == []
+    assert expire_tags(lake_table, 60, 1000) == []
+    assert expire_tags(lake_table, 60, 1060) == OURS

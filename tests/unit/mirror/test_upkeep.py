@@ -429,7 +429,7 @@ def test_files_of_a_table_that_is_copied_again_are_no_orphans(
         clock.now += 5
         return 0
 
-    monkeypatch.setattr(FakeStored, "remove_orphans", search, raising=False)
+    monkeypatch.setattr(FakeStored, "remove_orphans", search)
     for name in ("a", "b", "c"):
         lake.copy_of(f"shop.{name}", "shop", name)
         control.quarantine(f"shop.{name}", "its key has changed")

@@ -86,7 +86,7 @@ def resync(
 
       binlake mirror resync /lake 'shop.*'
     """
-    _request("resync", lake, session, tables)
+    _request("resync", lake, session, tables, note=note)
     note(f"the mirror of {lake} will copy {', '.join(tables)} again, if it follows them")
 
 

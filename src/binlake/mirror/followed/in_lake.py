@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.format.sql_names import TableName
@@ -55,6 +55,49 @@ class MirroredTables:
         self.by_name()[full_name] = [lake_table]
 
 
+class UnreadTables:
+    """The lake tables that could not be read just now, with their errors, when a command looks for the tables of a mirror. Its
+    instances are the `unreadable` of `stored_tables`.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._errors: dict[TableName, BinlogError] = {}
+
+    def __call__(self, name: TableName, error: BinlogError) -> None:
+        self._errors[name] = error
+
+    def among(self, names: Collection[str] = ()) -> dict[str, BinlogError]:
+        """Those whose lake tables could not be read: of the tables of the newest round, and of these `names`."""
+        if not self._errors:
+            return {}
+        lake_name = self._control.options.lake_name
+        places = {name: lake_name(*table_name(name)) for name in {*self._control.snapshots, *names}}
+        return {name: self._errors[at] for name, at in places.items() if at in self._errors}
+
+    def note_others(self, names: Collection[str], note: Callable[[str], None]) -> None:
+        """Report lake tables that are those of none of these `names`: they may be of other programs, or new ones of the mirror."""
+        lake_name = self._control.options.lake_name
+        known = {lake_name(*table_name(name)) for name in names}
+        # a mirror makes no tables of other types and formats
+        others = {
+            name: error
+            for name, error in self._errors.items()
+            if name not in known and not isinstance(error, (SchemaError, UnsupportedError))
+        }
+        note_left_out(others, note)
+
+
+def note_left_out(errors: Mapping[TableName, BinlogError], note: Callable[[str], None]) -> None:
+    """Report lake tables that cannot be read."""
+    if errors:
+        name, error = next(iter(errors.items()))
+        note(
+            f"tables of the catalog are left out because they cannot be read: {len(errors)},"
+            f" for example {'.'.join(name)}: {error}"
+        )
+
+
 def tables_in_lake(
     lake: LakeTables,
     control: Control,
@@ -79,12 +122,7 @@ def tables_in_lake(
         error = unread.pop(name).hinted(RESTORE)
         if full_name not in {*control.quarantined, *control.to_resync}:
             quarantine(full_name, error)
-    if unread:
-        name, error = next(iter(unread.items()))
-        note(
-            f"tables of the catalog are left out because they cannot be read: {len(unread)},"
-            f" for example {'.'.join(name)}: {error}"
-        )
+    note_left_out(unread, note)
     return found
 
 

@@ -333,10 +333,14 @@ def mirrored_tables(
     return {full_name: names[max(names)] for full_name, names in found.items()}
 
 
-def begun_tables(lake: LakeTables) -> set[str]:
-    """Return the tables whose copy has begun, complete or not. A shard counts once its copy is complete."""
+def begun_tables(
+    lake: LakeTables, unreadable: Callable[[tuple[str, str], BinlogError], None]
+) -> set[str]:
+    """Return the tables whose copy has begun, complete or not. A shard counts once its copy is complete. See `stored_tables` for
+    `unreadable`.
+    """
     found: set[str] = set()
-    for _, _, known in stored_tables(lake):
+    for _, _, known in stored_tables(lake, None, unreadable):
         properties = known["properties"]
         found.update(sources(properties), filter(None, [copied_from(properties)]))
     return found

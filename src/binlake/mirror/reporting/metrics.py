@@ -10,7 +10,7 @@ from typing import Any
 
 from binlake.metrics_port import Metric, MetricsPort, families, registry_of
 from binlake.mirror.reporting.pulse import last_beat
-from binlake.mirror.reporting.report import MirrorStatus, TableStatus, with_beat
+from binlake.mirror.reporting.report import UNREADABLE, MirrorStatus, TableStatus, with_beat
 
 #: So many seconds after its last check of the log, a mirror is not ready.
 STALLED_S = 300.0
@@ -61,7 +61,11 @@ def _families(status: MirrorStatus | None) -> Iterator[Any]:
     if status is None:
         return
     yield from families(_PREFIX, MIRROR_METRICS, ["source"], [([status.source], status)])
-    tables = [([status.source, table.table], table) for table in status.tables]
+    tables = [
+        ([status.source, table.table], table)
+        for table in status.tables
+        if table.state != UNREADABLE  # it has not lost its rows
+    ]
     yield from families(_PREFIX, TABLE_METRICS, ["source", "table"], tables)
     columns = [([status.source, name], count) for name, count in sorted(status.zero_dates.items())]
     yield from families(_PREFIX, COLUMN_METRICS, ["source", "column"], columns)

@@ -151,10 +151,12 @@ class Pulse:
         """
         self._verify_every_s = every_s
         due_s = 0.0
-        if every_s and self.verified_s:
+        now = time.time()
+        # the clock may have been ahead: a time that is not over yet counts as none
+        if every_s and 0 < self.verified_s <= now:
             due_s = self.verified_s + every_s
         elif every_s:
-            due_s = self._last.verify_due_s or time.time()
+            due_s = min(self._last.verify_due_s or now, now)
         self._last = replace(self._last, verify_due_s=due_s)
 
     def verified(

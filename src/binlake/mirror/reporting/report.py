@@ -12,6 +12,7 @@ from typing import Any
 from binlake.errors import UnsupportedError
 from binlake.follow.offsets import StreamOffset
 from binlake.mirror.control import Control, offset_of, position_key
+from binlake.mirror.followed.in_lake import UnreadTables
 from binlake.mirror.followed.table_record import (
     certainty,
     copied_from,
@@ -33,13 +34,16 @@ from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.values.table_names import table_name
 from binlake.values.times import utc_time
 
+#: The state of a table that cannot be read just now.
+UNREADABLE = "unreadable"
+
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table. `state`: mirrored, quarantined, gone (from the server), removed (from the mirror), resync (asked for), or
-    copying.
+    """One table. `state`: mirrored, quarantined, gone (from the server), removed (from the mirror), resync (asked for),
+    copying, or unreadable (just now: nothing else is known about it).
 
-    `reason` and `since` are those of a quarantine, or how and when the table went; without `since`, `reason` is why a copy
+    `reason` and `since` are those of a quarantine, or how and when the table went, or why its lake table cannot be read; without `since`, `reason` is why a copy
     is not complete, or that the rows of a removed shard stay. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the row index on
     this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table, as are those that the lake keeps `as_text` since a change of their types. `kept` are columns of the lake with the values from before such a change. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
@@ -277,7 +281,8 @@ def _tables(
     wanted = control.to_resync
     found: dict[str, TableStatus] = {}
     certainties: dict[str, int] = {}
-    for (namespace, name), table, known in stored_tables(lake, namespaces):
+    unreadable = UnreadTables(control)
+    for (namespace, name), table, known in stored_tables(lake, namespaces, unreadable):
         yield
         properties = known["properties"]
         if "binlake.deletes" not in properties:
@@ -293,6 +298,10 @@ def _tables(
         index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)
         due = _due(table, known, policy)
         found[full_name] = _status(table, full_name, state, known, newest, index_bytes, due)
+    in_lake = {name for one in found.values() for name in (one.table, *one.shards)}
+    for full_name, error in unreadable.among().items():
+        if full_name not in in_lake:
+            found[full_name] = TableStatus(full_name, UNREADABLE, str(error))
     for state, entries in (("gone", control.gone), ("quarantined", control.quarantined)):
         for full_name, entry in entries.items():
             known_status = found.get(full_name, TableStatus(full_name, ""))

@@ -41,6 +41,9 @@ class Stored:
     def file_states(self) -> list[Any]:
         return []
 
+    def remove_orphans(self, *_of: Any) -> int:
+        return 0
+
     def refresh(self) -> None:
         """Its properties are those in memory."""
 

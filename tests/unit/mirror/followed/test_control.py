@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from binlake.mirror.control import Control
 from binlake.mirror.options import MirrorOptions
 from unit.mirror.followed.fake_lake import OFFSET, FakeLake
@@ -65,3 +67,22 @@ def test_thousands_of_tables_are_quarantined_and_released_in_one_commit_each() -
     assert control.quarantined.keys() == {"shop.t"}
     control.release({"shop.u"})
     assert len(commits) == 3
+
+
+def test_a_clock_that_was_ahead_does_not_put_off_the_search_for_orphans(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 2_000_000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    lake: Any = FakeLake()
+    control = Control(lake, "mysql://db1/", MirrorOptions())
+    assert control.orphans_are_due(100)
+    control.orphans_removed()
+    now += 99
+    assert not control.orphans_are_due(100)
+    now += 1
+    assert control.orphans_are_due(100)
+    now = 1_000_000.0
+    assert control.orphans_are_due(100)
+    control.orphans_removed()
+    assert not control.orphans_are_due(100)

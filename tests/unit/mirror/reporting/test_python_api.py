@@ -16,7 +16,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 pytest.importorskip("prometheus_client", reason="needs the extra [server]")
 from binlake.errors import OptionError
-from binlake.mirror import api
+from binlake.mirror import api, moments
 from binlake.mirror.reporting.report import MirrorStatus
 
 STATUS = MirrorStatus("mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "", ())
@@ -79,3 +79,38 @@ def test_a_misspelled_parameter(tmp_path: Path) -> None:
     with pytest.raises(OptionError) as caught:
         api.mirror("mysql://db1/", tmp_path, metrics_prt=9107)
     assert caught.value.hint == "did you mean metrics_port?"
+
+
+def _connected() -> Any:
+    """A session of Spark Connect, without its server."""
+    from pyspark.sql.connect.session import SparkSession
+
+    return object.__new__(SparkSession)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lake, spark: api.mirror("mysql://db1/", lake, spark=spark),
+        lambda lake, spark: api.status(lake, spark=spark),
+        lambda lake, spark: api.resync(lake, ["shop.t"], spark=spark),
+        lambda lake, spark: api.compact(lake, spark=spark),
+        lambda lake, spark: api.verify(lake, spark=spark),
+        lambda lake, spark: moments.history(lake, spark=spark),
+    ],
+    ids=["mirror", "status", "resync", "compact", "verify", "history"],
+)
+def test_a_session_of_spark_connect(tmp_path: Path, call: Callable[[Path, Any], Any]) -> None:
+    """Its errors were PySpark's: that `_jvm` is not supported."""
+    with pytest.raises(OptionError, match="a mirror needs a classic session") as raised:
+        call(tmp_path / "lake", _connected())
+    assert raised.value.context["name"] == "spark"
+
+
+def test_the_active_session_is_one_of_spark_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `spark`, the mirror would use it."""
+    monkeypatch.setattr("pyspark.sql.SparkSession.active", _connected)
+    with pytest.raises(OptionError, match="a mirror needs a classic session"):
+        api.status(tmp_path / "lake")
