@@ -98,6 +98,9 @@ APPLIED = {
     "adds_missing": Alteration(
         "v INT", "ALTER TABLE t ADD IF NOT EXISTS v BIGINT, ADD IF NOT EXISTS n INT, DROP COLUMN IF EXISTS w",
         "`n` is added; the server ignores the rest", servers=("mariadb",)),
+    "adds_dropped": Alteration(
+        "v INT, w INT", "ALTER TABLE t DROP COLUMN IF EXISTS w, ADD COLUMN IF NOT EXISTS w BIGINT",
+        "dropped; the server ignores the rest, because the table had `w` before", servers=("mariadb",)),
     "drops": Alteration("v INT, w INT", "ALTER TABLE t DROP COLUMN v", "dropped"),
     "replaces": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT DEFAULT 5", "dropped; the new column has another field id, and existing rows have the default"),
     "replaces_same": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT", "dropped; the new column has another field id"),

@@ -81,6 +81,7 @@ class _Work:
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     changed: dict[str, DeclaredColumn] = field(default_factory=dict)  # by their old names
+    defined: set[str] = field(default_factory=set)  # the names of added and changed columns
     put_in: list[_Placed] = field(default_factory=list)  # new columns, and changed ones that move
     key: tuple[str, ...] | None = None  # a new one; () for none
     converted: str | None = None
@@ -293,8 +294,10 @@ def _add(work: _Work, item: Sequence[Token]) -> bool:
 
 
 def _add_missing(work: _Work, part: Sequence[Token]) -> None:
-    """Add a part of the table, unless it is a column that the table has."""
-    if is_column(part) and work.keeps(part[0].text):
+    """Add a part of the table, unless it is a column that the table had before the statement, or one that the statement has
+    defined already.
+    """
+    if is_column(part) and (work.has(part[0].text) or lower_case(part[0].text) in work.defined):
         _add_foreign_key(work, part)
     else:
         _add_part(work, part)
@@ -320,6 +323,7 @@ def _add_foreign_key(work: _Work, part: Sequence[Token]) -> None:
 def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:
     """Return a column's definition with its place."""
     column = column_of(definition, work.charset, work.table.table)
+    work.defined.add(column.lower_name)
     if is_key_column(definition):
         work.key = (column.name,)
     for at, token in outer(definition):
