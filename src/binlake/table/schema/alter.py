@@ -24,7 +24,7 @@ from binlake.table.schema.create_table import (
     is_key_column,
     primary_key_of,
 )
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.declared import ROW_ID, DeclaredColumn, DeclaredTable, ForeignKey
 from binlake.table.schema.defaults import Unknown, altered_default
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import (
@@ -57,11 +57,6 @@ _UNRELATED = OPTIONS | _INERT
 _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
 
 
-_ADDED_BESIDE_COLUMNS = {"INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION"}
-_OF_NO_COLUMN = {"ALGORITHM", "AUTO_INCREMENT", "COMMENT", "LOCK", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES"}  # fmt: skip
-_LONGEST_OPTION = 3  # its name, = and a value; more may be another option behind it
-
-
 @dataclass
 class _Placed:
     """A column to insert: at the end, first, or after another."""
@@ -87,6 +82,8 @@ class _Work:
     converted: str | None = None
     # what follows the names in ALTER COLUMN
     defaults: dict[str, Sequence[Token]] = field(default_factory=dict)
+    # whether the names in ALTER COLUMN … SET are INVISIBLE
+    invisible: dict[str, bool] = field(default_factory=dict)
     foreign_dropped: set[str] = field(default_factory=set)
     foreign_added: list[ForeignKey] = field(default_factory=list)
     names: frozenset[str] | None = None  # of the table's columns, in lower case, once one is wanted
@@ -155,21 +152,6 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
             parts = _definitions([rest[item[0].word == "CHANGE" :]])
         columns += [column_of(part, None, table) for part in parts]
     return columns
-
-
-def is_of_no_column(item: Sequence[Token]) -> bool:
-    """Whether an item of ALTER TABLE surely concerns neither columns nor rows: indexes, partitions that are added, and some options."""
-    words = [token.word for token in item[:3]]
-    if words[0] == "ADD":
-        return len(words) > 1 and words[1] in _ADDED_BESIDE_COLUMNS
-    if words[0] == "DROP":
-        return (
-            len(words) > 2
-            and words[1] in ("INDEX", "KEY")
-            and words[2] != "PRIMARY"
-            and item[2].text.upper() != "PRIMARY"
-        )
-    return words[0] in _OF_NO_COLUMN and len(item) <= _LONGEST_OPTION
 
 
 def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:
@@ -429,7 +411,10 @@ def _alter(work: _Work, item: Sequence[Token]) -> bool:
     if len(item) > 1 and item[1].word in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         return False
     (name, *rest), _ = _after_column_word(item)
-    if [token.word for token in rest] not in (["SET", "VISIBLE"], ["SET", "INVISIBLE"]):
+    words = [token.word for token in rest]
+    if words in (["SET", "VISIBLE"], ["SET", "INVISIBLE"]):
+        work.invisible[lower_case(name.text)] = words[1] == "INVISIBLE"
+    else:
         work.defaults[lower_case(name.text)] = rest
     return False
 
@@ -475,6 +460,7 @@ def _done(work: _Work) -> DeclaredTable:
     columns = _kept(work)
     for placed in work.put_in:
         _put_in(columns, placed)
+    columns = _with_key_first(work, columns)
     check_count(len(columns), work.table.table)
     if not columns or len(_lower_names(columns)) < len(columns):
         raise UnreadableTableError("two columns have the same name, or no column is left")
@@ -494,6 +480,20 @@ def _done(work: _Work) -> DeclaredTable:
         charset=work.charset,
         foreign_keys=_foreign_keys(work),
     )
+
+
+def _with_key_first(work: _Work, columns: list[DeclaredColumn]) -> list[DeclaredColumn]:
+    """Return the columns with that of a generated invisible primary key where MySQL keeps it, and as visible as the statement makes it.
+
+    It stays the first column, also if the statement makes it visible.
+    """
+    first, *_ = work.table.columns
+    is_key = (first.sql, *map(lower_case, work.table.primary_key)) == ("bigint unsigned", ROW_ID)
+    if first.is_hidden_key and is_key and ROW_ID not in work.dropped:
+        columns.sort(key=lambda column: column.lower_name != ROW_ID)
+    if (hidden := work.invisible.get(ROW_ID)) is None:
+        return columns
+    return [replace(c, is_hidden_key=hidden) if c.lower_name == ROW_ID else c for c in columns]
 
 
 def _with_default(work: _Work, column: DeclaredColumn) -> DeclaredColumn:

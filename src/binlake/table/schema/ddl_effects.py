@@ -20,7 +20,6 @@ from binlake.table.schema.alter import (
     OPTIONS,
     converts_charset,
     dropped_columns,
-    is_of_no_column,
     redefined_columns,
 )
 from binlake.table.schema.catalogue import Catalogue
@@ -73,6 +72,9 @@ _RENAME_TABLE = re.compile(
     r"(?:^\s*RENAME\s+TABLE|\bRENAME\s+(?:TO\b|AS\b|=|(?!COLUMN\b|INDEX\b|KEY\b)[`\w]))",
     re.IGNORECASE,
 )
+_ADDED_BESIDE_COLUMNS = {"INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION"}
+_OF_NO_COLUMN = {"ALGORITHM", "AUTO_INCREMENT", "COMMENT", "LOCK", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES"}  # fmt: skip
+_LONGEST_OPTION = 3  # its name, = and a value; more may be another option behind it
 # A quote without an end is only one with sql_mode NO_BACKSLASH_ESCAPES, so clauses may follow it. To search for the end of
 # each later quote would be quadratic.
 _QUOTED = re.compile(
@@ -170,6 +172,21 @@ def changes_no_column(ddl: DdlStatement) -> bool:
     return is_of_indexes or truncates(ddl.sql) or creates_another(ddl)
 
 
+def _is_of_no_column(item: Sequence[Token]) -> bool:
+    """Whether an item of ALTER TABLE surely concerns neither columns nor rows: indexes, partitions that are added, and some options."""
+    words = [token.word for token in item[:3]]
+    if words[0] == "ADD":
+        return len(words) > 1 and words[1] in _ADDED_BESIDE_COLUMNS
+    if words[0] == "DROP":
+        return (
+            len(words) > 2
+            and words[1] in ("INDEX", "KEY")
+            and words[2] != "PRIMARY"
+            and item[2].text.upper() != "PRIMARY"
+        )
+    return words[0] in _OF_NO_COLUMN and len(item) <= _LONGEST_OPTION
+
+
 def alters_no_column(ddl: DdlStatement) -> bool:
     """Whether a statement is an ALTER TABLE that surely changes no column and no row: of indexes, added partitions and some options."""
     altered = _ALTER.match(ddl.sql)
@@ -179,7 +196,7 @@ def alters_no_column(ddl: DdlStatement) -> bool:
         items = items_of(ddl)
     except UnsupportedError:
         return False
-    return bool(items) and all(map(is_of_no_column, items))
+    return bool(items) and all(map(_is_of_no_column, items))
 
 
 def why_not_followed(sql: str) -> str:

@@ -30,6 +30,7 @@ from binlake.table.schema.ddl_effects import (
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
+from binlake.table.schema.schema_text import create_table_text
 from binlake.values.position import ChainPosition, LogPosition
 
 T = ("shop", "t")
@@ -120,6 +121,36 @@ def test_a_table_is_as_it_was_made() -> None:
 )  # fmt: skip
 def test_alter_table(actions: str, expected: str) -> None:
     assert columns(MADE, f"ALTER TABLE t {actions}") == expected.split()
+
+
+KEYED = "my_row_id bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */"
+
+
+@pytest.mark.parametrize(
+    ("made", "statements", "expected"),
+    [
+        (f"{KEYED}, a INT", ("MODIFY a INT FIRST", "ADD b INT FIRST"), "my_row_id b a"),
+        (f"{KEYED}, a INT", ("ALTER my_row_id SET VISIBLE, ADD b INT FIRST",), "my_row_id b a"),
+        (f"{KEYED}, a INT", ("ALTER COLUMN my_row_id SET VISIBLE", "ADD b INT FIRST"), "b my_row_id a"),
+        (f"{KEYED}, a INT", ("ALTER My_Row_Id SET VISIBLE", "ALTER my_row_id SET INVISIBLE", "ADD b INT FIRST"),
+         "my_row_id b a"),
+        (f"{KEYED}, a INT", ("DROP PRIMARY KEY, DROP my_row_id, ADD my_row_id INT FIRST", "ADD b INT FIRST"), "b my_row_id a"),
+        (f"a INT, {KEYED}", ("ADD b INT FIRST",), "b a my_row_id"),
+        (f"{KEYED.replace('unsigned', '')}, a INT", ("ADD b INT FIRST",), "b my_row_id a"),
+        (f"{KEYED.replace('INVISIBLE', '')}, a INT", ("ADD b INT FIRST",), "b my_row_id a"),
+    ],
+)  # fmt: skip
+def test_the_column_of_a_generated_invisible_primary_key_stays_the_first_one(
+    made: str, statements: tuple[str, ...], expected: str
+) -> None:
+    made = f"CREATE TABLE t ({made}, PRIMARY KEY (my_row_id))"
+    assert columns(made, *(f"ALTER TABLE t {one}" for one in statements)) == expected.split()
+    # also if a mirror has kept the definition between two statements
+    for statement in statements:
+        known = catalogue(made, f"ALTER TABLE t {statement}").known(T)
+        assert known is not None
+        made = create_table_text(known)
+    assert columns(made) == expected.split()
 
 
 def test_letters_have_one_lower_case_wherever_they_are() -> None:
