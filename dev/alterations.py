@@ -101,6 +101,7 @@ APPLIED = {
     "adds_dropped": Alteration(
         "v INT, w INT", "ALTER TABLE t DROP COLUMN IF EXISTS w, ADD COLUMN IF NOT EXISTS w BIGINT",
         "dropped; the server ignores the rest, because the table had `w` before", servers=("mariadb",)),
+    "adds_period": Alteration("v INT", "ALTER TABLE t ADD COLUMN period INT, ADD COLUMN system INT", "added"),
     "drops": Alteration("v INT, w INT", "ALTER TABLE t DROP COLUMN v", "dropped"),
     "replaces": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT DEFAULT 5", "dropped; the new column has another field id, and existing rows have the default"),
     "replaces_same": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT", "dropped; the new column has another field id"),
@@ -204,6 +205,9 @@ QUARANTINED = {
     "scales": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(8,3)", "", "changes from decimal"),
     "doubles": Alteration("v FLOAT", "ALTER TABLE t MODIFY v DOUBLE", "", "changes from float"),
     "reorders": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('b','a')", "", "changes from enum"),
+    "computes_from_new": Alteration(
+        "v INT, w INT, x INT AS (w + 1) VIRTUAL", "ALTER TABLE t DROP w, ADD w INT NOT NULL DEFAULT 7", "", "another one gets its name",
+        servers=("mariadb",)),
     "computes_more": Alteration(
         "v INT", "ALTER TABLE t ADD w INT AS (v + 1) STORED", "", "the server computes", servers=("mysql-9", "mariadb")),
     "recomputes": Alteration(
@@ -220,6 +224,7 @@ QUARANTINED = {
     "removes": Alteration(
         "v INT", "ALTER IGNORE TABLE t ADD UNIQUE KEY (v)", "", "IGNORE may remove rows", servers=("mysql-5.6", "mariadb")),
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
+    "fills_period": Alteration("v INT, period INT", "ALTER TABLE t MODIFY period INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "drops_key": Alteration("v INT", "ALTER TABLE t DROP PRIMARY KEY", "", "primary key"),
     "drops_key_constraint": Alteration(

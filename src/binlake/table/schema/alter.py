@@ -102,15 +102,6 @@ class _Work:
             raise UnreadableTableError(f"there is no column {name}")
 
 
-def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
-    """Return the tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
-    for item in items:
-        words = [token.word for token in item[:2]]
-        if words[:1] == ["RENAME"] and words[1:] not in (["COLUMN"], ["INDEX"], ["KEY"], []):
-            return item[2:] if words[1] in ("TO", "AS", "=") else item[1:]
-    return None
-
-
 def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
     """Return old and new name of each column that the items rename, for any table."""
     renamed = []
@@ -159,11 +150,6 @@ def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     return {lower_case(rest[0].text) for _, rest in _redefinitions(items)}
 
 
-def converts_charset(items: Sequence[Sequence[Token]]) -> bool:
-    """Whether the items convert all text columns to a character set, or to another collation of theirs."""
-    return any(item[0].word == "CONVERT" for item in items)
-
-
 def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     """Return the names, in lower case, of the columns that the items redefine as AUTO_INCREMENT."""
     numbered = set()
@@ -196,9 +182,14 @@ def _added(item: Sequence[Token], table: str) -> list[Sequence[Token]]:
 
 
 def _definitions(parts: Sequence[Sequence[Token]]) -> list[Sequence[Token]]:
-    """Return the parts that define columns, not keys."""
+    """Return the parts that define columns, not keys or SYSTEM VERSIONING."""
     return [
-        part for part in parts if len(part) > 1 and is_column(part) and part[0].word not in _KEYS
+        part
+        for part in parts
+        if len(part) > 1
+        and is_column(part)
+        and part[0].word != "PARTITION"
+        and [token.word for token in part[:2]] != ["SYSTEM", "VERSIONING"]
     ]
 
 

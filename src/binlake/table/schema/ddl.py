@@ -14,12 +14,12 @@ logged statement with a SELECT is statement-based, and the columns that it makes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from binlake.format.sql_names import TableName, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.alter import alter_table, altered_columns, new_name
+from binlake.table.schema.alter import alter_table, altered_columns
 from binlake.table.schema.catalogue import DROPPED, Catalogue
 from binlake.table.schema.create_table import (
     charset_in,
@@ -229,6 +229,15 @@ def _alter_table(statement: _Statement) -> None:
     if renamed is not None:
         database, short, _ = read_name(renamed, 0, statement.ddl.database)
         catalogue.rename(name, (database or "", short))
+
+
+def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
+    """Return the tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
+    for item in items:
+        words = [token.word for token in item[:2]]
+        if words[:1] == ["RENAME"] and words[1:] not in (["COLUMN"], ["INDEX"], ["KEY"], []):
+            return item[2:] if words[1] in ("TO", "AS", "=") else item[1:]
+    return None
 
 
 def _rename_table(statement: _Statement) -> None:

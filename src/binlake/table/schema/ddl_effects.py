@@ -18,7 +18,6 @@ from binlake.stream.sql.ddl_targets import (
 )
 from binlake.table.schema.alter import (
     OPTIONS,
-    converts_charset,
     dropped_columns,
     redefined_columns,
 )
@@ -347,7 +346,7 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
     """
     items = items_of(ddl)
     texts = {c.lower_name for c in old.columns if c.charset not in (None, BINARY)}
-    changed = texts if converts_charset(items) else texts & redefined_columns(items)
+    changed = texts if _converts_charset(items) else texts & redefined_columns(items)
     for column in old.columns:
         used = changed & _names_in(column.expression) if column.generated else ()
         if used:
@@ -356,6 +355,11 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
                 f" {column.name} again"
             )
     return None
+
+
+def _converts_charset(items: Sequence[Sequence[Token]]) -> bool:
+    """Whether the items convert all text columns to a character set, or to another collation of theirs."""
+    return any(item[0].word == "CONVERT" for item in items)
 
 
 def computed_from(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:

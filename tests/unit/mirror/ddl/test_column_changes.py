@@ -342,6 +342,39 @@ def test_a_left_out_column_of_which_a_shown_one_is_computed(sql: str, column: st
     assert changes(sql, left, made=OF_HIDDEN, rules=hidden).steps == ()
 
 
+@pytest.mark.parametrize(("sql", "is_computed"), [
+    ("DROP v, ADD v INT", True), ("DROP v, ADD V INT DEFAULT 7 FIRST", True), ("DROP other, ADD other INT", True),
+    ("DROP v, ADD v INT, DROP twice, DROP Wide", False), ("DROP n, ADD n INT", False), ("DROP v, ADD w INT", False),
+])  # fmt: skip
+def test_a_new_column_takes_the_name_that_an_expression_uses(sql: str, is_computed: bool) -> None:
+    """MariaDB accepts the statement if the generated columns are virtual."""
+    made = (
+        "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, other INT, n INT, twice INT AS (v + other) VIRTUAL,"
+        " Wide INT AS (twice + 1) VIRTUAL) CHARSET=utf8mb4"
+    )
+    names = ("id", "v", "other", "n", "Wide")
+    schema = pa.schema([(name, pa.int32()) for name in names])
+    rules = ColumnRules(exclude=("shop.t.twice",))
+    if is_computed:
+        with pytest.raises(UnsupportedError, match="the values of column Wide from it again"):
+            changes(sql, schema, made=made, rules=rules)
+    else:
+        assert changes(sql, schema, made=made, rules=rules).steps
+
+
+@pytest.mark.parametrize("name", ["period", "system"])
+def test_a_column_whose_name_begins_other_clauses(name: str) -> None:
+    made = f"CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, {name} INT) CHARSET=utf8mb4"
+    schema = pa.schema([("id", pa.int32()), ("v", pa.int32()), (name, pa.int32())])
+    rows = [pa.table({name: pa.array([None], pa.int32())})]
+    with pytest.raises(UnsupportedError, match=f"column {name} becomes NOT NULL"):
+        changes(f"MODIFY {name} INT NOT NULL", schema, made=made, rows=rows)
+    [[step]] = changes(f"ADD COLUMN {name} INT DEFAULT 7").steps
+    assert (step["do"], step["name"]) == ("add", name)
+    [steps] = changes(f"ADD COLUMN (w INT, {name} BIGINT)").steps
+    assert [step["name"] for step in steps] == ["w", name]
+
+
 @pytest.mark.parametrize("hidden", [(), ("shop.t.v",)])
 @pytest.mark.parametrize(("before", "after"), [
     ("INT(5) ZEROFILL", "INT(8) UNSIGNED ZEROFILL"), ("INT(5) ZEROFILL", "INT(5) UNSIGNED"), ("INT UNSIGNED", "INT(5) ZEROFILL"),
