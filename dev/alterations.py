@@ -246,6 +246,8 @@ QUARANTINED = {
     "discards": Alteration("v INT", "ALTER TABLE t DISCARD TABLESPACE", "", "rows come or go without row events", is_final=True),
     "versions": Alteration(
         "v INT", "ALTER TABLE t ADD SYSTEM VERSIONING", "", "system-versioned", servers=("mariadb",), is_final=True),
+    "versions_by_option": Alteration(
+        "v INT", "ALTER TABLE t COMMENT 'x' WITH SYSTEM VERSIONING", "", "system-versioned", servers=("mariadb",), is_final=True),
     "forgets": Alteration(
         "v INT", "ALTER TABLE t ENGINE = BLACKHOLE", "", "engine BLACKHOLE cannot be mirrored", servers=("mysql",), is_final=True),
     "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which", is_final=True),

@@ -20,6 +20,7 @@ from binlake.table.schema.create_table import (
     charset_in,
     check_count,
     column_of,
+    has_versions,
     is_column,
     is_key_column,
     primary_key_of,
@@ -209,6 +210,8 @@ def alter_table(
                 break
         elif first == "ORDER":
             ordered = True
+        elif first in OPTIONS and has_versions(item):
+            work.versioned = True
         elif first not in _UNRELATED and not (ordered and len(item) <= 2):
             raise UnreadableTableError(f"{item[0].text} … is not understood")
     return _done(work)

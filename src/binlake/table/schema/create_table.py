@@ -165,14 +165,14 @@ def table_of(
         name,
         tuple(columns),
         key,
-        any(map(_has_versions, options)),
+        any(map(has_versions, options)),
         line,
         charset,
         foreign_keys=named_keys((), foreign, name),
     )
 
 
-def _has_versions(options: Sequence[Token]) -> bool:
+def has_versions(options: Sequence[Token]) -> bool:
     """Whether options of a table or of a column make the table system-versioned."""
     words = [token.word for token in options]
     found = zip(words, words[1:], words[2:], strict=False)

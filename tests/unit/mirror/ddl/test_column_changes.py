@@ -188,7 +188,10 @@ def test_a_statement_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(read) == 1
 
 
-@pytest.mark.parametrize("sql", ["ADD SYSTEM VERSIONING", "ADD n INT, ADD SYSTEM VERSIONING"])
+@pytest.mark.parametrize("sql", [
+    "ADD SYSTEM VERSIONING", "ADD n INT, ADD SYSTEM VERSIONING", "WITH SYSTEM VERSIONING", "COMMENT='x' WITH SYSTEM VERSIONING",
+    "ADD n INT, ENGINE=InnoDB WITH SYSTEM VERSIONING",
+])  # fmt: skip
 def test_a_table_that_becomes_system_versioned(sql: str) -> None:
     """The server logs the DELETEs that follow as updates."""
     table: Any = SimpleNamespace(

@@ -512,6 +512,11 @@ def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
     assert (about and concerns_certainly(ddl(sql))) == surely
 
 
+@pytest.mark.parametrize("table", ["instance", "innodb", "master", "key", "t"])
+def test_a_change_of_the_server_s_keys_is_about_no_table(table: str) -> None:
+    assert not concerns(ddl("ALTER INSTANCE ROTATE INNODB MASTER KEY"), "shop", table)
+
+
 @pytest.mark.parametrize(
     ("sql", "kinds"),
     [
