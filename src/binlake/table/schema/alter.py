@@ -136,14 +136,15 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
 
     Raises UnreadableTableError.
     """
-    columns = []
-    for item in items:
-        parts = _added(item, table)
-        if item[0].word in ("MODIFY", "CHANGE"):
-            rest, _ = _after_column_word(item)
-            parts = _definitions([rest[item[0].word == "CHANGE" :]])
-        columns += [column_of(part, None, table) for part in parts]
-    return columns
+    return [column_of(part, None, table) for part in altered_definitions(items, table)]
+
+
+def altered_definitions(items: Sequence[Sequence[Token]], table: str) -> list[Sequence[Token]]:
+    """Return the definitions of the columns that the items add or redefine. Raises UnreadableTableError."""
+    found = added_definitions(items, table)
+    for word, rest in _redefinitions(items):
+        found += _definitions([rest[word == "CHANGE" :]])
+    return found
 
 
 def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:

@@ -8,6 +8,13 @@ from dataclasses import replace
 
 from binlake.errors import UnsupportedError
 from binlake.format.charsets import BINARY
+from binlake.format.flags import (
+    MARIADB_SQL_MODES,
+    MODE_MAXDB,
+    MODE_ORACLE,
+    MODE_REAL_AS_FLOAT,
+    flag_names,
+)
 from binlake.format.sql_names import END, NAME, lower_name, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import (
@@ -18,6 +25,7 @@ from binlake.stream.sql.ddl_targets import (
 )
 from binlake.table.schema.alter import (
     OPTIONS,
+    altered_definitions,
     dropped_columns,
     redefined_columns,
 )
@@ -74,6 +82,12 @@ _RENAME_TABLE = re.compile(
 _ADDED_BESIDE_COLUMNS = {"INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION"}
 _OF_NO_COLUMN = {"ALGORITHM", "AUTO_INCREMENT", "COMMENT", "LOCK", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES"}  # fmt: skip
 _LONGEST_OPTION = 3  # its name, = and a value; more may be another option behind it
+# Types that mean another one with a value of sql_mode.
+_MEANT = {
+    "DATE": (MODE_ORACLE, "DATETIME"),
+    "TIMESTAMP": (MODE_MAXDB, "DATETIME"),
+    "REAL": (MODE_REAL_AS_FLOAT, "FLOAT"),
+}
 # A quote without an end is only one with sql_mode NO_BACKSLASH_ESCAPES, so clauses may follow it. To search for the end of
 # each later quote would be quadratic.
 _QUOTED = re.compile(
@@ -360,6 +374,19 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
 def _converts_charset(items: Sequence[Sequence[Token]]) -> bool:
     """Whether the items convert all text columns to a character set, or to another collation of theirs."""
     return any(item[0].word == "CONVERT" for item in items)
+
+
+def why_other_type(ddl: DdlStatement) -> str | None:
+    """Return the reason why a column that an ALTER TABLE defines has another type than its text names, or None: a type means another
+    one with some values of sql_mode. Raises UnsupportedError.
+    """
+    for name, kind, *_ in altered_definitions(items_of(ddl), ""):
+        mode, meant = _MEANT.get(kind.word, (0, ""))
+        # only MariaDB has other types with the mode ORACLE
+        if ddl.sql_mode & mode and (mode != MODE_ORACLE or ddl.flavour != "mysql"):
+            [mode_name] = flag_names(MARIADB_SQL_MODES, mode)
+            return f"{kind.word} of column {name.text} means {meant} with the sql_mode {mode_name}"
+    return None
 
 
 def computed_from(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:

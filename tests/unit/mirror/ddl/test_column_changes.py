@@ -12,7 +12,12 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import UnsupportedError
-from binlake.format.flags import MODE_NO_AUTO_VALUE_ON_ZERO
+from binlake.format.flags import (
+    MODE_MAXDB,
+    MODE_NO_AUTO_VALUE_ON_ZERO,
+    MODE_ORACLE,
+    MODE_REAL_AS_FLOAT,
+)
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl import column_changes
 from binlake.mirror.ddl.effects import Effect, effect_of
@@ -413,6 +418,26 @@ def test_an_index_that_is_the_primary_key_is_dropped(sql: str) -> None:
     keyless = followed("CREATE TABLE shop.t (id INT, v INT)", ["id", "v"])
     keyless.key = ()
     assert effect_of(ddl(sql), keyless, ReadOptions(), RULES).is_none
+
+
+@pytest.mark.parametrize(("mode", "flavour", "kind", "meant"), [
+    (MODE_ORACLE, "mariadb", "DATE", "DATETIME"), (MODE_MAXDB, "mariadb", "TIMESTAMP NULL", "DATETIME"),
+    (MODE_MAXDB, "mysql", "TIMESTAMP NULL", "DATETIME"), (MODE_REAL_AS_FLOAT, "mysql", "REAL", "FLOAT"),
+    (MODE_ORACLE, "mysql", "DATE", ""), (MODE_ORACLE, "mariadb", "TIMESTAMP NULL", ""), (0, "mariadb", "DATE", ""),
+])  # fmt: skip
+def test_types_that_mean_another_one_with_a_mode(
+    mode: int, flavour: str, kind: str, meant: str
+) -> None:
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v TEXT)", ["id", "v"])
+    for sql in (
+        f"ADD COLUMN w {kind}",
+        f"ADD (w {kind})",
+        f"MODIFY v {kind}",
+        f"CHANGE v w {kind}",
+    ):
+        statement = ddl(f"ALTER TABLE t {sql}", sql_mode=mode, flavour=flavour)
+        refused = effect_of(statement, table, ReadOptions(), RULES).refused
+        assert (f"means {meant}" in refused) is bool(meant), sql
 
 
 def test_a_foreign_key_is_kept_in_the_definition() -> None:
