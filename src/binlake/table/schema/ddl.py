@@ -27,7 +27,7 @@ from binlake.table.schema.create_table import (
     parse_create_table,
     table_of,
 )
-from binlake.table.schema.ddl_tokens import after_wait, tokens_of
+from binlake.table.schema.ddl_tokens import after_wait, clauses, tokens_of
 from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
@@ -216,7 +216,7 @@ def _alter_table(statement: _Statement) -> None:
         return
     name = catalogue.spelled(name)
     statement.skip_wait()
-    items = split(statement.tokens[statement.at :])
+    items = clauses(statement.tokens[statement.at :])
     renamed = new_name(items)
     table = catalogue.known(name)
     if table is not None:

@@ -370,6 +370,17 @@ def test_a_new_column_takes_the_name_that_an_expression_uses(sql: str, is_comput
         assert changes(sql, schema, made=made, rules=rules).steps
 
 
+@pytest.mark.parametrize("partitions", [
+    "REMOVE PARTITIONING", "PARTITION BY KEY (id) PARTITIONS 2", "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9, 8))",
+])  # fmt: skip
+def test_partitions_behind_a_column_s_definition(partitions: str) -> None:
+    [[step]] = changes(f"ADD COLUMN n INT NOT NULL DEFAULT 4 {partitions}").steps
+    [default] = [field["initial-default"] for field in step["schema"]["fields"]]
+    assert (step["do"], step["name"], default) == ("add", "n", 4)
+    assert changes(f"MODIFY v INT {partitions}").steps == ()
+    assert changes(f"ADD INDEX (v) {partitions}").steps == ()
+
+
 @pytest.mark.parametrize("name", ["period", "system"])
 def test_a_column_whose_name_begins_other_clauses(name: str) -> None:
     made = f"CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, {name} INT) CHARSET=utf8mb4"

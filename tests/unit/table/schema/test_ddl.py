@@ -170,6 +170,9 @@ def test_letters_have_one_lower_case_wherever_they_are() -> None:
         ("DROP INDEX `PRIMARY`, ADD n INT AUTO_INCREMENT PRIMARY KEY", ("n",)),
         ("DROP id", ()),
         ("ADD UNIQUE KEY (a), ADD KEY k (b)", ("id",)),
+        ("ADD n INT PARTITION BY KEY (id) PARTITIONS 2", ("id",)),
+        ("ADD (n INT) PARTITION BY LINEAR KEY (id)", ("id",)),
+        ("DROP PRIMARY KEY, MODIFY a INT PRIMARY KEY PARTITION BY HASH (a)", ("a",)),
     ],
 )
 def test_keys(actions: str, key: tuple[str, ...]) -> None:
