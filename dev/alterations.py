@@ -98,6 +98,11 @@ APPLIED = {
     "adds_missing": Alteration(
         "v INT", "ALTER TABLE t ADD IF NOT EXISTS v BIGINT, ADD IF NOT EXISTS n INT, DROP COLUMN IF EXISTS w",
         "`n` is added; the server ignores the rest", servers=("mariadb",)),
+    "adds_dropped": Alteration(
+        "v INT, w INT", "ALTER TABLE t DROP COLUMN IF EXISTS w, ADD COLUMN IF NOT EXISTS w BIGINT",
+        "dropped; the server ignores the rest, because the table had `w` before", servers=("mariadb",)),
+    "adds_period": Alteration("v INT", "ALTER TABLE t ADD COLUMN period INT, ADD COLUMN system INT", "added"),
+    "adds_and_partitions": Alteration("v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 4 PARTITION BY KEY (id) PARTITIONS 2", _DEFAULT),
     "drops": Alteration("v INT, w INT", "ALTER TABLE t DROP COLUMN v", "dropped"),
     "replaces": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT DEFAULT 5", "dropped; the new column has another field id, and existing rows have the default"),
     "replaces_same": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT", "dropped; the new column has another field id"),
@@ -201,6 +206,9 @@ QUARANTINED = {
     "scales": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(8,3)", "", "changes from decimal"),
     "doubles": Alteration("v FLOAT", "ALTER TABLE t MODIFY v DOUBLE", "", "changes from float"),
     "reorders": Alteration("v ENUM('a','b')", "ALTER TABLE t MODIFY v ENUM('b','a')", "", "changes from enum"),
+    "computes_from_new": Alteration(
+        "v INT, w INT, x INT AS (w + 1) VIRTUAL", "ALTER TABLE t DROP w, ADD w INT NOT NULL DEFAULT 7", "", "another one gets its name",
+        servers=("mariadb",)),
     "computes_more": Alteration(
         "v INT", "ALTER TABLE t ADD w INT AS (v + 1) STORED", "", "the server computes", servers=("mysql-9", "mariadb")),
     "recomputes": Alteration(
@@ -217,6 +225,7 @@ QUARANTINED = {
     "removes": Alteration(
         "v INT", "ALTER IGNORE TABLE t ADD UNIQUE KEY (v)", "", "IGNORE may remove rows", servers=("mysql-5.6", "mariadb")),
     "fills_null": Alteration("v INT, w INT", "ALTER TABLE t MODIFY w INT NOT NULL", "", "becomes NOT NULL"),
+    "fills_period": Alteration("v INT, period INT", "ALTER TABLE t MODIFY period INT NOT NULL", "", "becomes NOT NULL"),
     "rekeys": Alteration("v INT NOT NULL", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "", "primary key"),
     "drops_key": Alteration("v INT", "ALTER TABLE t DROP PRIMARY KEY", "", "primary key"),
     "drops_key_constraint": Alteration(
@@ -238,6 +247,8 @@ QUARANTINED = {
     "discards": Alteration("v INT", "ALTER TABLE t DISCARD TABLESPACE", "", "rows come or go without row events", is_final=True),
     "versions": Alteration(
         "v INT", "ALTER TABLE t ADD SYSTEM VERSIONING", "", "system-versioned", servers=("mariadb",), is_final=True),
+    "versions_by_option": Alteration(
+        "v INT", "ALTER TABLE t COMMENT 'x' WITH SYSTEM VERSIONING", "", "system-versioned", servers=("mariadb",), is_final=True),
     "forgets": Alteration(
         "v INT", "ALTER TABLE t ENGINE = BLACKHOLE", "", "engine BLACKHOLE cannot be mirrored", servers=("mysql",), is_final=True),
     "unsure": Alteration("v INT", "ALTER TABLE t RENAME TO alters2.sure, COMMENT 'sure'", "", "not certain which", is_final=True),

@@ -113,6 +113,11 @@ CREATE TABLE n4 (id INT, a INT) WITH SYSTEM VERSIONING
 ALTER TABLE n4 DROP SYSTEM VERSIONING
 ALTER TABLE n4 ADD SYSTEM VERSIONING
 ALTER TABLE n4 ADD COLUMN IF NOT EXISTS a INT, ADD COLUMN IF NOT EXISTS b INT, DROP COLUMN IF EXISTS zz, MODIFY IF EXISTS zz INT
+CREATE TABLE n5 (id INT, a INT, b INT)
+ALTER TABLE n5 DROP COLUMN IF EXISTS a, ADD COLUMN IF NOT EXISTS a BIGINT UNSIGNED
+ALTER TABLE n5 ADD c INT, ADD COLUMN IF NOT EXISTS C TEXT, ADD COLUMN IF NOT EXISTS (d INT, c TEXT, d TEXT)
+ALTER TABLE n5 CHANGE b x INT, ADD COLUMN IF NOT EXISTS b INT, ADD COLUMN IF NOT EXISTS x TEXT
+ALTER TABLE n5 RENAME COLUMN c TO y, ADD COLUMN IF NOT EXISTS c INT
 ALTER TABLE IF EXISTS nowhere ADD a INT
 ALTER TABLE n4 WAIT 5 ADD c INT
 SET STATEMENT lock_wait_timeout=5, sql_mode='' FOR ALTER TABLE n4 ADD d INT
@@ -321,13 +326,17 @@ def test_a_generated_invisible_primary_key_stays_the_first_column(
             "INSERT INTO t (a, b, c) VALUES (10, 20, 30)",
             "ALTER TABLE t MODIFY a BIGINT UNSIGNED FIRST",
             "UPDATE t SET b = 21",
+            "ALTER TABLE t ALTER my_row_id SET VISIBLE",
+            "UPDATE t SET b = 22",
+            "ALTER TABLE t MODIFY c BIGINT UNSIGNED FIRST",
+            "UPDATE t SET b = 23",
         )
         [held] = session.rows("SELECT my_row_id, a, b, c FROM t")
     assert main(["rows", log]) == 0
     rows = [json.loads(line)["after"] for line in capfd.readouterr().out.splitlines()]
-    inserted, updated = ([str(row[name]) for name in ("my_row_id", "a", "b", "c")] for row in rows)
+    inserted, *updated = ([str(row[name]) for name in ("my_row_id", "a", "b", "c")] for row in rows)
     assert inserted == ["1", "10", "20", "30"]
-    assert updated == held
+    assert updated == [[*held[:2], str(b), held[3]] for b in (21, 22, 23)]
 
 
 @pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")  # they have no such types

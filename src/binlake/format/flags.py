@@ -130,6 +130,8 @@ MARIADB_OPTION_FLAGS: FlagTable = {
 # QUERY status variable SQL_MODE (u64)
 MODE_REAL_AS_FLOAT = 1
 MODE_ANSI_QUOTES = 1 << 2
+MODE_ORACLE = 1 << 9
+MODE_MAXDB = 1 << 12
 MODE_NO_AUTO_VALUE_ON_ZERO = 1 << 19
 MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 MODE_EMPTY_STRING_IS_NULL = 1 << 32  # of MariaDB
@@ -144,10 +146,10 @@ _COMMON_SQL_MODES: FlagTable = {
     1 << 7: "NO_DIR_IN_CREATE",
     # bits 8 to 17 and 28: gone in MySQL 8, still MariaDB's
     1 << 8: "POSTGRESQL",
-    1 << 9: "ORACLE",
+    MODE_ORACLE: "ORACLE",
     1 << 10: "MSSQL",
     1 << 11: "DB2",
-    1 << 12: "MAXDB",
+    MODE_MAXDB: "MAXDB",
     1 << 13: "NO_KEY_OPTIONS",
     1 << 14: "NO_TABLE_OPTIONS",
     1 << 15: "NO_FIELD_OPTIONS",

@@ -23,7 +23,7 @@ from binlake.format.sql_names import (
 )
 from binlake.replay.programs import QUALIFIED_NAME, program_statement
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.alter import new_name
+from binlake.table.schema.ddl import new_name
 from binlake.table.schema.ddl_tokens import tokens_of
 from binlake.table.schema.sql_tokens import (
     Token,

@@ -144,3 +144,39 @@ def test_events_that_are_missing_from_the_log(
         server.execute("INSERT INTO shop.t VALUES (3, 3)")
         lake.catch_up()
         assert lake.equals_source("shop.*") == ["shop.t", "shop.wide"]
+
+
+def test_set_statement_behind_comments(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """As programs send it that write their name before each statement."""
+    name, set_statement = "mariadb-11.8", "SET STATEMENT lock_wait_timeout=5 FOR"
+    statements = {
+        "a": f"/* ApplicationName=DBeaver */ {set_statement} TRUNCATE TABLE a",
+        "b": f"-- x\n{set_statement} ALTER TABLE b DROP v",
+        "c": "/*!100100 SET STATEMENT lock_wait_timeout=5 FOR */ TRUNCATE c",
+        "d": "/*!100100 SET STATEMENT lock_wait_timeout=5 FOR TRUNCATE d */",
+        "e": "SET /* x */ STATEMENT lock_wait_timeout=5 FOR/* x */ALTER TABLE e ADD w INT FIRST",
+        "f": f"SET STATEMENT sql_mode='' FOR {set_statement} TRUNCATE TABLE f",
+    }
+    with running(provisioned(name)) as server:
+        server.execute("CREATE DATABASE shop")
+        for table in (*statements, "g"):
+            server.execute(
+                f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, v INT)",
+                f"INSERT INTO shop.{table} VALUES (1, 1), (2, 2)",
+            )
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",))
+        lake.catch_up()
+        with server.session("shop") as session:
+            session.execute(*statements.values())
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        tables = [f"shop.{table}" for table in (*statements, "g")]
+        assert sorted(lake.equals_source("shop.*")) == tables
+        with server.session("shop") as session:
+            session.execute(
+                "/* x */ SET STATEMENT binlog_format=STATEMENT FOR INSERT INTO g VALUES (7, 7)",
+            )
+        lake.catch_up()
+        assert list(quarantined(lake)) == ["shop.g"]

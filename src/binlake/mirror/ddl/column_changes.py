@@ -278,6 +278,7 @@ class _Changed:
             return
         old = self.table.declared.columns
         names = {column.lower_name for column in shown}
+        self._check_retaken(columns, names)
         for after in columns:
             before = self.pairs.was.get(after.lower_name)
             if before is None or after.lower_name not in self.redefined:
@@ -291,6 +292,22 @@ class _Changed:
                 if caseless(self.pairs.now(column.name)) in names:
                     raise UnsupportedError(
                         f"{why}, and the server computes the values of column {column.name} from it again"
+                    )
+
+    def _check_retaken(self, columns: Sequence[DeclaredColumn], names: set[str]) -> None:
+        """Refuse a new column that gets the name of a dropped one, if a generated column of the lake uses this name. `names`: those of
+        the lake's columns.
+        """
+        removed = set(map(caseless, self.pairs.removed))
+        for taken in (column for column in columns if column.lower_name in removed):
+            for column in computed_from(taken.name, self.table.declared.columns):
+                if (
+                    column.lower_name not in removed
+                    and caseless(self.pairs.now(column.name)) in names
+                ):
+                    raise UnsupportedError(
+                        f"column {taken.name} is dropped, and another one gets its name, and the server computes the values of"
+                        f" column {column.name} from it again"
                     )
 
     def _why_values_may_change(self, before: DeclaredColumn, after: DeclaredColumn) -> str | None:

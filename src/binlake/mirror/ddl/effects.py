@@ -41,6 +41,7 @@ from binlake.table.schema.ddl_effects import (
     truncates,
     why_computed_again,
     why_not_followed,
+    why_other_type,
 )
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.schema_text import create_table_text, text_with_default
@@ -138,6 +139,8 @@ def _altered(
     if new.system_versioned:
         # the server logs the DELETEs that follow as updates, which end the versions of rows
         return Effect(refused="the table becomes system-versioned")
+    if why := why_other_type(ddl):
+        return Effect(refused=why)
     engine = new_engine(items_of(ddl))
     if engine and table.mode.holds_rows and not can_be_mirrored(engine, table.flavour):
         return Effect(refused=f"tables of engine {engine} cannot be mirrored")

@@ -81,15 +81,15 @@ _BY_FIRST_WORD = {
 _ANALYZES_TABLES = frozenset((b"", b"TABLE", b"TABLES", b"LOCAL", b"NO_WRITE_TO_BINLOG"))
 _ACCOUNT_OBJECTS = frozenset((b"USER", b"ROLE", b"PASSWORD", b"DEFAULT"))
 _START_TRANSACTION = b"TRANSACTION"
+_SET_STATEMENT = [b"SET", b"STATEMENT"]
 _HEAD_BYTES = 65536  # longer leading comments are not read; the kind is then statement DML
 
 
-def _words(text: bytes) -> list[bytes]:
-    """Return the first words (two, or those after OR REPLACE), upper case, after comments,
+def _words(text: bytes, pos: int = 0) -> list[bytes]:
+    """Return the first words (two, or those after OR REPLACE) from a place on, upper case, after comments,
     parentheses and white space.
     """
     words: list[bytes] = []
-    pos = 0
     while len(words) < 2 or words[1:] == [b"OR"] or words[1:] == [b"OR", b"REPLACE"]:
         skipped = _SKIP.match(text, pos, min(len(text), _HEAD_BYTES))
         pos = skipped.end() if skipped else pos
@@ -110,8 +110,10 @@ def statement_kind(text: bytes) -> str:
     many is better than an unreported change.
     """
     words = _words(text)
-    if words == [b"SET", b"STATEMENT"]:
+    if words == _SET_STATEMENT:
         words = _words(without_set_statement(text))
+        if words == _SET_STATEMENT and _FOR.search(text):
+            return DML  # it is not certain where the other statement begins
     if not words:
         return DML
     kind = _BY_FIRST_WORD.get(words[0], DML)
@@ -127,18 +129,49 @@ def statement_kind(text: bytes) -> str:
     return kind
 
 
-_SET_STATEMENT = re.compile(
-    rb"\s*SET\s+STATEMENT\s(?:[^'\"`\\]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*?\bFOR\s",
-    re.I | re.S,
+# The parts of SET STATEMENT whose FOR is none, then words, and quoted texts and comments without an end.
+_SETTING = re.compile(
+    rb"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|`[^`]*+`"
+    rb"|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|#[^\n]*+"
+    rb"|(?P<open>/\*M?!\d*)|(?P<close>\*/)|(?P<bracket>[()])|(?P<word>[\w$@.\x80-\xff]++)|(?P<unclosed>['\"`]|/\*)",
+    re.S,
 )
+_FOR = re.compile(rb"FOR", re.I)
+_END_OF_COMMENT = re.compile(rb"\s*\*/")
 
 
 def without_set_statement(text: bytes) -> bytes:
-    """Return the statement for which MariaDB's `SET STATEMENT variable = value, … FOR` is set."""
-    if _words(text) != [b"SET", b"STATEMENT"]:
+    """Return the statement for which MariaDB's `SET STATEMENT variable = value, … FOR` is set.
+
+    If an executable comment contains the FOR and the statement after it, the result begins with the comment.
+    """
+    if _words(text) != _SET_STATEMENT:
         return text
-    found = _SET_STATEMENT.match(text, 0, _HEAD_BYTES)
-    return text if found is None else text[found.end() :]
+    depth, opening = 0, b""
+    for item in _SETTING.finditer(text, 0, min(len(text), _HEAD_BYTES)):
+        kind = item.lastgroup
+        if kind == "unclosed":
+            break
+        if kind in ("open", "close"):
+            opening = item[0] if kind == "open" else b""
+        elif kind == "bracket":
+            depth += 1 if item[0] == b"(" else -1
+        elif (
+            kind == "word"
+            and not depth
+            and item[0].upper() == b"FOR"
+            and _words(text, item.end()) != _SET_STATEMENT  # the statement may be one, too
+        ):
+            return _after_for(text, item.end(), opening)
+    return text
+
+
+def _after_for(text: bytes, at: int, opening: bytes) -> bytes:
+    """Return the text from a place on. `opening` begins the executable comment that contains the place, b"" if there is none."""
+    if opening and (closed := _END_OF_COMMENT.match(text, at)):
+        opening, at = b"", closed.end()
+    rest = text[at:].lstrip()
+    return opening + b" " + rest if opening else rest
 
 
 _XID_PART = rb"(?:[xX]'((?:[0-9a-fA-F]{2})*)'|0[xX]((?:[0-9a-fA-F]{2})*)|'((?:[^'\\]|''|\\.)*)'|\"((?:[^\"\\]|\"\"|\\.)*)\")"

@@ -20,11 +20,12 @@ from binlake.table.schema.create_table import (
     charset_in,
     check_count,
     column_of,
+    has_versions,
     is_column,
     is_key_column,
     primary_key_of,
 )
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.declared import ROW_ID, DeclaredColumn, DeclaredTable, ForeignKey
 from binlake.table.schema.defaults import Unknown, altered_default
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import (
@@ -57,11 +58,6 @@ _UNRELATED = OPTIONS | _INERT
 _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
 
 
-_ADDED_BESIDE_COLUMNS = {"INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION"}
-_OF_NO_COLUMN = {"ALGORITHM", "AUTO_INCREMENT", "COMMENT", "LOCK", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES"}  # fmt: skip
-_LONGEST_OPTION = 3  # its name, = and a value; more may be another option behind it
-
-
 @dataclass
 class _Placed:
     """A column to insert: at the end, first, or after another."""
@@ -81,11 +77,14 @@ class _Work:
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     changed: dict[str, DeclaredColumn] = field(default_factory=dict)  # by their old names
+    defined: set[str] = field(default_factory=set)  # the names of added and changed columns
     put_in: list[_Placed] = field(default_factory=list)  # new columns, and changed ones that move
     key: tuple[str, ...] | None = None  # a new one; () for none
     converted: str | None = None
     # what follows the names in ALTER COLUMN
     defaults: dict[str, Sequence[Token]] = field(default_factory=dict)
+    # whether the names in ALTER COLUMN … SET are INVISIBLE
+    invisible: dict[str, bool] = field(default_factory=dict)
     foreign_dropped: set[str] = field(default_factory=set)
     foreign_added: list[ForeignKey] = field(default_factory=list)
     names: frozenset[str] | None = None  # of the table's columns, in lower case, once one is wanted
@@ -102,15 +101,6 @@ class _Work:
     def need(self, name: str) -> None:
         if not self.has(name):
             raise UnreadableTableError(f"there is no column {name}")
-
-
-def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
-    """Return the tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
-    for item in items:
-        words = [token.word for token in item[:2]]
-        if words[:1] == ["RENAME"] and words[1:] not in (["COLUMN"], ["INDEX"], ["KEY"], []):
-            return item[2:] if words[1] in ("TO", "AS", "=") else item[1:]
-    return None
 
 
 def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
@@ -146,39 +136,20 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
 
     Raises UnreadableTableError.
     """
-    columns = []
-    for item in items:
-        parts = _added(item, table)
-        if item[0].word in ("MODIFY", "CHANGE"):
-            rest, _ = _after_column_word(item)
-            parts = _definitions([rest[item[0].word == "CHANGE" :]])
-        columns += [column_of(part, None, table) for part in parts]
-    return columns
+    return [column_of(part, None, table) for part in altered_definitions(items, table)]
 
 
-def is_of_no_column(item: Sequence[Token]) -> bool:
-    """Whether an item of ALTER TABLE surely concerns neither columns nor rows: indexes, partitions that are added, and some options."""
-    words = [token.word for token in item[:3]]
-    if words[0] == "ADD":
-        return len(words) > 1 and words[1] in _ADDED_BESIDE_COLUMNS
-    if words[0] == "DROP":
-        return (
-            len(words) > 2
-            and words[1] in ("INDEX", "KEY")
-            and words[2] != "PRIMARY"
-            and item[2].text.upper() != "PRIMARY"
-        )
-    return words[0] in _OF_NO_COLUMN and len(item) <= _LONGEST_OPTION
+def altered_definitions(items: Sequence[Sequence[Token]], table: str) -> list[Sequence[Token]]:
+    """Return the definitions of the columns that the items add or redefine. Raises UnreadableTableError."""
+    found = added_definitions(items, table)
+    for word, rest in _redefinitions(items):
+        found += _definitions([rest[word == "CHANGE" :]])
+    return found
 
 
 def redefined_columns(items: Sequence[Sequence[Token]]) -> set[str]:
     """Return the names, in lower case, of the columns that MODIFY or CHANGE defines again."""
     return {lower_case(rest[0].text) for _, rest in _redefinitions(items)}
-
-
-def converts_charset(items: Sequence[Sequence[Token]]) -> bool:
-    """Whether the items convert all text columns to a character set, or to another collation of theirs."""
-    return any(item[0].word == "CONVERT" for item in items)
 
 
 def numbered_columns(items: Sequence[Sequence[Token]]) -> set[str]:
@@ -213,9 +184,14 @@ def _added(item: Sequence[Token], table: str) -> list[Sequence[Token]]:
 
 
 def _definitions(parts: Sequence[Sequence[Token]]) -> list[Sequence[Token]]:
-    """Return the parts that define columns, not keys."""
+    """Return the parts that define columns, not keys or SYSTEM VERSIONING."""
     return [
-        part for part in parts if len(part) > 1 and is_column(part) and part[0].word not in _KEYS
+        part
+        for part in parts
+        if len(part) > 1
+        and is_column(part)
+        and part[0].word != "PARTITION"
+        and [token.word for token in part[:2]] != ["SYSTEM", "VERSIONING"]
     ]
 
 
@@ -235,6 +211,8 @@ def alter_table(
                 break
         elif first == "ORDER":
             ordered = True
+        elif first in OPTIONS and has_versions(item):
+            work.versioned = True
         elif first not in _UNRELATED and not (ordered and len(item) <= 2):
             raise UnreadableTableError(f"{item[0].text} … is not understood")
     return _done(work)
@@ -293,8 +271,10 @@ def _add(work: _Work, item: Sequence[Token]) -> bool:
 
 
 def _add_missing(work: _Work, part: Sequence[Token]) -> None:
-    """Add a part of the table, unless it is a column that the table has."""
-    if is_column(part) and work.keeps(part[0].text):
+    """Add a part of the table, unless it is a column that the table had before the statement, or one that the statement has
+    defined already.
+    """
+    if is_column(part) and (work.has(part[0].text) or lower_case(part[0].text) in work.defined):
         _add_foreign_key(work, part)
     else:
         _add_part(work, part)
@@ -320,6 +300,7 @@ def _add_foreign_key(work: _Work, part: Sequence[Token]) -> None:
 def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:
     """Return a column's definition with its place."""
     column = column_of(definition, work.charset, work.table.table)
+    work.defined.add(column.lower_name)
     if is_key_column(definition):
         work.key = (column.name,)
     for at, token in outer(definition):
@@ -425,7 +406,10 @@ def _alter(work: _Work, item: Sequence[Token]) -> bool:
     if len(item) > 1 and item[1].word in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         return False
     (name, *rest), _ = _after_column_word(item)
-    if [token.word for token in rest] not in (["SET", "VISIBLE"], ["SET", "INVISIBLE"]):
+    words = [token.word for token in rest]
+    if words in (["SET", "VISIBLE"], ["SET", "INVISIBLE"]):
+        work.invisible[lower_case(name.text)] = words[1] == "INVISIBLE"
+    else:
         work.defaults[lower_case(name.text)] = rest
     return False
 
@@ -471,6 +455,7 @@ def _done(work: _Work) -> DeclaredTable:
     columns = _kept(work)
     for placed in work.put_in:
         _put_in(columns, placed)
+    columns = _with_key_first(work, columns)
     check_count(len(columns), work.table.table)
     if not columns or len(_lower_names(columns)) < len(columns):
         raise UnreadableTableError("two columns have the same name, or no column is left")
@@ -490,6 +475,20 @@ def _done(work: _Work) -> DeclaredTable:
         charset=work.charset,
         foreign_keys=_foreign_keys(work),
     )
+
+
+def _with_key_first(work: _Work, columns: list[DeclaredColumn]) -> list[DeclaredColumn]:
+    """Return the columns with that of a generated invisible primary key where MySQL keeps it, and as visible as the statement makes it.
+
+    It stays the first column, also if the statement makes it visible.
+    """
+    first, *_ = work.table.columns
+    is_key = (first.sql, *map(lower_case, work.table.primary_key)) == ("bigint unsigned", ROW_ID)
+    if first.is_hidden_key and is_key and ROW_ID not in work.dropped:
+        columns.sort(key=lambda column: column.lower_name != ROW_ID)
+    if (hidden := work.invisible.get(ROW_ID)) is None:
+        return columns
+    return [replace(c, is_hidden_key=hidden) if c.lower_name == ROW_ID else c for c in columns]
 
 
 def _with_default(work: _Work, column: DeclaredColumn) -> DeclaredColumn:

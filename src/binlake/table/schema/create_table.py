@@ -13,7 +13,7 @@ from itertools import pairwise
 from binlake.format import column_types as ct
 from binlake.format.collations import COLLATIONS
 from binlake.format.column_types import MOST_COLUMNS
-from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.declared import ROW_ID, DeclaredColumn, DeclaredTable
 from binlake.table.schema.defaults import default_of
 from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
 from binlake.table.schema.sql_tokens import (
@@ -27,6 +27,7 @@ from binlake.table.schema.sql_tokens import (
     split,
     statement_tokens,
 )
+from binlake.values.charset_text import lower_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +165,14 @@ def table_of(
         name,
         tuple(columns),
         key,
-        any(map(_has_versions, options)),
+        any(map(has_versions, options)),
         line,
         charset,
         foreign_keys=named_keys((), foreign, name),
     )
 
 
-def _has_versions(options: Sequence[Token]) -> bool:
+def has_versions(options: Sequence[Token]) -> bool:
     """Whether options of a table or of a column make the table system-versioned."""
     words = [token.word for token in options]
     found = zip(words, words[1:], words[2:], strict=False)
@@ -238,6 +239,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
         virtual="AS" in words and not {"STORED", "PERSISTENT", "ROW"} & set(words),
         expression=_expression(attributes, table) if "AS" in words else "",
         default=default_of(attributes, shown, nullable),
+        is_hidden_key="INVISIBLE" in words and lower_case(name) == ROW_ID,
     )
 
 

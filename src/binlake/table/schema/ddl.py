@@ -14,12 +14,12 @@ logged statement with a SELECT is statement-based, and the columns that it makes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from binlake.format.sql_names import TableName, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.alter import alter_table, altered_columns, new_name
+from binlake.table.schema.alter import alter_table, altered_columns
 from binlake.table.schema.catalogue import DROPPED, Catalogue
 from binlake.table.schema.create_table import (
     charset_in,
@@ -27,7 +27,7 @@ from binlake.table.schema.create_table import (
     parse_create_table,
     table_of,
 )
-from binlake.table.schema.ddl_tokens import after_wait, tokens_of
+from binlake.table.schema.ddl_tokens import after_wait, clauses, tokens_of
 from binlake.table.schema.sql_tokens import (
     Token,
     UnreadableTableError,
@@ -216,7 +216,7 @@ def _alter_table(statement: _Statement) -> None:
         return
     name = catalogue.spelled(name)
     statement.skip_wait()
-    items = split(statement.tokens[statement.at :])
+    items = clauses(statement.tokens[statement.at :])
     renamed = new_name(items)
     table = catalogue.known(name)
     if table is not None:
@@ -229,6 +229,15 @@ def _alter_table(statement: _Statement) -> None:
     if renamed is not None:
         database, short, _ = read_name(renamed, 0, statement.ddl.database)
         catalogue.rename(name, (database or "", short))
+
+
+def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
+    """Return the tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
+    for item in items:
+        words = [token.word for token in item[:2]]
+        if words[:1] == ["RENAME"] and words[1:] not in (["COLUMN"], ["INDEX"], ["KEY"], []):
+            return item[2:] if words[1] in ("TO", "AS", "=") else item[1:]
+    return None
 
 
 def _rename_table(statement: _Statement) -> None:

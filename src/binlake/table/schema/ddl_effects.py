@@ -8,6 +8,13 @@ from dataclasses import replace
 
 from binlake.errors import UnsupportedError
 from binlake.format.charsets import BINARY
+from binlake.format.flags import (
+    MARIADB_SQL_MODES,
+    MODE_MAXDB,
+    MODE_ORACLE,
+    MODE_REAL_AS_FLOAT,
+    flag_names,
+)
 from binlake.format.sql_names import END, NAME, lower_name, unquoted_name
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import (
@@ -18,9 +25,8 @@ from binlake.stream.sql.ddl_targets import (
 )
 from binlake.table.schema.alter import (
     OPTIONS,
-    converts_charset,
+    altered_definitions,
     dropped_columns,
-    is_of_no_column,
     redefined_columns,
 )
 from binlake.table.schema.catalogue import Catalogue
@@ -73,6 +79,15 @@ _RENAME_TABLE = re.compile(
     r"(?:^\s*RENAME\s+TABLE|\bRENAME\s+(?:TO\b|AS\b|=|(?!COLUMN\b|INDEX\b|KEY\b)[`\w]))",
     re.IGNORECASE,
 )
+_ADDED_BESIDE_COLUMNS = {"INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION"}
+_OF_NO_COLUMN = {"ALGORITHM", "AUTO_INCREMENT", "COMMENT", "LOCK", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES"}  # fmt: skip
+_LONGEST_OPTION = 3  # its name, = and a value; more may be another option behind it
+# Types that mean another one with a value of sql_mode.
+_MEANT = {
+    "DATE": (MODE_ORACLE, "DATETIME"),
+    "TIMESTAMP": (MODE_MAXDB, "DATETIME"),
+    "REAL": (MODE_REAL_AS_FLOAT, "FLOAT"),
+}
 # A quote without an end is only one with sql_mode NO_BACKSLASH_ESCAPES, so clauses may follow it. To search for the end of
 # each later quote would be quadratic.
 _QUOTED = re.compile(
@@ -170,6 +185,21 @@ def changes_no_column(ddl: DdlStatement) -> bool:
     return is_of_indexes or truncates(ddl.sql) or creates_another(ddl)
 
 
+def _is_of_no_column(item: Sequence[Token]) -> bool:
+    """Whether an item of ALTER TABLE surely concerns neither columns nor rows: indexes, partitions that are added, and some options."""
+    words = [token.word for token in item[:3]]
+    if words[0] == "ADD":
+        return len(words) > 1 and words[1] in _ADDED_BESIDE_COLUMNS
+    if words[0] == "DROP":
+        return (
+            len(words) > 2
+            and words[1] in ("INDEX", "KEY")
+            and words[2] != "PRIMARY"
+            and item[2].text.upper() != "PRIMARY"
+        )
+    return words[0] in _OF_NO_COLUMN and len(item) <= _LONGEST_OPTION
+
+
 def alters_no_column(ddl: DdlStatement) -> bool:
     """Whether a statement is an ALTER TABLE that surely changes no column and no row: of indexes, added partitions and some options."""
     altered = _ALTER.match(ddl.sql)
@@ -179,7 +209,7 @@ def alters_no_column(ddl: DdlStatement) -> bool:
         items = items_of(ddl)
     except UnsupportedError:
         return False
-    return bool(items) and all(map(is_of_no_column, items))
+    return bool(items) and all(map(_is_of_no_column, items))
 
 
 def why_not_followed(sql: str) -> str:
@@ -330,7 +360,7 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
     """
     items = items_of(ddl)
     texts = {c.lower_name for c in old.columns if c.charset not in (None, BINARY)}
-    changed = texts if converts_charset(items) else texts & redefined_columns(items)
+    changed = texts if _converts_charset(items) else texts & redefined_columns(items)
     for column in old.columns:
         used = changed & _names_in(column.expression) if column.generated else ()
         if used:
@@ -338,6 +368,24 @@ def why_computed_again(ddl: DdlStatement, old: DeclaredTable) -> str | None:
                 f"column {min(used)} may get another collation, and then the server computes the values of column"
                 f" {column.name} again"
             )
+    return None
+
+
+def _converts_charset(items: Sequence[Sequence[Token]]) -> bool:
+    """Whether the items convert all text columns to a character set, or to another collation of theirs."""
+    return any(item[0].word == "CONVERT" for item in items)
+
+
+def why_other_type(ddl: DdlStatement) -> str | None:
+    """Return the reason why a column that an ALTER TABLE defines has another type than its text names, or None: a type means another
+    one with some values of sql_mode. Raises UnsupportedError.
+    """
+    for name, kind, *_ in altered_definitions(items_of(ddl), ""):
+        mode, meant = _MEANT.get(kind.word, (0, ""))
+        # only MariaDB has other types with the mode ORACLE
+        if ddl.sql_mode & mode and (mode != MODE_ORACLE or ddl.flavour != "mysql"):
+            [mode_name] = flag_names(MARIADB_SQL_MODES, mode)
+            return f"{kind.word} of column {name.text} means {meant} with the sql_mode {mode_name}"
     return None
 
 

@@ -13,7 +13,13 @@ from binlake.errors import UnsupportedError
 from binlake.format.charsets import BINARY
 from binlake.format.flags import MODE_ANSI_QUOTES
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.sql_tokens import Token, UnreadableTableError, split, statement_tokens
+from binlake.table.schema.sql_tokens import (
+    Token,
+    UnreadableTableError,
+    outer,
+    split,
+    statement_tokens,
+)
 from binlake.values.charset_text import encode
 
 # They have every character of all other character sets.
@@ -41,9 +47,25 @@ def items_of(ddl: DdlStatement) -> list[list[Token]]:
         if [token.word for token in tokens[at : at + 2]] == ["IF", "EXISTS"]:
             at += 2
         at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
-        return [list(item) for item in split(tokens[after_wait(tokens, at) :]) if item]
+        return clauses(tokens[after_wait(tokens, at) :])
     except UnreadableTableError as error:
         raise UnsupportedError(f"the statement cannot be read: {error}") from None
+
+
+def clauses(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the items of an ALTER TABLE behind the name of the table. Raises UnreadableTableError.
+
+    No comma separates PARTITION BY and REMOVE PARTITIONING from the item before them.
+    """
+    return [part for item in split(tokens) for part in _without_partitioning(item)]
+
+
+def _without_partitioning(item: list[Token]) -> list[list[Token]]:
+    words = [token.word for token in item[1:]] + [""]
+    for at, token in outer(item):
+        if at and (token.word, words[at]) in (("PARTITION", "BY"), ("REMOVE", "PARTITIONING")):
+            return [item[:at], item[at:]]
+    return [item]
 
 
 def after_wait(tokens: Sequence[Token], at: int) -> int:

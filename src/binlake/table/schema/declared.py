@@ -27,6 +27,8 @@ from binlake.values.position import LogPosition
 
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
+#: The column of MySQL's generated invisible primary keys.
+ROW_ID = "my_row_id"
 #: What follows AS in the declarations of the two columns that hold the version of a row (MariaDB).
 _VERSION_BOUNDS = ("ROW START", "ROW END")
 
@@ -40,7 +42,8 @@ class DeclaredColumn:
     the server's default. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…),
     `virtual` if the server does not store it, `expression` is the text after AS. `nullable`:
     whether it may be NULL, None if unknown. `default`: the value in rows whose INSERT does not name the column. It has
-    no effect on the values of a log, so columns that differ in it are equal.
+    no effect on the values of a log, so columns that differ in it are equal. `is_hidden_key`: an INVISIBLE column that has
+    the name of those that MySQL generates for primary keys.
     """
 
     name: str
@@ -57,6 +60,7 @@ class DeclaredColumn:
     virtual: bool = False
     expression: str = ""
     default: Default = field(default=Unknown("its definition is not known"), compare=False)
+    is_hidden_key: bool = False
     # each of thousands of ALTER TABLE compares the names of all columns
     lower_name: str = field(init=False, repr=False, compare=False)
 
@@ -249,10 +253,10 @@ def _with_hidden(
     columns = list(declared.columns)
     logged = definition.columns
     if definition.flags & TM_GENERATED_INVISIBLE_PK_F and len(logged) == len(columns) + 1:
-        columns.insert(0, _hidden(_ROW_ID, ct.MYSQL_TYPE_LONGLONG))
+        columns.insert(0, _hidden(ROW_ID, ct.MYSQL_TYPE_LONGLONG))
     elif definition.flags & TM_GENERATED_INVISIBLE_PK_F:
         # stays the first one, whatever an ALTER TABLE puts FIRST
-        columns.sort(key=lambda column: column.lower_name != _ROW_ID)
+        columns.sort(key=lambda column: column.lower_name != ROW_ID)
     if declared.hides_versions and len(logged) >= len(columns) + 2:
         for bound in _VERSION_BOUNDS:
             hidden = _hidden(bound.lower().replace(" ", "_"), ct.MYSQL_TYPE_TIMESTAMP2, 6)
@@ -266,10 +270,6 @@ def _with_hidden(
     return columns if len(columns) == len(logged) else None
 
 
-#: The column of MySQL's generated invisible primary keys.
-_ROW_ID = "my_row_id"
-
-
 def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
     kind = "bigint unsigned" if code == ct.MYSQL_TYPE_LONGLONG else f"timestamp({decimals})"
     return DeclaredColumn(
@@ -278,7 +278,7 @@ def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
         frozenset({code}),
         decimals=decimals,
         unsigned=code == ct.MYSQL_TYPE_LONGLONG,
-        generated=name != "my_row_id",
+        generated=name != ROW_ID,
         virtual=name.startswith("DB_ROW_HASH"),
     )
 

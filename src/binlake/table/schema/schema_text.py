@@ -52,7 +52,8 @@ def column_text(column: DeclaredColumn) -> str:
         computed = f" GENERATED ALWAYS AS {column.expression}"
         computed += stored if column.expression.startswith("(") else ""  # not ROW START
     null = " NOT NULL" if column.nullable is False else ""
-    return f"{quoted_name(column.name)} {kind}{charset}{computed}{null}"
+    invisible = " INVISIBLE" if column.is_hidden_key else ""
+    return f"{quoted_name(column.name)} {kind}{charset}{computed}{null}{invisible}"
 
 
 def text_with_default(column: DeclaredColumn) -> str:

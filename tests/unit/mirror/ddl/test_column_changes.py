@@ -12,7 +12,12 @@ import pytest
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import UnsupportedError
-from binlake.format.flags import MODE_NO_AUTO_VALUE_ON_ZERO
+from binlake.format.flags import (
+    MODE_MAXDB,
+    MODE_NO_AUTO_VALUE_ON_ZERO,
+    MODE_ORACLE,
+    MODE_REAL_AS_FLOAT,
+)
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.ddl import column_changes
 from binlake.mirror.ddl.effects import Effect, effect_of
@@ -188,7 +193,10 @@ def test_a_statement_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(read) == 1
 
 
-@pytest.mark.parametrize("sql", ["ADD SYSTEM VERSIONING", "ADD n INT, ADD SYSTEM VERSIONING"])
+@pytest.mark.parametrize("sql", [
+    "ADD SYSTEM VERSIONING", "ADD n INT, ADD SYSTEM VERSIONING", "WITH SYSTEM VERSIONING", "COMMENT='x' WITH SYSTEM VERSIONING",
+    "ADD n INT, ENGINE=InnoDB WITH SYSTEM VERSIONING",
+])  # fmt: skip
 def test_a_table_that_becomes_system_versioned(sql: str) -> None:
     """The server logs the DELETEs that follow as updates."""
     table: Any = SimpleNamespace(
@@ -342,6 +350,50 @@ def test_a_left_out_column_of_which_a_shown_one_is_computed(sql: str, column: st
     assert changes(sql, left, made=OF_HIDDEN, rules=hidden).steps == ()
 
 
+@pytest.mark.parametrize(("sql", "is_computed"), [
+    ("DROP v, ADD v INT", True), ("DROP v, ADD V INT DEFAULT 7 FIRST", True), ("DROP other, ADD other INT", True),
+    ("DROP v, ADD v INT, DROP twice, DROP Wide", False), ("DROP n, ADD n INT", False), ("DROP v, ADD w INT", False),
+])  # fmt: skip
+def test_a_new_column_takes_the_name_that_an_expression_uses(sql: str, is_computed: bool) -> None:
+    """MariaDB accepts the statement if the generated columns are virtual."""
+    made = (
+        "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, other INT, n INT, twice INT AS (v + other) VIRTUAL,"
+        " Wide INT AS (twice + 1) VIRTUAL) CHARSET=utf8mb4"
+    )
+    names = ("id", "v", "other", "n", "Wide")
+    schema = pa.schema([(name, pa.int32()) for name in names])
+    rules = ColumnRules(exclude=("shop.t.twice",))
+    if is_computed:
+        with pytest.raises(UnsupportedError, match="the values of column Wide from it again"):
+            changes(sql, schema, made=made, rules=rules)
+    else:
+        assert changes(sql, schema, made=made, rules=rules).steps
+
+
+@pytest.mark.parametrize("partitions", [
+    "REMOVE PARTITIONING", "PARTITION BY KEY (id) PARTITIONS 2", "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9, 8))",
+])  # fmt: skip
+def test_partitions_behind_a_column_s_definition(partitions: str) -> None:
+    [[step]] = changes(f"ADD COLUMN n INT NOT NULL DEFAULT 4 {partitions}").steps
+    [default] = [field["initial-default"] for field in step["schema"]["fields"]]
+    assert (step["do"], step["name"], default) == ("add", "n", 4)
+    assert changes(f"MODIFY v INT {partitions}").steps == ()
+    assert changes(f"ADD INDEX (v) {partitions}").steps == ()
+
+
+@pytest.mark.parametrize("name", ["period", "system"])
+def test_a_column_whose_name_begins_other_clauses(name: str) -> None:
+    made = f"CREATE TABLE shop.t (id INT PRIMARY KEY, v INT, {name} INT) CHARSET=utf8mb4"
+    schema = pa.schema([("id", pa.int32()), ("v", pa.int32()), (name, pa.int32())])
+    rows = [pa.table({name: pa.array([None], pa.int32())})]
+    with pytest.raises(UnsupportedError, match=f"column {name} becomes NOT NULL"):
+        changes(f"MODIFY {name} INT NOT NULL", schema, made=made, rows=rows)
+    [[step]] = changes(f"ADD COLUMN {name} INT DEFAULT 7").steps
+    assert (step["do"], step["name"]) == ("add", name)
+    [steps] = changes(f"ADD COLUMN (w INT, {name} BIGINT)").steps
+    assert [step["name"] for step in steps] == ["w", name]
+
+
 @pytest.mark.parametrize("hidden", [(), ("shop.t.v",)])
 @pytest.mark.parametrize(("before", "after"), [
     ("INT(5) ZEROFILL", "INT(8) UNSIGNED ZEROFILL"), ("INT(5) ZEROFILL", "INT(5) UNSIGNED"), ("INT UNSIGNED", "INT(5) ZEROFILL"),
@@ -377,6 +429,26 @@ def test_an_index_that_is_the_primary_key_is_dropped(sql: str) -> None:
     keyless = followed("CREATE TABLE shop.t (id INT, v INT)", ["id", "v"])
     keyless.key = ()
     assert effect_of(ddl(sql), keyless, ReadOptions(), RULES).is_none
+
+
+@pytest.mark.parametrize(("mode", "flavour", "kind", "meant"), [
+    (MODE_ORACLE, "mariadb", "DATE", "DATETIME"), (MODE_MAXDB, "mariadb", "TIMESTAMP NULL", "DATETIME"),
+    (MODE_MAXDB, "mysql", "TIMESTAMP NULL", "DATETIME"), (MODE_REAL_AS_FLOAT, "mysql", "REAL", "FLOAT"),
+    (MODE_ORACLE, "mysql", "DATE", ""), (MODE_ORACLE, "mariadb", "TIMESTAMP NULL", ""), (0, "mariadb", "DATE", ""),
+])  # fmt: skip
+def test_types_that_mean_another_one_with_a_mode(
+    mode: int, flavour: str, kind: str, meant: str
+) -> None:
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v TEXT)", ["id", "v"])
+    for sql in (
+        f"ADD COLUMN w {kind}",
+        f"ADD (w {kind})",
+        f"MODIFY v {kind}",
+        f"CHANGE v w {kind}",
+    ):
+        statement = ddl(f"ALTER TABLE t {sql}", sql_mode=mode, flavour=flavour)
+        refused = effect_of(statement, table, ReadOptions(), RULES).refused
+        assert (f"means {meant}" in refused) is bool(meant), sql
 
 
 def test_a_foreign_key_is_kept_in_the_definition() -> None:

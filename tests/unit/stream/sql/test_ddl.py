@@ -305,3 +305,44 @@ def test_set_statement_has_the_kind_of_its_statement() -> None:
     assert statement_kind(b"SET STATEMENT a=1 FOR INSERT INTO t VALUES (1)") == "statement DML"
     assert statement_kind(b"SET STATEMENT a=1") == "maintenance"
     assert without_set_statement(CREATE) == CREATE
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        (
+            "/* ApplicationName=DBeaver */ SET STATEMENT a=5 FOR TRUNCATE TABLE t",
+            "TRUNCATE TABLE t",
+        ),
+        ("-- x\nSET STATEMENT a=5 FOR TRUNCATE t", "TRUNCATE t"),
+        ("# x\nset /* x */ statement -- FOR\n a=5 for TRUNCATE t", "TRUNCATE t"),
+        ("SET STATEMENT a=5 FOR/* x */ALTER TABLE t ADD b INT", "/* x */ALTER TABLE t ADD b INT"),
+        ("SET STATEMENT a=5 /* FOR x */ FOR TRUNCATE t", "TRUNCATE t"),
+        ('SET STATEMENT a=\'FOR b\\\' FOR \',b="FOR "" FOR "FOR TRUNCATE t', "TRUNCATE t"),
+        ("SET STATEMENT a=SUBSTRING('abc' FROM 1 FOR 2), `FOR `=1 FOR TRUNCATE t", "TRUNCATE t"),
+        ("SET STATEMENT @for=1, a.for=2 FOR TRUNCATE t", "TRUNCATE t"),
+        ("SET STATEMENT a=1 FOR SET STATEMENT b=2 FOR TRUNCATE t", "TRUNCATE t"),
+        ("/*!100100 SET STATEMENT a=5 FOR */ TRUNCATE t", "TRUNCATE t"),
+        ("/*M!100100 SET */ STATEMENT a=5 FOR TRUNCATE t", "TRUNCATE t"),
+        ("/*!100100 SET STATEMENT a=5 FOR TRUNCATE t */", "/*!100100 TRUNCATE t */"),
+        ("/*M! SET STATEMENT */ a=/*! 5 FOR DROP */ TABLE t", "/*! DROP */ TABLE t"),
+    ],
+)
+def test_comments_around_set_statement(text: str, statement: str) -> None:
+    assert without_set_statement(text.encode()) == statement.encode()
+    assert (
+        statement_kind(text.encode()) == statement_kind(statement.encode()) in ("DDL", "TRUNCATE")
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET STATEMENT a='b\\' FOR TRUNCATE t",  # with sql_mode NO_BACKSLASH_ESCAPES
+        "SET STATEMENT a=(1 FOR TRUNCATE t",
+        "SET STATEMENT a=1 /* FOR TRUNCATE t",
+        f"SET STATEMENT a='{'x' * 70_000}' FOR TRUNCATE t",
+    ],
+)
+def test_a_set_statement_that_is_not_understood_may_change_rows(text: str) -> None:
+    assert statement_kind(text.encode()) == "statement DML"

@@ -30,6 +30,7 @@ from binlake.table.schema.ddl_effects import (
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
+from binlake.table.schema.schema_text import create_table_text
 from binlake.values.position import ChainPosition, LogPosition
 
 T = ("shop", "t")
@@ -94,6 +95,11 @@ def test_a_table_is_as_it_was_made() -> None:
         ("ADD z1 INT FIRST, ADD z2 INT FIRST, ADD z3 INT AFTER z1", "z2 z1 z3 id a b"),
         ("ADD (c INT, d ENUM('x,y','(')), ADD KEY (c)", "id a b c d"),
         ("ADD COLUMN IF NOT EXISTS a INT", "id a b"),
+        ("DROP COLUMN a, ADD COLUMN IF NOT EXISTS a INT", "id b"),
+        ("CHANGE a x INT, ADD COLUMN IF NOT EXISTS a INT", "id x b"),
+        ("CHANGE a x INT, ADD COLUMN IF NOT EXISTS x INT", "id x b"),
+        ("RENAME COLUMN a TO x, ADD COLUMN IF NOT EXISTS (a INT, c INT)", "id x b c"),
+        ("ADD COLUMN c INT, ADD COLUMN IF NOT EXISTS C TEXT, ADD COLUMN IF NOT EXISTS d INT FIRST", "d id a b c"),
         ("DROP a", "id b"),
         ("DROP COLUMN IF EXISTS nope, DROP COLUMN b CASCADE", "id a"),
         ("DROP a, ADD a INT", "id b a"),
@@ -117,6 +123,36 @@ def test_alter_table(actions: str, expected: str) -> None:
     assert columns(MADE, f"ALTER TABLE t {actions}") == expected.split()
 
 
+KEYED = "my_row_id bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */"
+
+
+@pytest.mark.parametrize(
+    ("made", "statements", "expected"),
+    [
+        (f"{KEYED}, a INT", ("MODIFY a INT FIRST", "ADD b INT FIRST"), "my_row_id b a"),
+        (f"{KEYED}, a INT", ("ALTER my_row_id SET VISIBLE, ADD b INT FIRST",), "my_row_id b a"),
+        (f"{KEYED}, a INT", ("ALTER COLUMN my_row_id SET VISIBLE", "ADD b INT FIRST"), "b my_row_id a"),
+        (f"{KEYED}, a INT", ("ALTER My_Row_Id SET VISIBLE", "ALTER my_row_id SET INVISIBLE", "ADD b INT FIRST"),
+         "my_row_id b a"),
+        (f"{KEYED}, a INT", ("DROP PRIMARY KEY, DROP my_row_id, ADD my_row_id INT FIRST", "ADD b INT FIRST"), "b my_row_id a"),
+        (f"a INT, {KEYED}", ("ADD b INT FIRST",), "b a my_row_id"),
+        (f"{KEYED.replace('unsigned', '')}, a INT", ("ADD b INT FIRST",), "b my_row_id a"),
+        (f"{KEYED.replace('INVISIBLE', '')}, a INT", ("ADD b INT FIRST",), "b my_row_id a"),
+    ],
+)  # fmt: skip
+def test_the_column_of_a_generated_invisible_primary_key_stays_the_first_one(
+    made: str, statements: tuple[str, ...], expected: str
+) -> None:
+    made = f"CREATE TABLE t ({made}, PRIMARY KEY (my_row_id))"
+    assert columns(made, *(f"ALTER TABLE t {one}" for one in statements)) == expected.split()
+    # also if a mirror has kept the definition between two statements
+    for statement in statements:
+        known = catalogue(made, f"ALTER TABLE t {statement}").known(T)
+        assert known is not None
+        made = create_table_text(known)
+    assert columns(made) == expected.split()
+
+
 def test_letters_have_one_lower_case_wherever_they_are() -> None:
     """To MySQL, ς is another letter than Σ, and σ is not."""
     made = "CREATE TABLE t (id INT, ΤΙΜΕΣ INT)"
@@ -134,6 +170,9 @@ def test_letters_have_one_lower_case_wherever_they_are() -> None:
         ("DROP INDEX `PRIMARY`, ADD n INT AUTO_INCREMENT PRIMARY KEY", ("n",)),
         ("DROP id", ()),
         ("ADD UNIQUE KEY (a), ADD KEY k (b)", ("id",)),
+        ("ADD n INT PARTITION BY KEY (id) PARTITIONS 2", ("id",)),
+        ("ADD (n INT) PARTITION BY LINEAR KEY (id)", ("id",)),
+        ("DROP PRIMARY KEY, MODIFY a INT PRIMARY KEY PARTITION BY HASH (a)", ("a",)),
     ],
 )
 def test_keys(actions: str, key: tuple[str, ...]) -> None:
@@ -474,6 +513,11 @@ def test_renames_of_a_statement(sql: str, expected: list[str]) -> None:
 def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
     assert concerns(ddl(sql), *T) == about
     assert (about and concerns_certainly(ddl(sql))) == surely
+
+
+@pytest.mark.parametrize("table", ["instance", "innodb", "master", "key", "t"])
+def test_a_change_of_the_server_s_keys_is_about_no_table(table: str) -> None:
+    assert not concerns(ddl("ALTER INSTANCE ROTATE INNODB MASTER KEY"), "shop", table)
 
 
 @pytest.mark.parametrize(
