@@ -1,4 +1,5 @@
-"""The attempts to copy a table that have ended the process, in a file on the driver's machine.
+"""Attempts to copy a table that were of no use: those that have ended the process, in a file on the driver's machine, and those to
+which another program has committed meanwhile.
 
 A row that no task can hold in memory, for example, would end the mirror at each start, before any other table is followed.
 """
@@ -6,6 +7,7 @@ A row that no task can hold in memory, for example, would end the mirror at each
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -87,3 +89,26 @@ def _is_of_task(error: BaseException) -> bool:
     if isinstance(error, BinlogError):
         return type(error) is BinlogError
     return isinstance(error, Exception) and not isinstance(error, (OSError, UnwantedError))
+
+
+class CopyConflicts:
+    """How often other programs have made the copies of tables useless, by name, since each of them was last copied.
+
+    A copy that gives way to the rounds of other tables is continued by another call, so a count of attempts begins again
+    each time.
+    """
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def add(self, full_name: str, error: Exception) -> str:
+        """Count another one; return why the table cannot be copied, "" if its copy is to begin again."""
+        self._times[full_name] += 1
+        if self._times[full_name] < _MOST:
+            return ""
+        self.forget(full_name)
+        return f"another program keeps writing to its lake table during its copy ({error})"
+
+    def forget(self, full_name: str) -> None:
+        """Count from zero."""
+        self._times.pop(full_name, None)

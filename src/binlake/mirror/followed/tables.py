@@ -21,7 +21,7 @@ from binlake.mirror.apply.net import OF_ONE_TABLE
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import RESYNC, Control
 from binlake.mirror.followed.absent import AbsentTables
-from binlake.mirror.followed.copy_conflicts import CopyConflicts
+from binlake.mirror.followed.copy_attempts import CopyConflicts
 from binlake.mirror.followed.copy_reasons import CopyReasons
 from binlake.mirror.followed.copy_target import CopyTargets
 from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy, LogLagsError, LogPurgedError
