@@ -477,6 +477,18 @@ def test_types_that_mean_another_one_with_a_mode(
         assert (f"means {meant}" in refused) is bool(meant), sql
 
 
+@pytest.mark.parametrize(
+    "sql",
+    ["RENAME TABLE tmp TO t", "RENAME TABLE x TO y, tmp TO shop.t"],
+)
+def test_a_name_that_is_taken_already(sql: str) -> None:
+    """MariaDB logs it for a temporary table, also in row format."""
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)", ["id", "v"])
+    found = effect_of(ddl(sql), table, ReadOptions(), RULES)
+    assert (found.refused, found.gone) == ("", "")
+    assert found.recopied == "another table gets its name, perhaps a temporary one"
+
+
 def test_a_foreign_key_is_kept_in_the_definition() -> None:
     """If the server is started with other settings, its log may no longer have the rows that the key changes."""
     table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)", ["id", "v"])
