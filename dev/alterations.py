@@ -118,6 +118,10 @@ APPLIED = {
     "widens_unsigned": Alteration("v SMALLINT UNSIGNED", "ALTER TABLE t MODIFY v INT UNSIGNED", "widened"),
     "same_width": Alteration("v TINYINT", "ALTER TABLE t MODIFY v SMALLINT", f"{_SAME}, which has an `int`"),
     "precise": Alteration("v DECIMAL(8,2)", "ALTER TABLE t MODIFY v DECIMAL(12,2)", "widened"),
+    "same_types": Alteration(
+        "v TINYINT(1), w CHAR(1) CHARACTER SET latin1, x BIT(1), y DECIMAL(10,0), z DATETIME, d DOUBLE",
+        "ALTER TABLE t MODIFY v BOOL, MODIFY w CHAR CHARACTER SET latin1, MODIFY x BIT, MODIFY y DEC, MODIFY z DATETIME(0), MODIFY d REAL",
+        _SAME),
     "longer": Alteration(f"v {_TEXT}", "ALTER TABLE t MODIFY v VARCHAR(300) CHARACTER SET latin1", _SAME),
     "longer_text": Alteration("v TEXT CHARACTER SET utf8mb4", "ALTER TABLE t MODIFY v LONGTEXT CHARACTER SET utf8mb4", _SAME),
     "longer_bytes": Alteration("v VARBINARY(10)", "ALTER TABLE t MODIFY v VARBINARY(20)", _SAME),

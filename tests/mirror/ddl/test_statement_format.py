@@ -180,3 +180,29 @@ def test_set_statement_behind_comments(
             )
         lake.catch_up()
         assert list(quarantined(lake)) == ["shop.g"]
+
+
+def test_a_temporary_table_gets_the_name_of_another_table(
+    provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """MariaDB logs the rename in row format, too."""
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute(
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO shop.t VALUES (1, 1), (2, 2)",
+        )
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",))
+        lake.catch_up()
+        lake.notes.clear()
+        with server.session("shop") as session:
+            session.execute(
+                "CREATE TEMPORARY TABLE scratch (q INT)",
+                "RENAME TABLE scratch TO t",
+                "INSERT INTO t VALUES (9)",
+            )
+        server.execute("UPDATE shop.t SET v = 3 WHERE id = 1")
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert [note for note in lake.notes if "copied again" in note]
+        assert lake.equals_source("shop.*") == ["shop.t"]

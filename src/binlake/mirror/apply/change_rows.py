@@ -25,6 +25,7 @@ from binlake.source.arrays import scalar
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
 from binlake.table.metadata import NAMES
+from binlake.values.plan import NameSource, TableDefinition
 
 #: Begins the name of each of these columns.
 SPECIAL = "\0"
@@ -34,6 +35,7 @@ ABSENT = f"{SPECIAL}absent"
 HASH = (f"{SPECIAL}hash high", f"{SPECIAL}hash low")
 _FACT = f"{SPECIAL}fact "
 BEFORE = f"{SPECIAL}before "
+_ANOTHER_DEFINITION = "the log does not contain a change of the definition; `binlake mirror resync` copies the table again"
 _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 _DELETE = OPERATIONS.index("delete")
 
@@ -65,7 +67,6 @@ def change_rows(
     Raises UnsupportedError.
     """
     types = changes.types
-    name = types.definition.full_name
     values, absent = changes.after.columns, changes.after.absent().cast(NAMES)
     _refuse_uncomputed(changes, absent)
     if defaults is not None and absent.null_count < changes.count:
@@ -80,12 +81,23 @@ def change_rows(
         before = lake.columns({name: images[name] for name in key if name in images})
     for part in key:
         if part not in columns:
-            raise UnsupportedError(f"{name}: the log has no column {part} of the table's key")
+            raise UnsupportedError(_why_without(types.definition, part), hint=_ANOTHER_DEFINITION)
         old = before.get(part)
         columns[BEFORE + part] = pa.nulls(changes.count, columns[part].type) if old is None else old
     if key and changes.before is not None:
         _refuse_without_key(changes, key)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _why_without(definition: TableDefinition, part: str) -> str:
+    """Return why the changes of a table have no column of its key."""
+    name = definition.full_name
+    if definition.name_source == NameSource.NONE:
+        return (
+            f"{name}: the columns in the log and in the lake differ: the log contains {len(definition.columns)} columns without names,"
+            " and they do not fit the definition that the mirror has"
+        )
+    return f"{name}: the columns in the log and in the lake differ: the log has no column {part} of the table's key"
 
 
 def _refuse_without_key(changes: TableChanges, key: Sequence[str]) -> None:

@@ -325,7 +325,10 @@ def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | Non
             f"the expression of column {new.name} changes from {old.expression} to {new.expression},"
             " and the server computes its values again"
         )
-    if _without_zerofill(old) == _without_zerofill(new) and (old.charset, old.members, old.unsigned, old.generated) == (
+    kinds = [
+        _kind(column).removesuffix(" zerofill") for column in (old, new)
+    ]  # ZEROFILL changes the text of a number only
+    if kinds[0] == kinds[1] and (old.charset, old.members, old.unsigned, old.generated) == (
         new.charset, new.members, new.unsigned, new.generated
     ):  # fmt: skip
         return None
@@ -408,7 +411,7 @@ def why_text_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | None:
     """Return the reason why expressions may use another text of a number, whose value stays, or None: ZEROFILL fills it up to the
     width of its type.
     """
-    if old.sql != new.sql and any(column.sql.endswith(" zerofill") for column in (old, new)):
+    if _kind(old) != _kind(new) and any(column.sql.endswith(" zerofill") for column in (old, new)):
         return f"column {new.name} changes from {old.sql} to {new.sql}"
     return None
 
@@ -437,7 +440,7 @@ def _expression_words(text: str) -> list[tuple[str, bool]]:
     ]
 
 
-_SIZES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "integer": 4, "bigint": 8}
+_SIZES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _TEXTS = {
     size + kind: number
     for number, size in enumerate(("tiny", "", "medium", "long"), 1)
@@ -445,13 +448,39 @@ _TEXTS = {
 }
 
 
-def _without_zerofill(column: DeclaredColumn) -> str:
-    """The type; ZEROFILL changes the text of a number only."""
-    return column.sql.removesuffix(" zerofill")
+_SYNONYMS = {
+    "bool": "tinyint", "boolean": "tinyint", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint",
+    "int4": "int", "integer": "int", "int8": "bigint", "dec": "decimal", "numeric": "decimal", "fixed": "decimal",
+    "float4": "float", "float8": "double", "real": "double", "character": "char", "varcharacter": "varchar", "long": "mediumtext",
+    "geomcollection": "geometrycollection",
+}  # fmt: skip
+#: The lengths that a type has by default, and the one that it has without parentheses.
+_DEFAULT_LENGTHS = {
+    "char": ("(1)", "(1)"), "binary": ("(1)", "(1)"), "bit": ("(1)", "(1)"), "decimal": ("(10)", "(10,0)"), "year": ("(4)", ""),
+    "datetime": ("(0)", ""), "timestamp": ("(0)", ""), "time": ("(0)", ""),
+}  # fmt: skip
+_TYPE = re.compile(r"(?P<word>\w+)(?P<length>\([\d,]+\))?(?P<rest>.*)", re.DOTALL)
+
+
+def _kind(column: DeclaredColumn) -> str:
+    """The type as SHOW CREATE TABLE prints it, without synonyms and default lengths."""
+    found = _TYPE.match(column.sql)
+    if found is None:
+        return column.sql
+    word, length = found["word"], found["length"] or ""
+    word = _SYNONYMS.get(word, word)
+    if word == "float" and length[1:-1].isdecimal():  # a number of bits
+        word, length = ("double" if int(length[1:-1]) > 24 else "float"), ""
+    short, default = _DEFAULT_LENGTHS.get(word, ("", ""))
+    if length in ("", short):
+        length = default
+    elif word == "decimal" and "," not in length:
+        length = f"{length[:-1]},0)"
+    return f"{word}{length}{found['rest']}"
 
 
 def _word(column: DeclaredColumn) -> str:
-    return re.split(r"\W", column.sql, maxsplit=1)[0]
+    return re.split(r"\W", _kind(column), maxsplit=1)[0]
 
 
 def _family(column: DeclaredColumn) -> str | None:
@@ -463,7 +492,7 @@ def _family(column: DeclaredColumn) -> str | None:
         return "text"
     if word in ("varchar", "varbinary", "decimal", "enum", "set"):
         return word
-    return "decimal" if word == "numeric" else None
+    return None
 
 
 def retaken_names(ddl: DdlStatement, old: DeclaredTable, new: DeclaredTable) -> list[str]:

@@ -1,4 +1,4 @@
-"""Generated columns in the changes that a mirror applies: a value that the log lacks may be another."""
+"""Columns that the changes of a log lack: generated ones, whose values may be others, and those of the key."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from binlake.table.types.base import Target
 from support.logs.log_builder import QUERY, TABLE_MAP, XID, query_body
 from support.logs.table_log import (
     DELETE,
+    INSERT,
     UPDATE,
     Log,
     Row,
@@ -20,6 +21,7 @@ from support.logs.table_log import (
     decode,
     image,
     rows_body,
+    short,
     table_map,
 )
 
@@ -68,3 +70,21 @@ def test_a_delete_needs_the_key_only(tmp_path: Path) -> None:
 def test_mysql_marks_a_stored_column_missing_in_the_image_as_absent(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, "9.7.4", "STORED", UPDATE, 0b001, WITHOUT_NAME)
     assert rows[ABSENT].to_pylist() == [["name"]]
+
+
+@pytest.mark.parametrize("names", [(b"id", b"name", b"day"), ()])
+def test_changes_without_the_column_of_the_key(tmp_path: Path, names: tuple[bytes, ...]) -> None:
+    """They have another definition than the mirror knows, which need not concern the key."""
+    log, described = Log(), table_map()
+    if not names:  # binlog_row_metadata=MINIMAL
+        listed = b"".join(map(short, (b"id", b"name", b"day")))
+        described = described.removesuffix(bytes([4]) + short(listed))
+    log.commit((TABLE_MAP, described), (INSERT, rows_body(image(ADA))))
+    [changes] = decode(log.save(tmp_path), Target.TYPED, before="true")
+    [table] = changes.tables
+    with pytest.raises(
+        UnsupportedError, match="the columns in the log and in the lake differ"
+    ) as raised:
+        change_rows(table, ("number",))
+    assert ("no column number" if names else "3 columns without names") in raised.value.message
+    assert "`binlake mirror resync` copies the table again" in (raised.value.hint or "")

@@ -28,6 +28,7 @@ from binlake.table.schema.ddl_effects import (
     alters_no_column,
     changes_no_column,
     why_computed_again,
+    why_values_may_change,
 )
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.defaults import Constant, Unknown
@@ -370,6 +371,31 @@ def test_a_new_column_takes_the_name_that_an_expression_uses(sql: str, is_comput
         assert changes(sql, schema, made=made, rules=rules).steps
 
 
+@pytest.mark.parametrize(("kind", "synonyms"), [
+    ("tinyint(1)", "BOOL BOOLEAN INT1"), ("smallint", "INT2"), ("mediumint", "INT3 MIDDLEINT"), ("int", "INT4 INTEGER INT(11)"),
+    ("bigint", "INT8"), ("decimal(10,0)", "DEC FIXED NUMERIC DECIMAL(10) DEC(10,0)"), ("decimal(8,0)", "FIXED(8)"),
+    ("float", "FLOAT4 FLOAT(10)"), ("double", "FLOAT8 REAL FLOAT(30)"), ("char(1)", "CHAR CHARACTER CHARACTER(1)"), ("binary(1)", "BINARY"),
+    ("bit(1)", "BIT"), ("year", "YEAR(4)"), ("datetime", "DATETIME(0)"), ("time", "TIME(0)"), ("mediumtext", "LONG"),
+])  # fmt: skip
+def test_other_names_of_a_type(kind: str, synonyms: str) -> None:
+    for column in (f"v {name} NULL" for name in synonyms.split()):
+        made = f"CREATE TABLE shop.t (id INT PRIMARY KEY, v {kind}) CHARSET=utf8mb4"
+        old = parse_schema(made.encode()).tables[0]
+        new = altered_table(ddl(f"ALTER TABLE t MODIFY {column}"), ("shop", "t"), old)
+        assert why_values_may_change(old.columns[1], new.columns[1]) is None, column
+        assert why_values_may_change(new.columns[1], old.columns[1]) is None, column
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("CHAR(2)", "CHAR"), ("CHAR", "BINARY"), ("BIT(1)", "BIT(2)"), ("DATETIME(3)", "DATETIME"), ("DEC(10,1)", "DEC"), ("YEAR(2)", "YEAR"),
+    ("FLOAT(10)", "FLOAT(30)"), ("FLOAT(7,4)", "FLOAT"), ("INT", "BOOL"),
+])  # fmt: skip
+def test_other_types(before: str, after: str) -> None:
+    old = parse_schema(f"CREATE TABLE shop.t (id INT PRIMARY KEY, v {before})".encode()).tables[0]
+    new = altered_table(ddl(f"ALTER TABLE t MODIFY v {after}"), ("shop", "t"), old)
+    assert why_values_may_change(old.columns[1], new.columns[1]) is not None
+
+
 @pytest.mark.parametrize("partitions", [
     "REMOVE PARTITIONING", "PARTITION BY KEY (id) PARTITIONS 2", "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9, 8))",
 ])  # fmt: skip
@@ -449,6 +475,18 @@ def test_types_that_mean_another_one_with_a_mode(
         statement = ddl(f"ALTER TABLE t {sql}", sql_mode=mode, flavour=flavour)
         refused = effect_of(statement, table, ReadOptions(), RULES).refused
         assert (f"means {meant}" in refused) is bool(meant), sql
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["RENAME TABLE tmp TO t", "RENAME TABLE x TO y, tmp TO shop.t"],
+)
+def test_a_name_that_is_taken_already(sql: str) -> None:
+    """MariaDB logs it for a temporary table, also in row format."""
+    table = followed("CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)", ["id", "v"])
+    found = effect_of(ddl(sql), table, ReadOptions(), RULES)
+    assert (found.refused, found.gone) == ("", "")
+    assert found.recopied == "another table gets its name, perhaps a temporary one"
 
 
 def test_a_foreign_key_is_kept_in_the_definition() -> None:
