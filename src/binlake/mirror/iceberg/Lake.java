@@ -513,15 +513,20 @@ public class Lake {
     }
 
     private TableMetadata found(ValidationException error) {
-        if (!isOfRemovedVersion(error)) {
-          throw error;
-        }
-        TableOperations now = ((HasTableOperations) catalog.loadTable(name)).operations();
-        if (!Objects.equals(now.current().uuid(), uuid)) {
-          throw error; // another table has the name now
-        }
-        table = now;
-        return now.current();
+      if (!isOfRemovedVersion(error)) {
+        throw error;
+      }
+      TableOperations now;
+      try {
+        now = ((HasTableOperations) catalog.loadTable(name)).operations();
+      } catch (RuntimeException none) {
+        throw error;
+      }
+      if (!Objects.equals(now.current().uuid(), uuid)) {
+        throw error; // another table has the name now
+      }
+      table = now;
+      return now.current();
     }
   }
 
@@ -615,7 +620,7 @@ public class Lake {
 
   /** A transaction that fails unless the current snapshot is the one from which the request was made. */
   private Transaction begun(Table table, JsonNode request) throws Exception {
-    refresh(table);
+    table.refresh();
     return begun(table, new AtHead(table, ((JsonNode) request.get("from")).asLong()));
   }
 
@@ -714,7 +719,7 @@ public class Lake {
   /** The same, unless one of the properties has another value by now than `expected`. */
   public void replaceProperties(Table table, String json) throws Exception {
     JsonNode request = mapper.readTree(json);
-    refresh(table);
+    table.refresh();
     Transaction transaction = begun(table, new WithProperties(table, (JsonNode) request.get("expected")));
     if (comparesBranchesOnly(table)) {
       move(transaction, "binlake-properties");
@@ -768,7 +773,7 @@ public class Lake {
 
   /** The names of the tags. */
   public String tags(Table table) throws Exception {
-    refresh(table);
+    table.refresh();
     ArrayNode names = mapper.createArrayNode();
     Iterator refs = table.refs().entrySet().iterator();
     while (refs.hasNext()) {
@@ -782,7 +787,7 @@ public class Lake {
 
   /** The names of the tags and the branches. */
   public String refs(Table table) throws Exception {
-    refresh(table);
+    table.refresh();
     return mapper.writeValueAsString(new ArrayList(table.refs().keySet()));
   }
 
@@ -900,7 +905,7 @@ public class Lake {
    * what it has in force in any snapshot it has in force there.
    */
   private Set oldestDeletes(Table table) throws Exception {
-    refresh(table);
+    table.refresh();
     Snapshot oldest = null;
     Iterator snapshots = table.snapshots().iterator();
     while (snapshots.hasNext()) {
@@ -1019,7 +1024,7 @@ public class Lake {
     if (old.isEmpty()) {
       return 0;
     }
-    refresh(table);
+    table.refresh();
     if (ofAnother(table, metadata)) {
       return -1;
     }
