@@ -101,7 +101,8 @@ APPLIED = {
     "adds_dropped": Alteration(
         "v INT, w INT", "ALTER TABLE t DROP COLUMN IF EXISTS w, ADD COLUMN IF NOT EXISTS w BIGINT",
         "dropped; the server ignores the rest, because the table had `w` before", servers=("mariadb",)),
-    "adds_period": Alteration("v INT", "ALTER TABLE t ADD COLUMN period INT, ADD COLUMN system INT", "added"),
+    "adds_period": Alteration("v INT", "ALTER TABLE t ADD COLUMN period INT", "added"),
+    "adds_system": Alteration("v INT", "ALTER TABLE t ADD COLUMN system INT", "added", servers=("mysql-5.6", "mariadb")),
     "adds_and_partitions": Alteration("v INT", "ALTER TABLE t ADD n INT NOT NULL DEFAULT 4 PARTITION BY KEY (id) PARTITIONS 2", _DEFAULT),
     "drops": Alteration("v INT, w INT", "ALTER TABLE t DROP COLUMN v", "dropped"),
     "replaces": Alteration("v INT", "ALTER TABLE t DROP v, ADD v INT DEFAULT 5", "dropped; the new column has another field id, and existing rows have the default"),

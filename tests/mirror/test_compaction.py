@@ -189,8 +189,12 @@ def test_few_snapshots_do_not_expire_each_minute(iceberg_spark: Any, tmp_path: P
     [second_ms, *_] = sorted(one["committed_ms"] for one in table.stored.history())
     table.stored.expire(second_ms + 1, 3, 1000, "", 1)
     assert len(table.stored.history()) == 10
-    # the oldest one is twice as old as 1 ms by now
-    table.stored.expire(int(time.time() * 1000) - 1, 3, 1000, "", 20)
+    # the mirror continues from its newest snapshot; and the oldest ones are twice as old as 1 ms by now
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 2}])), {OFFSET: "1"})
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 3}])), {OFFSET: "2"})
+    while int(time.time() * 1000) - 2 <= max(one["committed_ms"] for one in table.stored.history()):
+        pass
+    table.stored.expire(int(time.time() * 1000) - 1, 3, 1000, OFFSET, 20)
     assert len(table.stored.history()) == 3
 
 

@@ -400,9 +400,13 @@ class Mirror:
         return True
 
     def _stay_alive(self) -> None:
-        """Renew the lease and the sign of life: an interval may be longer than they are valid."""
+        """Renew the lease and the sign of life, and clean the lake: an interval may be longer than the former are valid, and the latter
+        is done in parts.
+        """
         self._lease.keep()
         self._beat(self._pulse.beat)
+        if not self._control.paused:
+            self._upkeep.work(self._tables.followed)
 
     def _beat(self, beat: Callable[[Position | None, int | None], None]) -> None:
         offsets = [table.offset for table in self._tables.followed.values()]

@@ -149,7 +149,7 @@ def test_events_that_are_missing_from_the_log(
 def test_set_statement_behind_comments(
     provisioned: Any, iceberg_spark: Any, tmp_path: Path
 ) -> None:
-    """Some programs write their name before each statement."""
+    """Some programs write their name into a comment before each statement."""
     name, set_statement = "mariadb-11.8", "SET STATEMENT lock_wait_timeout=5 FOR"
     statements = {
         "a": f"/* ApplicationName=DBeaver */ {set_statement} TRUNCATE TABLE a",

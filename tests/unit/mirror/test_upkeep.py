@@ -278,6 +278,17 @@ def test_a_compaction_that_fails_does_not_accept_the_commit_of_another_program(
         assert table.reloads == accepted, option
 
 
+def test_runs_with_once_expire_the_snapshots_of_all_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run begins with one part of the work, which takes a second."""
+    clock = Clock(monkeypatch)
+    tables = slow_tables(clock, 10, expiry_s=0.3, search_s=0)
+    upkeep = upkeep_of(Control(), lambda _sentence: None, compact="off")
+    upkeep.work(followed(*tables))
+    assert sum(table.of.expired for table in tables) < len(tables)
+    upkeep.finish(followed(*tables), keep)
+    assert [table.of.expired for table in tables] == [1] * len(tables)
+
+
 def test_a_stop_ends_compaction_between_two_tables() -> None:
     tables = [LakeTable(f"shop.t{number}") for number in range(3)]
     upkeep = upkeep_of(Control(), lambda _sentence: None)

@@ -826,7 +826,7 @@ public class Lake {
     before = Math.min(before, timeOfNewest(table, kept));
     if (times.size() > keep
         && ((Long) times.get(0)).longValue() < before
-        && isWorthIt(table, before, keep, most, least)) {
+        && isWorthIt(table, before, olderThanMillis, keep, most, least)) {
       final List gone = Collections.synchronizedList(new ArrayList());
       Consumer collect = new Consumer() {
         public void accept(Object path) {
@@ -842,7 +842,8 @@ public class Lake {
    * Whether at least so many snapshots can go, or a fiftieth of the most, or the oldest of them is twice as old as it
    * may be. Those with a name stay in any case.
    */
-  private boolean isWorthIt(Table table, long before, int keep, int most, int least) {
+  private boolean isWorthIt(
+      Table table, long before, long olderThanMillis, int keep, int most, int least) {
     Set named = new HashSet();
     Iterator refs = table.refs().entrySet().iterator();
     while (refs.hasNext()) {
@@ -866,8 +867,10 @@ public class Lake {
       }
     }
     int free = Math.min(old, unnamed - Math.min(keep, most));
-    long age = System.currentTimeMillis() - before;
-    return least <= 1 || free >= least || all > most + most / 50 || (free > 0 && oldest < before - age);
+    // not that of `before`, which does not change while a table has no new snapshots
+    long age = System.currentTimeMillis() - olderThanMillis;
+    boolean isOld = free > 0 && oldest < olderThanMillis - age;
+    return least <= 1 || free >= least || all > most + most / 50 || isOld;
   }
 
   /**

@@ -96,11 +96,12 @@ class Cleaning:
         keep: Callable[[], None],
         is_interrupted: Callable[[], bool],
     ) -> None:
-        """Complete a search for orphans that has begun, without pauses. `keep` is called between its parts."""
+        """Complete the expiry and the search for orphans that have begun, without pauses. `keep` is called between their parts."""
         self._tables, self._busy = tables, None
-        while not self._orphans.is_over and not is_interrupted():
-            keep()
-            self._orphans.work_now()
+        for sweep in (self._expiry, self._orphans):
+            while not sweep.is_over and not is_interrupted():
+                keep()
+                sweep.work_now()
 
     def remove_orphans(self, tables: Mapping[str, Followed], busy: MirrorTable | None) -> None:
         """Remove all orphans now. See `_orphan_steps`."""
@@ -118,7 +119,9 @@ class Cleaning:
     def _expiry_steps(self) -> Iterator[None]:
         """Expire the snapshots of all tables, one after the other."""
         done: set[str] = set()
-        for name in [*self._tables]:
+        names = [*self._tables]
+        random.shuffle(names)  # the next start begins again, and may end before the last table, too
+        for name in names:
             table = self._tables.get(name)  # it may have left the mirror meanwhile
             if table is None or table.lake.full_name in done:
                 continue
