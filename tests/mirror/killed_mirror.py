@@ -50,7 +50,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "commit": (IcebergTable, "commit"),
     "commit of Delta": (DeltaStored, "commit"),
     "properties": (IcebergTable, "replace_properties"),
-    "entry of the index": (RowIndex, "add"),
+    "entry of the index": (RowIndex, "add_together"),
     "index on disk": (RowIndex, "save"),
     "row of a round": (Control, "record"),
     "rewritten file": (RewriteOrder, "done"),

@@ -26,6 +26,17 @@ def lake_location(lake: str | os.PathLike[str]) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
 
+def is_same_lake(one: str, other: str) -> bool:
+    """Whether two directories or URIs are the same place."""
+    return _in_one_form(one) == _in_one_form(other)
+
+
+def _in_one_form(lake: str) -> str:
+    place = lake if "://" in lake else os.path.realpath(lake.removeprefix("file:"))
+    scheme, separator, path = place.removeprefix("file://").rstrip("/").partition("://")
+    return f"s3://{path}" if scheme in ("s3a", "s3n") else f"{scheme}{separator}{path}"
+
+
 def check_lake(lake: str) -> None:
     """Refuse a text that contains a password, before Spark's process gets it in its arguments.
 

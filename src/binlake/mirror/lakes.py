@@ -6,10 +6,10 @@ table = lake.open_table("shop", "orders", ("id",), indexes)
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
+from binlake.mirror.lake_state import is_same_lake
 from binlake.mirror.sessions import check_classic
 from binlake.mirror.tables.formats import DELTA, LakeTables, format_of
 
@@ -39,16 +39,10 @@ def open_lake(
     from binlake.mirror.iceberg.lake import IcebergLake
 
     opened = IcebergLake(spark, catalog, key_reader)
-    if opened.directory is not None and _place(opened.directory) != _place(lake):
+    if opened.directory is not None and not is_same_lake(opened.directory, lake):
         raise OptionError(
             f"the catalog {catalog} of the Spark session is {opened.directory}, not {lake}",
             name="spark",
             hint="give the session a catalog of another name for this lake, and name it as `catalog`; or leave `spark` out",
         )
     return opened
-
-
-def _place(lake: str) -> str:
-    """A lake's directory or URI, in one form."""
-    path = lake if "://" in lake else os.path.realpath(lake.removeprefix("file:"))
-    return path.removeprefix("file://").rstrip("/")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
-from binlake.mirror.lake_state import check_lake, lake_location
+from binlake.mirror.lake_state import check_lake, is_same_lake, lake_location
 from binlake.mirror.tables.formats import DELTA, format_of
 from binlake.spark.java_class import java_instance
 from binlake.spark.sessions import SQL_SETTINGS, start
@@ -53,7 +53,7 @@ def mirror_session(
 
     `table_format` is that of a lake that has none yet: with `delta` there is no catalog, as tables are
     directories. `config` wins over what is set here: with `spark.sql.catalog.<catalog>.type` in it, or
-    `.catalog-impl`, the catalog is that one, and `lake` its warehouse unless it names another. With
+    `.catalog-impl`, the catalog is that one, and `lake` its warehouse unless it is no Hadoop catalog and names another. With
     `spark.jars`, `spark.jars.packages` or an extra class path in it no jar is added.
 
     A running session is used if its catalog is the same one, or if it has none of the name; else the session is a new one beside it, in the
@@ -69,6 +69,14 @@ def mirror_session(
             f"no setting describes the catalog {catalog}",
             name="catalog",
             hint=f"give {name}.type, or {name}.catalog-impl; without a name, the directory of the lake is the catalog",
+        )
+    warehouse = given.get(f"{name}.warehouse", lake)
+    is_hadoop = given.get(f"{name}.type", "hadoop") == "hadoop"
+    if is_hadoop and f"{name}.catalog-impl" not in given and not is_same_lake(warehouse, lake):
+        raise OptionError(
+            f"the setting {name}.warehouse is {warehouse}, and the lake is {lake}",
+            name="config",
+            hint="leave the setting out: the place of the lake is the warehouse",
         )
     settings = {
         "spark.ui.enabled": "false",

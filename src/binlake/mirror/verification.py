@@ -165,9 +165,9 @@ def compare_tables(
             try:
                 source = opened.enter_context(exact_session(mirror.url))
             except ServerError as error:
-                if first is None or not error.waited_s:
+                if first is None:
                     raise
-                for name in left:  # the server is busy: the results so far may have taken hours
+                for name in left:  # the results so far may have taken hours
                     found[name] = TableVerification(name, "not compared", str(error))
                 break
             if not mirror.reach(source.position):

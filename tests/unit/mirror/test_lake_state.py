@@ -13,7 +13,7 @@ import pytest
 
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.mirror.iceberg.row_index import RowIndex
-from binlake.mirror.lake_state import index_directory, lock
+from binlake.mirror.lake_state import index_directory, is_same_lake, lock
 from binlake.mirror.sessions import mirror_session
 from binlake.mirror.tables.keys import Keys, sorted_keys
 
@@ -89,6 +89,28 @@ def test_a_file_system_without_locks_is_not_taken_for_another_process(
     monkeypatch.setattr(fcntl, "flock", refused)
     with pytest.raises(SourceError, match=r"cannot lock .*index: No locks available.*--state"):
         lock(tmp_path / "index", "/lake")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("/lake", "/lake/", True),
+        ("/lake", "file:///lake", True),
+        ("/lake", "file:/lake", True),
+        ("/lake", "/lake/../lake2", False),
+        ("s3://bucket/lake", "s3a://bucket/lake/", True),
+        ("s3://bucket/lake", "s3://bucket/lake2", False),
+        ("hdfs://a/lake", "s3://a/lake", False),
+    ],
+)
+def test_places_of_lakes(one: str, other: str, is_same: bool) -> None:
+    assert is_same_lake(one, other) is is_same
+
+
+def test_a_warehouse_that_is_not_the_lake(tmp_path: Path) -> None:
+    config = {"spark.sql.catalog.lake.warehouse": "s3a://bucket/other"}
+    with pytest.raises(OptionError, match="warehouse is s3a://bucket/other, and the lake is"):
+        mirror_session(str(tmp_path), config=config)
 
 
 def test_a_catalog_without_settings(tmp_path: Path) -> None:

@@ -10,13 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from binlake.cli.common.flags import size_flag, with_flags
+from binlake.cli.common.flags import size_flag
 from binlake.cli.common.parameters import Option, flag_name, flag_parameter, with_signature
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
 
 _OPTIONS = {_option.name: _option for _option in MIRROR_OPTIONS if _option.flag}
 _NAMED = re.compile(rf"\boption ({'|'.join(_OPTIONS)})\b")
+# a value that the option has: reasons also contain statements and paths of partitions
+_CHOSEN = re.compile(
+    r"(?<![^\s(])(?:option )?(?P<name>"
+    + "|".join(
+        f"{one.name}=(?=(?:{'|'.join(one.choices)})\\b(?![/=(]))"
+        for one in _OPTIONS.values()
+        if one.choices
+    )
+    + ")"
+)
 
 
 @contextmanager
@@ -31,7 +41,8 @@ def naming_flags() -> Iterator[None]:
 
 def reason_with_flags(reason: str) -> str:
     """Return a reason, which the lake has for users of Python, too, with flags for options."""
-    return with_flags(_with_flags(reason))
+    chosen = _CHOSEN.sub(lambda found: f"{_OPTIONS[found['name'][:-1]].flag} ", reason)
+    return _with_flags(chosen)
 
 
 def _with_flags(text: str) -> str:

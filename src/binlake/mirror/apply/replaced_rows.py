@@ -26,6 +26,7 @@ _REPLACES = re.compile(
     rf"\s*(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?(?:REPLACE\b|LOAD\s+(?:DATA|XML)\b(?:{_STRING}|[^'\"])*?\bREPLACE\s+INTO\b)",
     re.IGNORECASE | re.DOTALL,
 )
+_SET_STATEMENT = re.compile(r"\s*SET\s+STATEMENT\b", re.IGNORECASE)
 # The beginning of a statement, up to REPLACE.
 _LONGEST_BEGINNING = 64 << 10
 
@@ -74,9 +75,11 @@ def refuse_replaced(changes: Changes, table: TableChanges, options: ReadOptions)
 
 
 def _may_replace(beginning: str) -> bool:
-    """Whether a statement that begins so is a REPLACE, or hides behind a comment without an end."""
+    """Whether a statement that begins so is a REPLACE, or hides behind a comment without an end, or behind settings that cannot be read."""
     plain = text_without_comments(beginning).lstrip()
     if plain.startswith("/*"):
         return True
-    statement = without_set_statement(plain.encode("utf-8", "surrogateescape"))
-    return _REPLACES.match(statement.decode("utf-8", "surrogateescape")) is not None
+    whole = plain.encode("utf-8", "surrogateescape")
+    statement = without_set_statement(whole)
+    is_unread = statement == whole and _SET_STATEMENT.match(plain) is not None
+    return is_unread or _REPLACES.match(statement.decode("utf-8", "surrogateescape")) is not None

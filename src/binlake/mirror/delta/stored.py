@@ -340,7 +340,11 @@ class DeltaStored:
         frame.write.format("delta").mode(mode).save(str(self._path))
 
     def tag(self, name: str, properties: Mapping[str, str] | None = None) -> None:
-        """Record the version of a name in a property; VACUUM may still remove its files."""
+        """Record the version of a name in a property; VACUUM may still remove its files. With `properties`, raises
+        CommitConflictError if another program has committed: a commit with the mirror's state would hide that.
+        """
+        if properties is not None and (foreign := self._look()):
+            raise self._conflict(foreign)
         known: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
         if name not in known:
             tags = {**known, name: self.log.version}

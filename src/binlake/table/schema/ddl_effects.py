@@ -34,7 +34,7 @@ from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.ddl_tokens import items_of
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.table.schema.new_columns import with_certain_default
-from binlake.table.schema.sql_tokens import Token, closing, statement_tokens
+from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, statement_tokens
 from binlake.values.charset_text import lower_case
 
 #: The reason why a statement that adds such a foreign key is refused.
@@ -383,7 +383,11 @@ def why_other_type(ddl: DdlStatement) -> str | None:
     """Return the reason why a column that an ALTER TABLE defines has another type than its text names, or None: a type means another
     one with some values of sql_mode. Raises UnsupportedError.
     """
-    for name, kind, *_ in altered_definitions(items_of(ddl), ""):
+    try:
+        definitions = altered_definitions(items_of(ddl), "")
+    except UnreadableTableError as error:
+        raise UnsupportedError(f"the statement cannot be read: {error}") from None
+    for name, kind, *_ in definitions:
         mode, meant = _MEANT.get(kind.word, (0, ""))
         # only MariaDB has other types with the mode ORACLE
         if ddl.sql_mode & mode and (mode != MODE_ORACLE or ddl.flavour != "mysql"):

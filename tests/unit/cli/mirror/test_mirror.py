@@ -232,7 +232,11 @@ def test_a_reason_names_flags(capsys: pytest.CaptureFixture[str]) -> None:
     """The log of the mirror had `--zero-date text`, and its status `zero_date=text`."""
     reasons = {
         "zero_date=text keeps them": "--zero-date text keeps them",
+        "the option zero_date=text keeps them": "the --zero-date text keeps them",
         "also matches option history_tables; a table": "also matches --history; a table",
+        "ALTER TABLE t ADD v INT AS (time=1) VIRTUAL": "ALTER TABLE t ADD v INT AS (time=1) VIRTUAL",
+        "/lake/time=text/metadata is missing": "/lake/time=text/metadata is missing",
+        "COMMENT 'force=True'": "COMMENT 'force=True'",
     }
     tables = (TableStatus(f"shop.{n}", "quarantined", why) for n, why in enumerate(reasons))
     command._show_status(replace(STATUS, tables=tuple(tables)))

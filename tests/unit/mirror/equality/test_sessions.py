@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 
-from binlake.errors import ServerError
+from binlake.errors import ConnectionLostError, ServerError
 from binlake.mirror import verification
 from binlake.mirror.equality.compare import TableComparison, TableDifference
 from unit.mirror.equality.compared_mirror import PLACE, mirror_of
@@ -78,21 +78,24 @@ def test_tables_that_are_altered_again_and_again_end_a_comparison(
     assert next(count) == 10
 
 
-def test_a_busy_server_leaves_the_results_of_earlier_sessions(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("error", [
+    ServerError("db commits without a pause of a few milliseconds", waited_s=60.0),
+    ConnectionLostError("cannot connect to db: it is restarted"),
+])  # fmt: skip
+def test_a_session_that_cannot_begin_leaves_the_results_of_earlier_ones(
+    monkeypatch: pytest.MonkeyPatch, error: ServerError
 ) -> None:
     found = TableComparison("a.t", 2, 2, 1, 0, ())
     mirror = mirror_of(monkeypatch, lambda *_, **__: found, lambda: None)
-    busy = ServerError("db commits without a pause of a few milliseconds", waited_s=60.0)
 
     def begin(number: int) -> None:
         if number == 2:
-            raise busy
+            raise error
 
     sessions = _sessions(monkeypatch, begin)
     result = verification.compare_tables(mirror, session_s=0)
     assert {table.table: (table.state, table.reason) for table in result.tables} == {
         "a.t": ("equal", ""),
-        "a.u": ("not compared", str(busy)),
+        "a.u": ("not compared", str(error)),
     }
     assert sessions == [1, 2]
