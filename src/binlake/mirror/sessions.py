@@ -108,9 +108,11 @@ def _with_catalog(
     """
     running = _running()
     wanted = {key: value for key, value in config.items() if f"{key}.".startswith(f"{name}.")}
-    if running is None or running.conf.get(name, None) is None:
-        return _started(master, config, log_file)
-    if all(running.conf.get(key, None) == value for key, value in wanted.items()):
+    if (
+        running is None
+        or running.conf.get(name, None) is None
+        or all(running.conf.get(key, None) == value for key, value in wanted.items())
+    ):
         return _started(master, config, log_file)
     sessions: dict[frozenset[tuple[str, str]], SparkSession]
     sessions = vars(running.sparkContext).setdefault(_SESSIONS, {})

@@ -1,4 +1,7 @@
-"""The work between the rounds: one table in which it fails does not stop the others, and a stopped mirror begins none."""
+"""The work between the rounds: one table in which it fails does not stop the others, and a stopped mirror begins none.
+
+One module, although it is long: all tests use the same stand-ins for lake tables and the control table.
+"""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ _NAMED = re.compile(rf"\boption ({'|'.join(_OPTIONS)})\b")
 _CHOSEN = re.compile(
     r"(?<![^\s(])(?:option )?(?P<name>"
     + "|".join(
-        f"{one.name}=(?=(?:{'|'.join(one.choices)})\\b(?![/=(]))"
+        rf"{one.name}(?==(?:{'|'.join(one.choices)})\b(?![/=(]))"
         for one in _OPTIONS.values()
         if one.choices
     )
-    + ")"
+    + ")="
 )
 
 
@@ -41,7 +41,7 @@ def naming_flags() -> Iterator[None]:
 
 def reason_with_flags(reason: str) -> str:
     """Return a reason, which the lake has for users of Python, too, with flags for options."""
-    chosen = _CHOSEN.sub(lambda found: f"{_OPTIONS[found['name'][:-1]].flag} ", reason)
+    chosen = _CHOSEN.sub(lambda found: f"{_OPTIONS[found['name']].flag} ", reason)
     return _with_flags(chosen)
 
 
